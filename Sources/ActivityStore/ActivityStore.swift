@@ -2,27 +2,28 @@ public import LiveActivity
 public import Reactor
 public import Redis
 
-/// Receives the store's replies and learns what happens to its connections. All calls come from the loop, or from inside
-/// ``ActivityStore/close()``. Each of them may issue calls or close the store.
+/// Receives the store's replies and reports about its connections. The event loop, or
+/// ``ActivityStore/close()``, calls these functions. Each function may issue calls or close the store.
 public protocol ActivityStoreHandler: RedisHandler {
-    /// - Parameter reply: its bytes are valid only during this call.
+    /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>)
-    /// If the error is the connection's, the call may have been performed. It is safe to repeat the call, unless it is a refund
-    /// of a start.
+    /// Reports that a call failed. After an error of the connection, Redis may have performed the call. Every
+    /// call except a refund of a start can be repeated safely.
     func failed(tag: UInt64, script: StoreScript, error: RedisError)
 }
 
-/// What is known about activities and devices, in Redis. Every call runs one of three scripts on one key, atomically.
+/// The client of the records about activities and devices in Redis. Each call runs one of three scripts on
+/// one key, atomically.
 ///
-/// A lane has one store. Everything happens on the lane's thread, and a call and its reply allocate nothing. All calls of one
-/// turn leave with one write.
+/// A lane has one store and uses it only on its own thread. A call and its reply allocate no memory. All
+/// calls of one turn leave with one write.
 public final class ActivityStore {
     let redis: RedisClient
     private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreKey.bytesMax, alignment: 8)
 
-    /// Connects to nothing yet.
+    /// Makes a store without connections; ``connect()`` opens them.
     ///
-    /// - Parameter handler: held weakly.
+    /// - Parameter handler: The store keeps a weak reference to it.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any ActivityStoreHandler) {
         redis = RedisClient(loop: loop, configuration: configuration, handler: handler) { [weak handler] in
             StoreSession(configuration: $0, handler: handler)
@@ -36,16 +37,17 @@ public final class ActivityStore {
     /// Connects and stays connected until `close`. Call it once.
     public func connect() { redis.connect() }
 
-    /// Ends all connections. Outstanding calls fail, from inside this call. May be called again.
+    /// Ends all connections. Reports all outstanding calls as failed before it returns. May be called again.
     public func close() { redis.close() }
 
-    /// Whether some calls are taken. In a cluster: those for the keys of at least one server.
+    /// Whether the store takes calls. In a cluster: whether at least one server takes calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// Servers that hold keys and take no calls now.
+    /// The number of servers that hold keys but take no calls now.
     public var unavailableServers: Int { redis.unavailableServers }
 
-    /// Whether the keys are on several servers, so that one key's server may be away while others are not.
+    /// Whether several servers share the keys. Then one server may be unavailable while the others take
+    /// calls.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// Calls that have no reply yet.
@@ -53,9 +55,9 @@ public final class ActivityStore {
 
     /// Writes a call, or collects it for the command that leaves at the end of the turn.
     ///
-    /// Updates, ends and settlements of activities that are issued in a row leave as one command. So do registrations of
-    /// activities and confirmations of their leaves. Each call succeeds or fails alone, but the command may also fail as a
-    /// whole.
+    /// Consecutive updates, ends and settlements of activities leave as one command. So do consecutive
+    /// registrations of activities, and confirmations that audiences know of a leave. Each call succeeds or
+    /// fails alone, but an error of the whole command fails all its calls.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
         else {
@@ -83,10 +85,11 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the caller. A slot or a script that must be found or loaded again is not a refusal.
+    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` do not count as refusals, because
+    /// the call can be repeated.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // The server works, and calls that ask for no acknowledgement continue.
+        // The server works: calls that do not wait for an acknowledgement by replicas can continue.
         if isUnexplained || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .unanswered

@@ -23,7 +23,7 @@ struct BatchKeys: ~Copyable {
         fingerprints.deallocate()
     }
 
-    /// The keys as arguments.
+    /// The keys, written as arguments.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
     /// - Returns: whether the key may already be in the batch. There are no false negatives; a rare false positive costs one

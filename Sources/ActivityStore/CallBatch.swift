@@ -16,11 +16,12 @@ import Redis
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
 ///
-/// After these bytes, if the bits say so, follow thirteen bytes with the version of an alert's command. In an update or an end
-/// this is the older command whose alert it carries; in a settlement it is the command whose alert APNs accepted.
+/// If the bits say so, thirteen more bytes have the version of an alert's command. In an update or an end it
+/// is the older command whose alert the call carries, in a settlement the command whose alert APNs accepted.
 ///
-/// All values of a command are read before any is written. So a key that comes again in a command carries ``CallBits/keyRepeats``
-/// and is read again: otherwise its second call would not see what the first one changed.
+/// The script reads the values of all keys before it writes any. If a key may already be in the command, its
+/// call has ``CallBits/keyRepeats``, and the script reads the value again. Otherwise the second call would
+/// not see the change of the first.
 ///
 /// The memory is allocated once.
 struct CallBatch: ~Copyable {
@@ -61,7 +62,8 @@ struct CallBatch: ~Copyable {
     var count: Int { keys.count }
     var isFull: Bool { count == capacity }
 
-    /// Whether there is room for a call with this pace. If not, `write` and `removeAll` make room.
+    /// Whether there is room for a call with this pace. If not, writing the batch with `write` and
+    /// `removeAll` makes room.
     func takes(_ pace: Policy.Pace) -> Bool {
         count < capacity && (paceCount < Self.pacesMax || position(of: pace) != nil)
     }
@@ -84,7 +86,8 @@ struct CallBatch: ~Copyable {
 
     /// Adds a settlement.
     ///
-    /// - Parameter pace: of a 429; there must be room for it.
+    /// - Parameter pace: the activity's pace if the settlement reports a 429, otherwise nil. The batch must
+    ///   have room for it.
     mutating func append(
         _ key: UnsafeRawBufferPointer,
         _ number: SettlementNumber,
@@ -102,7 +105,8 @@ struct CallBatch: ~Copyable {
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
         writer.call(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
-            // Without a time, the token is retired whenever it was registered: the time is later than that of any registration.
+            // Without a time, the latest possible time is written, so the token is retired whenever it was
+            // registered.
             let before = retirement.invalidAtMilliseconds.map { StoredTime.stored($0) } ?? .max
             writer.token(retirement.token, retirement.environment, milliseconds: before)
         }
@@ -114,7 +118,7 @@ struct CallBatch: ~Copyable {
         keys.append(key) ? CallBits.keyRepeats : 0
     }
 
-    /// The maximum number of bytes that `write` needs beside the prefix.
+    /// The maximum number of bytes that `write` needs in addition to the prefix.
     var commandBytesMax: Int {
         keys.bytes.count + argumentByteCount + paceCount * StoredPace.bytes
             + (paceCount + 3) * CommandWriter.argumentOverheadBytes
@@ -150,7 +154,7 @@ struct CallBatch: ~Copyable {
         return paces[..<paceCount].firstIndex(of: pace)
     }
 
-    /// The number of the argument that holds the pace.
+    /// Returns the number of the argument that holds the pace; adds the pace if it is new.
     private mutating func number(of pace: Policy.Pace) -> UInt8 {
         precondition(takes(pace), "a call was added to a batch without room")
         if let known = position(of: pace) {
@@ -180,7 +184,7 @@ enum CallBits {
     static let keyRepeats: UInt8 = 128
     /// In the pace's byte: the command is older than the system lets an activity live.
     static let isOld: UInt8 = 128
-    /// In the pace's byte: the command comes with a token and is read again, because the server lost what it wrote.
+    /// In the pace's byte: the command brings a token, and is read again because Redis lost data.
     static let isReadAgain: UInt8 = 64
 
     static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
@@ -191,7 +195,7 @@ enum CallBits {
     }
 }
 
-/// What a settlement says, as the script reads it.
+/// The outcome of a settlement, as a number that the script `admit` reads.
 enum SettlementNumber: UInt8 {
     case accepted, notShown, unknown, limited
     /// The settlement says nothing about the version. It retires a token, and the command waits for the next token.

@@ -1,15 +1,16 @@
 import LiveActivity
 
-/// The kind of a call, as far as its reply depends on it.
+/// The kind of a call. It decides how the call's reply is read.
 enum CallKind: UInt8, BitwiseCopyable {
     case update, end, start, hold, register, unregister, address, reopen, confirm, settle, life
 
-    /// Whether this is an update or an end, which the activity's value alone may grant.
+    /// Whether this is an update or an end. If Redis grants such a call, the reply may be the activity's
+    /// stored value without a verdict.
     var isCommand: Bool { self == .update || self == .end }
 
-    /// Whether the reply waits until replicas have acknowledged the write. Once such a call is answered, only Redis knows what it
-    /// wrote: tokens, and what is held for them. An admission does not ask, because its token comes again with the next command,
-    /// and each turn would have to wait for the replicas.
+    /// Whether the reply waits until replicas have acknowledged the write. After the reply of such a call,
+    /// the written tokens and held commands are only in Redis. Admissions do not wait: the next command
+    /// brings its token again, and waiting would delay every turn.
     var asksForReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true

@@ -7,36 +7,36 @@ extension CommandWriter {
         argument(count: StoredBucket.bytes) { $0.bytes(StoredBucket.bytes) { StoredBucket.write(bucket, to: $0) } }
     }
 
-    /// A version in digits, as a device's hash stores it.
+    /// Writes a version in digits, as a device's hash stores it.
     mutating func textArgument(_ version: Version) {
         argument(count: StoredVersion.textBytes) { $0.text(version) }
     }
 
-    /// A version as an activity's record stores it.
+    /// Writes a version as an activity's record stores it.
     mutating func argument(_ version: Version) {
         argument(count: StoredVersion.bytes) { $0.stored(version) }
     }
 
-    /// A claim, which is only compared.
+    /// Writes a claim, which the scripts only compare.
     mutating func argument(claim: UInt64) {
         argument(count: 8) { $0.number(claim, bytes: 8) }
     }
 
-    /// A time in a fixed number of digits, so that stored times compare as text.
+    /// Writes a time in a fixed number of digits, so that the scripts can compare stored times as text.
     mutating func argument(milliseconds: Int64) {
         argument(count: StoredTime.digits) {
             $0.bytes(StoredTime.digits) { StoredTime.write(milliseconds, to: $0) }
         }
     }
 
-    /// A time as an activity's record stores it.
+    /// Writes a time as an activity's record stores it.
     mutating func argument(recordMilliseconds milliseconds: Int64) {
         argument(count: StoredRecord.millisecondsBytes) {
             $0.number(StoredTime.stored(milliseconds), bytes: StoredRecord.millisecondsBytes)
         }
     }
 
-    /// The suffix of a device's fields.
+    /// Writes the suffix of a device's field names: a colon and the attributes type.
     mutating func argument(attributesType: UnsafeRawBufferPointer) {
         argument(count: attributesType.count + 1) {
             $0.byte(UInt8(ascii: ":"))
@@ -44,7 +44,7 @@ extension CommandWriter {
         }
     }
 
-    /// A registration as a device's fields `t` and `u` store it: two arguments.
+    /// Writes a registration as a device's fields `t` and `u` store it: two arguments.
     mutating func deviceArguments(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
         deviceArguments(
             registration.token,
@@ -53,14 +53,14 @@ extension CommandWriter {
         )
     }
 
-    /// A token without its registration's time, in the form of a device's fields `t` and `u`, and the time before which it must
-    /// have been registered: three arguments.
+    /// Writes a retirement as three arguments: the token in the form of a device's fields `t` and `u`,
+    /// without a registration time, and the time before which it must have been registered.
     mutating func deviceArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         deviceArguments(retirement.token, retirement.environment, registeredAt: nil)
         if let before = retirement.invalidAtMilliseconds { argument(milliseconds: before) } else { emptyArgument() }
     }
 
-    /// How a start ended that waited for a device's token.
+    /// Writes the outcome of a start that waited for a device's token.
     mutating func argument(_ settlement: Settlement, _ version: Version) {
         argument(count: 1 + StoredVersion.textBytes) {
             $0.byte(settlement.letter)
@@ -70,7 +70,7 @@ extension CommandWriter {
 
     static let refundArgumentBytes = 1 + StoredBucket.bytes + StoredTime.digits
 
-    /// A draw that is refunded.
+    /// Writes the refund of a draw.
     mutating func refundArgument(_ bucket: Policy.Bucket, draw: Int64) {
         argument(count: Self.refundArgumentBytes) {
             $0.byte(UInt8(ascii: "g"))
@@ -81,7 +81,7 @@ extension CommandWriter {
 
     // MARK: - Parts of an argument
 
-    /// The beginning of every call of a batch; see ``CallBatch``.
+    /// Writes the part that every call of a batch begins with; see ``CallBatch``.
     mutating func call(_ bits: UInt8, paceNumber: UInt8, _ version: Version, _ digest: UInt64) {
         stored(version)
         byte(paceNumber)
@@ -90,10 +90,10 @@ extension CommandWriter {
         number(StoredDigest.stored(digest), bytes: StoredDigest.bytes)
     }
 
-    /// The version of a call's alert.
+    /// Writes the version of a call's alert.
     mutating func version(_ version: Version) { stored(version) }
 
-    /// The token of a batch's call.
+    /// Writes the token of a batch's call.
     mutating func token(_ token: UnsafeRawBufferPointer, _ environment: DeviceEnvironment, milliseconds: UInt64) {
         Self.withForm(token, environment) { form, token in
             number(UInt64(token.count), bytes: 2)
@@ -103,7 +103,7 @@ extension CommandWriter {
         }
     }
 
-    /// A registration of a batch; see ``RegistrationBatch``.
+    /// Writes a registration of a batch; see ``RegistrationBatch``.
     mutating func registration(
         _ bits: UInt8,
         _ registration: TokenRegistration<UnsafeRawBufferPointer>,
@@ -130,7 +130,7 @@ extension CommandWriter {
         if let shows { text(shows) }
     }
 
-    /// A confirmation of a batch; see ``RegistrationBatch``.
+    /// Writes a confirmation of a batch; see ``RegistrationBatch``.
     mutating func confirmation(_ bits: UInt8, milliseconds: Int64) {
         byte(bits)
         number(0, bytes: 4)

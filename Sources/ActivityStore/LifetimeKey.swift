@@ -1,28 +1,29 @@
 import LiveActivity
 
-/// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. An activity's key decides which timetable it is in, so
-/// that a cluster's servers share the timetables.
+/// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. A hash of the activity's key
+/// chooses its timetable, so that a cluster's servers share the timetables.
 public enum LifetimeKey {
     /// The number of timetables.
     public static let count = 32
     static let bytesMax = 64
 
-    /// The key of a timetable, 0..<``count``.
+    /// Returns the key of a timetable, 0..<``count``.
     public static func stored(_ number: Int) -> [UInt8] { Array("{causeway:lifetimes:\(number)}".utf8) }
 
-    /// The key of the hash that has what is known about the activities of a timetable.
+    /// Returns the key of the hash with the details of all activities in a timetable.
     public static func lives(_ number: Int) -> [UInt8] { stored(number) + [UInt8(ascii: "+")] }
 
     static let startsLetter = UInt8(ascii: "*")
     static let shownLetter = UInt8(ascii: "=")
 
-    /// The keys of the hashes that have the commands which are kept so that activities can be started again: the newest start, and the
-    /// newest update that is shown.
+    /// Returns the keys of two hashes that keep commands so that activities can be started again. `starts`
+    /// has each newest start, `shown` each newest update that is shown.
     public static func keptCommands(_ number: Int) -> (starts: [UInt8], shown: [UInt8]) {
         (stored(number) + [startsLetter], stored(number) + [shownLetter])
     }
 
-    /// The version and the record of a command in these hashes; nil: another program wrote the value.
+    /// Splits a value of these hashes into the command's version and record; nil: another program wrote the
+    /// value.
     public static func keptCommand(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
         value.withUnsafeBytes { value in
             guard value.count > StoredVersion.textBytes,
@@ -34,7 +35,7 @@ public enum LifetimeKey {
         }
     }
 
-    /// The timetable that an activity is in.
+    /// Returns the number of the timetable that an activity is in.
     public static func number(ofActivityKey key: UnsafeRawBufferPointer) -> Int {
         // FNV-1a, because all processes must agree.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
@@ -45,10 +46,10 @@ public enum LifetimeKey {
     /// All keys by their numbers. Made once, for the lanes.
     static let all = (0..<count).map(stored)
 
-    /// The app and the activity that an activity's key names; nil: it is no such key.
+    /// Returns the app and the activity that a key names; nil if the key is not an activity's.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUID, ActivityKey.uppercaseUUID]
-        // A bundle id has none of the signs.
+        // A bundle id contains none of the signs.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
             let end = key.firstIndex(where: signs.contains), end > 1, end < key.count - 2
         else { return nil }

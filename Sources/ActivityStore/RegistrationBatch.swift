@@ -1,22 +1,23 @@
 import LiveActivity
 import Redis
 
-/// Registrations of activities, and confirmations of the audiences that they have left, collected for one command: one key for
-/// each call, and one argument with all calls.
+/// Registrations of activities, and confirmations that audiences know of leaves, collected for one command:
+/// one key for each call, and one argument with all calls.
 ///
 /// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
 /// | 1 | ``RegistrationBits`` | the same |
 /// | 2 | the ``TokenForm`` | 0 |
 /// | 3–4 | the number of the token's bytes | 0 |
-/// | 5 | the number of audiences that it names | 0 |
-/// | 6–11 | when the token was registered, milliseconds | the time with which the leaves were named |
+/// | 5 | the number of audiences that the registration names | 0 |
+/// | 6–11 | when the token was registered, milliseconds | the time that a reply gave with the leaves |
 /// | 12– | the token | |
-/// | | if it names audiences: their number (1), a 0, and their digests | |
+/// | | if the registration names audiences: their number (1), a 0, and their digests | |
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 ///
-/// From the time on, the bytes are the same as in a new activity's value. If the reply to a registration has no room for its held
-/// command, it is `full`, changes nothing, and the registration is made again after a second.
+/// From byte 6 on, the bytes are the same as in a new activity's value. If the reply has no room for the held
+/// command of a registration, the registration changes nothing and is answered with `full`. It is repeated
+/// after a second.
 ///
 /// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {
@@ -48,7 +49,7 @@ struct RegistrationBatch: ~Copyable {
     var isFull: Bool { count == capacity }
 
     /// - Parameters:
-    ///   - audiences: their digests; nil if the registration does not mention audiences.
+    ///   - audiences: the digests of the audiences; nil if the registration does not mention audiences.
     ///   - shows: the version of the command that the app shows.
     mutating func append(
         _ key: UnsafeRawBufferPointer,
@@ -70,7 +71,7 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation of the leaves that were named with a time.
+    /// Adds a confirmation that audiences know of the leaves which a reply gave with this time.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingLeavesAt milliseconds: Int64) {
         let bits = RegistrationBits.confirms | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
@@ -78,7 +79,7 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// The maximum number of bytes that `write` needs beside the prefix.
+    /// The maximum number of bytes that `write` needs in addition to the prefix.
     var commandBytesMax: Int { keys.bytes.count + argumentByteCount + 5 * CommandWriter.argumentOverheadBytes }
 
     /// Writes the command and returns its length.
@@ -101,14 +102,14 @@ struct RegistrationBatch: ~Copyable {
 
 /// The bits of a call in a ``RegistrationBatch``.
 enum RegistrationBits {
-    /// The registration says whether frequent updates are allowed.
+    /// The registration says whether the activity may get frequent updates.
     static let tellsFrequentUpdates: UInt8 = 1
     static let frequentUpdates: UInt8 = 2
-    /// The position of a ``RegistrationSource``, which has two bits.
+    /// The position of the ``RegistrationSource``, which has two bits.
     static let sourceShift: UInt8 = 2
-    /// The registration says which audiences the activity is in, which may be none.
+    /// The registration names the activity's audiences, perhaps none.
     static let namesAudiences: UInt8 = 16
-    /// The version of the command that the app shows follows.
+    /// The version of the command that the app shows comes after the registration.
     static let versionFollows: UInt8 = 32
     static let confirms: UInt8 = 64
     /// The key may already be in the command, so the script reads its value again.

@@ -1,6 +1,6 @@
 import Redis
 
-/// The bounds of what the store holds. (R4)
+/// The limits of the values in the store. (R4)
 public enum StoreLimits {
     /// The maximum number of updates, ends and settlements that leave as one command.
     public static let callsPerCommandMax = CallBatch.callsMax
@@ -9,21 +9,22 @@ public enum StoreLimits {
     /// The maximum number of starts that are held for one device and attributes type, one for each activity. Another start fails at
     /// once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of audiences that a member has left but that have not been notified. Beyond it, a registration waits.
+    /// The maximum number of audiences that may not know yet that a member left them. Beyond it, a
+    /// registration waits.
     public static let leavesMax = 16
     /// The longest token that is stored.
     public static let tokenBytesMax = 256
     /// The longest attributes type, in bytes.
     public static let attributesTypeBytesMax = 256
-    /// How long an activity is stored after the last change of its length, its newest version or its token. This is twice the 12
-    /// hours that a Live Activity can stay on the Lock Screen, plus more than the 1,000 seconds in which a send verdict does not
-    /// renew the expiry.
+    /// How long an activity is stored after the last change of its value's length, its newest version or its
+    /// token. This is twice the 12 hours that a Live Activity can stay on the Lock Screen, plus more than the
+    /// 1,000 seconds in which a send verdict does not renew the expiry.
     public static let activityLifetimeMilliseconds: Int64 = 25 * 3_600_000
     /// A command that ends an activity, or starts it again, postpones the next claim of the activity by its lease. The lease doubles with
     /// each former claim up to this factor.
     public static let leaseFactorMax: Int64 = 8
-    /// After how many claims a life is forgotten whose end is refused because another end was admitted. By then the other end has been
-    /// settled or is lost.
+    /// The number of claims after which a life is forgotten if its end is refused because another end was
+    /// admitted. By then the other end has been settled or is lost.
     public static let claimsOfAnotherEndMax: Int64 = 4
     /// How long a device is stored after its last registration, hold or start: a push-to-start token is valid as long as the app
     /// is installed.
@@ -31,6 +32,6 @@ public enum StoreLimits {
     /// The system ends an activity after this time (Apple, "ActivityKit": eight hours). Counted in whole seconds. An update that
     /// was admitted before may arrive later than this, because of its retries.
     public static let updatesSeconds: Int64 = 8 * 3_600
-    /// The maximum number of doublings of a spacing: more than lead from a millisecond to an hour.
+    /// The maximum number of doublings of a spacing: 2²² ms is more than an hour, the longest spacing.
     public static let doublingsMax = 22
 }

@@ -7,7 +7,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     case admit
     /// Settles a device's held starts, and refunds starts.
     case settle
-    /// Keeps the timetable of lifetimes.
+    /// Keeps the timetables of lifetimes.
     case lifetime
 
     /// The scripts by their raw values. Made once: substituting all constants takes milliseconds, too long for a lane that
@@ -25,7 +25,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         return Self.text(of: resource, Self.constants)
     }
 
-    /// A script with its named constants replaced by their values.
+    /// Returns a script with its named constants replaced by their values.
     static func text(of resource: [UInt8], _ constants: [(name: String, value: Int64)]) -> String {
         constants.reduce(String(decoding: resource, as: UTF8.self)) { body, constant in
             body.replacing("@\(constant.name)@", with: String(constant.value))

@@ -7,7 +7,7 @@ extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
     /// - Parameters:
-    ///   - call: within its bounds.
+    ///   - call: a call within its bounds; see `isWithinBounds(of:)`.
     ///   - key: the subject's key.
     func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> CallIssue {
         if let obstacle = connection.obstacle { return obstacle }
@@ -31,8 +31,8 @@ extension StoreSession {
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
             flushCommands(on: connection)
-            // The token came with a command, so no record of a registration waits for it. It leaves alone, so that its reply has
-            // room for a held command.
+            // The token came with a command. If its registration were answered with `full`, no record would
+            // repeat it. So it leaves alone: then its reply has room for a held command.
             let isAlone = source == .command
             if isAlone { flushRegistrations(on: connection) }
             registrations.append(
@@ -261,7 +261,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         }
     }
 
-    /// See ``CallKind/asksForReplicas``.
+    /// Whether the reply waits until replicas have acknowledged the write; see ``CallKind/asksForReplicas``.
     var asksForReplicas: Bool {
         switch self {
         case .register, .registerDevice, .unregister, .hold, .holdStart: true

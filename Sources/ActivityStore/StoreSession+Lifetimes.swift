@@ -38,7 +38,7 @@ extension StoreSession {
         return .issued
     }
 
-    /// An operation that names the life that it means.
+    /// Writes an operation on the life that began at `began`.
     private func name(
         _ letter: UInt8,
         _ tag: UInt64,

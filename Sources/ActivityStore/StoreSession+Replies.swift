@@ -9,7 +9,7 @@ extension StoreSession {
     func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && calls[0].kind.isCommand
         if count > 1 || isArray { return take(reply, ofBatch: count, from: reader, on: connection) }
-        // The result is true: the reader belongs to this connection.
+        // Always true here, because the reader belongs to this connection.
         _ = connection.completeOldestCall(from: reader)
         take(reply, on: connection)
     }
@@ -26,7 +26,8 @@ extension StoreSession {
         let isWhole = isWhole(reply, ofBatch: count, from: reader, nowMilliseconds: &nowMilliseconds)
         var valueIndex = count
         for index in 0..<count {
-            // Closed by a handler, or ended by this reply: all other calls have failed already.
+            // A handler or an error reply may have closed the connection. Then all remaining calls have
+            // failed already.
             guard connection.completeOldestCall(from: reader) else { return }
             guard isWhole else {
                 complete(.violation, on: connection)
@@ -82,13 +83,13 @@ extension StoreSession {
     private enum Reading {
         case reply(StoreReply<Bytes>)
         case failure(RedisError)
-        /// The reply fits its call, but it passes on a stored value that the scripts did not write.
+        /// The reply fits its call, but it contains a stored value that the scripts did not write.
         case malformedContent
         /// The call cannot have this reply. Replies and calls are out of step, so no later reply can be trusted.
         case violation
     }
 
-    /// Ends the oldest call.
+    /// Ends the oldest call with its reply or an error.
     private func complete(_ reading: Reading, on connection: RedisConnection) {
         switch reading {
         case .reply(let reply):
@@ -116,7 +117,7 @@ extension StoreSession {
         return .reply(result)
     }
 
-    /// The audiences that were left, which follow a reply's word and a `=`; nil if there are none.
+    /// Returns the audiences that were left, which follow a reply's word and a `=`; nil if there are none.
     private static func leaves(behind word: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
         let leaves = Bytes(rebasing: reply[(word + 1)...])
@@ -171,8 +172,9 @@ extension StoreSession {
         return .reply(result)
     }
 
-    /// Reads the verdict that an update or end is sent otherwise than it asked. The number says how, and the value as it was
-    /// before, up to the end of the token, says where to.
+    /// Reads a send verdict that is a number. The number has the timestamp and the priority, which may not be
+    /// those that the command asked for. The value, as it was before and up to the end of the answered alert,
+    /// has the token.
     private func sendReply(_ number: Int64, _ value: Reply) -> Reading {
         guard value.kind == .string, value.bytes.count >= StoredRecord.token, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
@@ -189,7 +191,8 @@ extension StoreSession {
         return result.registration == nil ? .malformedContent : .reply(result)
     }
 
-    /// Reads the verdict that an update or end is sent as it asked. The value as it was before and the clock say the rest.
+    /// Reads a send verdict that is the activity's value: the command is sent as it asked. The value, as it
+    /// was before, has the token; together with the clock it gives the rest of the budget.
     private func sendReply(to call: SessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> Reading {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp

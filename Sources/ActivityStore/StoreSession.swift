@@ -1,11 +1,11 @@
 import LiveActivity
 import Redis
 
-/// What a call requested, as far as its reply depends on it.
+/// The parts of a call that are needed to read its reply.
 struct SessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: CallKind
-    /// How an update or end asked to be sent, for a reply that only grants it.
+    /// What an update or end asked for. A reply that grants all of it does not repeat it.
     var timestamp: Int64 = 0
     var asksForHighPriority = false
     var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
@@ -20,14 +20,16 @@ final class StoreSession: RedisSession {
     var calls: CallQueue<SessionCall>
     /// Updates, ends and settlements that are not written yet. While there are any, their calls are the newest of ``calls``.
     var batch: CallBatch
-    /// The same for registrations of activities. Only one of the two batches has calls at a time.
+    /// Registrations and confirmations that are not written yet. Only one of the two batches has calls at a
+    /// time.
     var registrations: RegistrationBatch
     /// Memory for the unpacked token of a reply.
     let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
 
     /// - Parameters:
-    ///   - configuration: the connection's; it limits the outstanding calls and the calls of one command.
-    ///   - handler: held weakly.
+    ///   - configuration: the configuration of the connection. It limits the outstanding calls and the calls
+    ///     of one command.
+    ///   - handler: The session keeps a weak reference to it.
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
         batch = CallBatch(capacity: configuration.callsPerCommandMax)

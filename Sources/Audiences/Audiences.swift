@@ -4,24 +4,28 @@ import Numbers
 
 /// The second core of a lane. It decides the outcome of commands to audiences and does no I/O. (R1)
 ///
-/// As with `Delivery`, events come in as calls, each with the `Moment` at which it happened. The work that follows goes out through
-/// queues, which the shell empties when it can.
+/// As in `Delivery`, the shell reports each event by a call with the `Moment` of the event. The core puts the
+/// work that follows into queues, which the shell empties when it can.
 ///
 /// The shell calls:
-/// - for a record of the commands topic that names an audience: ``take(_:)`` while ``canTakeCommand``, and ``endBatch(now:)`` when
-///   there is none left. ``nextHandedBack()`` returns the command to `Delivery`. ``withdraw(_:)`` when its partition is revoked.
+/// - for a record of the commands topic that names an audience: ``take(_:)`` while ``canTakeCommand``, and
+///   ``endBatch(now:)`` after the last one. ``nextHandedBack()`` returns the command to `Delivery`.
+///   ``withdraw(_:)`` when its partition is revoked.
 /// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``. ``nextMembershipOutcome()``
 ///   returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``,
 ///   ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)``.
-/// - for a record of the fan-out topic: ``receive(_:order:now:)``, whether there is room or not. The shell reads the partition again as
-///   ``rereading(_:now:)`` says, and calls ``rereadingBegan(_:from:now:)``.
+/// - for a record of the fan-out topic: ``receive(_:order:dropped:now:)``, even if there is no room. The
+///   shell reads the partition again as ``rereading(_:now:)`` says, and calls
+///   ``rereadingBegan(_:from:now:)``.
 /// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``, ``storeCallPostponed()``,
 ///   ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
-/// - for the activity store: ``withNextActivityCall(now:_:)``, ``activityCallTaken()``, ``activityCallRefused()``,
-///   ``activityReplied(tag:)``, ``activityFailed(tag:_:now:)``.
-/// - for a free stream: ``nextPush(_:permitsRetry:inFlightMax:now:)``, after `Delivery`'s, over its pools in turn until none has a push.
-///   ``pushReturned(_:)`` if there was no stream after all; ``answered(_:_:now:)``.
+/// - for the activity store: ``withNextActivityCall(now:_:)``, ``activityCallTaken()``,
+///   ``activityCallPostponed()``, ``activityCallRefused(now:)``, ``activityReplied(tag:now:)``,
+///   ``activityFailed(tag:_:now:)``.
+/// - for a free stream: ``nextPush(_:permitsRetry:inFlightMax:now:)`` for each of its pools in turn, until no
+///   pool has a push. `Delivery` is asked first. ``pushReturned(_:)`` if there was no stream after all;
+///   ``answered(tag:_:now:)``.
 /// - for the keeper of channels: ``nextChannelNeed()``, ``channelKnown(application:audience:_:now:)``,
 ///   ``channelRefused(application:audience:environment:now:)``.
 /// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``produced(_:_:now:)``.
@@ -33,10 +37,11 @@ import Numbers
 /// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish` and its result → its offset
 /// counts as settled.
 ///
-/// A *round* passes through the positions of one range as long as the range has versions under way. Its position only grows (`UInt64`).
-/// The ordinal of a member is the position modulo the range's length. Each version has a window, from the position at which the version
-/// took over to one length (a lap) further. The member at a position gets the newest version. For older versions whose windows include
-/// the position, the member counts as superseded.
+/// A *round* passes through the positions of one range as long as the range has versions under way. Its
+/// position only grows (`UInt64`). The member at a position is the one whose ordinal is the position modulo
+/// the range's length. Each version has a window: it begins at the position where the version took over, and
+/// is one range length (a lap) long. The member at a position gets the newest version. For older versions
+/// whose windows include the position, the member counts as superseded.
 ///
 /// Invariants:
 /// - A member gets a push only when no push of the previous lap to it is in flight. So its pushes leave in the order of their versions.
@@ -55,13 +60,13 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audienceIndex: [AudienceKey: UInt32] = [:]
-    /// Audiences that commands of the present batch have awakened.
+    /// Audiences with a command of the present batch. They begin when the batch ends.
     var awakened: IndexQueue<UInt32>
     var handedBack: IndexQueue<HandedBack>
 
     var partitions = PartitionTable<FanoutPartition>()
     var versions: Slab<VersionSlot>
-    /// Bytes of all fan-out records that are held.
+    /// Bytes of all fan-out records in memory.
     var recordBytes = 0
     var rounds: Slab<RoundSlot>
     var roundIndex: [RoundKey: UInt32] = [:]
@@ -79,13 +84,14 @@ public struct Audiences: ~Copyable {
 
     /// Number of commands that wait for the channel of their audience.
     var channelWaiters = 0
-    /// Audiences for which a command waited for a channel that did not come. Until this monotonic time no command of the audience waits again.
+    /// Audiences whose channel was not created while a command waited. Until this monotonic time
+    /// (milliseconds), no other command of the audience waits.
     var channelWaitPauses: [AudienceKey: Int64] = [:]
-    /// Monotonic: when pauses that have ended were last removed.
+    /// When pauses that have ended were last removed (monotonic milliseconds).
     var channelWaitPausesCleanedMilliseconds: Int64 = .min / 2
 
     var memberships: Slab<MembershipSlot>
-    /// The latest change of each member whose audiences are being told.
+    /// The latest change of each member, until the change is finished.
     var membershipIndex: [MemberKey: UInt32] = [:]
     var membershipOutcomes: IndexQueue<ChangingMember>
     var newestStateRequests: Slab<NewestStateRequest>
@@ -118,7 +124,8 @@ public struct Audiences: ~Copyable {
         awakened = IndexQueue(limit: configuration.commandsMax)
         handedBack = IndexQueue(limit: configuration.commandsMax * 2)
         versions = Slab(limit: configuration.recordsMax)
-        // An abandoned round has no record any more. It keeps its slot until its pushes are answered, so there can be twice as many.
+        // An abandoned round has no record any more, but it keeps its slot until its pushes are answered. So
+        // there can be twice as many rounds as records.
         rounds = Slab(limit: configuration.recordsMax * 2)
         let applications = configuration.applications.count
         let pagesMax = configuration.pagesPerApplication * applications
@@ -128,11 +135,11 @@ public struct Audiences: ~Copyable {
         parked = Slab(limit: configuration.parkedMax)
         notices = Slab(limit: configuration.noticesMax)
         broadcasts = Slab(limit: configuration.recordsMax)
-        // Abandoned channels keep their slots until their pushes are answered, and paused ones until their pause has ended. So there can
-        // be twice as many as records.
+        // Abandoned channels keep their slots until their pushes are answered, and idle channels keep theirs
+        // for some time. So there can be more channels than records.
         channels = Slab(limit: configuration.recordsMax * 2)
         memberships = Slab(limit: configuration.membershipsMax)
-        // Up to one limit of outcomes that the shell has not fetched yet, and one of changes that are still held.
+        // Room for the outcomes that the shell has not fetched yet, and for those of all changes under way.
         membershipOutcomes = IndexQueue(limit: configuration.membershipsMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipsMax)
         states = Slab(limit: configuration.membershipsMax + 1)
@@ -161,12 +168,13 @@ public struct Audiences: ~Copyable {
         memberScratch.deallocate()
     }
 
-    /// When the shell last saw that the store holds the members of all audiences (monotonic milliseconds). `.min`: some members are
-    /// missing.
+    /// When the shell last saw that the store holds the members of all audiences (monotonic milliseconds).
+    /// `.min`: some members are missing.
     ///
-    /// A round that the store has lost waits for a time later than the loss.
+    /// A round that the store has lost waits until this time is later than the loss.
     public var membersCompleteMilliseconds = Int64.max
-    /// When the shell last lost a connection to the store, which may have come back empty (monotonic milliseconds).
+    /// When the shell last lost a connection to the store (monotonic milliseconds). The store may be empty
+    /// since then.
     public var storeLostMilliseconds = Int64.min
     /// Whether the store may lack members, as far as the shell knows.
     public var mayLackMembers: Bool { membersCompleteMilliseconds <= storeLostMilliseconds }
@@ -220,35 +228,35 @@ public struct Audiences: ~Copyable {
         return due == .max ? nil : due
     }
 
-    /// - Returns: a random time between a half and the whole of `milliseconds`, so that what failed at the same time is not repeated at
-    ///   the same time.
+    /// - Returns: a random time between a half and the whole of `milliseconds`, so that calls which failed
+    ///   together are not repeated together.
     mutating func jittered(_ milliseconds: Int64) -> Int64 {
         let half = (milliseconds + 1) / 2
         return half + Int64(randomness.next(below: UInt64(half))) + 1
     }
 }
 
-/// What the core counts. Each number only grows, except when a push that was handed out finds no stream.
+/// The counters of the core. They only grow, except that a push is subtracted again if it found no stream.
 public struct AudienceCounters: Sendable {
     /// Fan-out records received.
     public var records: UInt64 = 0
     /// Fan-out records that could not be read, or whose app is no longer configured.
     public var recordsUnreadable: UInt64 = 0
-    /// Changes of a member's audiences that a lane handed to this core.
+    /// Changes of a member's audiences that this core received.
     public var memberships: UInt64 = 0
     public var pushes: UInt64 = 0
     /// How many of `pushes` went to members that had just joined.
     public var joinerPushes: UInt64 = 0
     public var retries: UInt64 = 0
-    /// Starts of devices that were handed on as commands.
+    /// Starts of devices that were produced as commands.
     public var starts: UInt64 = 0
     public var pagesRead: UInt64 = 0
-    /// Pages that cannot be read, completely or from one of their entries on.
+    /// Pages that could not be read, either completely or from one of their entries on.
     public var pagesDamaged: UInt64 = 0
     public var versionsFinished: UInt64 = 0
     public var versionsOvertaken: UInt64 = 0
     public var checkpoints: UInt64 = 0
-    /// Rounds that another worker has claimed.
+    /// Rounds that another worker has claimed, or that the store has lost.
     public var roundsLost: UInt64 = 0
 
     public init() {}

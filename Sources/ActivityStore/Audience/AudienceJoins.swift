@@ -1,18 +1,20 @@
 import LiveActivity
 import Redis
 
-/// Carries each member's entry from its call to its place on a page.
+/// Adds the entry of each joining member to the member's page, in as many steps as the page needs.
 ///
-/// An entry goes to the page that the cache of directories names. If that page does not exist, was split or is full, it does not
-/// take the entry. Then the directory is read. If the directory names the same page, the page is made or rearranged, and the
-/// entry is sent to it again. The caller sees one call and one reply. A page that has grown too long is rearranged after its
-/// entry was acknowledged.
+/// First, an entry is sent to the page that the cached directory names. A page that does not exist, was split
+/// or is full refuses the entry. Then the segment's directory is read from Redis. If the directory names the
+/// same page, the script `arrange` makes or rearranges this page, and the entry is sent to it again. The
+/// caller sees one call and one reply. A page that has grown too long is rearranged after its entry was
+/// acknowledged.
 final class AudienceJoins: RedisHandler {
-    /// How often pages may refuse an entry before its call fails: more often than a crowd of joins to one page needs.
+    /// How often pages may refuse an entry before its call fails. Many simultaneous joins to one page cause
+    /// fewer refusals of an entry.
     private static let refusalsMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
-    /// The client whose sessions use this object, and which holds this object.
+    /// The client. A weak reference, because the client's sessions hold this object.
     weak var redis: RedisClient?
     private(set) var table = JoinTable()
     private var directories = DirectoryCache()
@@ -27,7 +29,7 @@ final class AudienceJoins: RedisHandler {
 
     func redisReady() { handler?.audienceStoreReady() }
     func redisLost(_ reason: RedisError) { handler?.audienceStoreLost(reason) }
-    /// Ignored: the activity store's connections to the same servers report warnings.
+    /// Ignores the warning: the activity store's connections to the same servers report it too.
     func redisWarns(_ warning: RedisWarning) {}
 
     // MARK: - Steps
@@ -108,7 +110,7 @@ final class AudienceJoins: RedisHandler {
         return session.arrange(slot, on: connection)
     }
 
-    /// Fails the join if its next step cannot be made now. The caller repeats the join.
+    /// Fails the join if its next step could not be issued. The caller repeats the join.
     private func failUnlessIssued(_ slot: UInt16, _ issue: CallIssue) {
         if issue != .issued { failed(slot, RedisError(.busy, "the connection takes no call for a join's next step")) }
     }
@@ -143,7 +145,7 @@ final class AudienceJoins: RedisHandler {
     }
 }
 
-/// What the script `append` says about an entry.
+/// The outcome of the script `append` for one entry. The raw values are the script's replies.
 enum AppendOutcome: Int64 {
     case refused
     case added

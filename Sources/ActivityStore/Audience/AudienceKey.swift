@@ -8,9 +8,9 @@ import LiveActivity
 /// | `{app@DIGEST SEGMENT}d` | the directory of a segment |
 /// | `{app@DIGEST SEGMENT}pBOUND` | a page of a segment, named by its lower bound |
 ///
-/// The digest is eleven letters of six bits each and the segment is two, lowest bits first. The bound is four bytes,
-/// little-endian. There is nothing between the parts. The braces enclose the hash tag, so all keys of a segment share a slot. No
-/// letter is a brace, which would end the tag too early.
+/// The digest has eleven letters of six bits each and the segment has two, lowest bits first. The bound has
+/// four bytes, little-endian. There is nothing between the parts. The braces enclose the hash tag, so all
+/// keys of a segment share a slot. No letter is a brace, which would end the tag too early.
 enum AudienceKey {
     private static let digestLetters = 11
     private static let segmentLetters = 2
@@ -27,7 +27,7 @@ enum AudienceKey {
     /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if the app is empty or
     /// too long.
     ///
-    /// - Parameter memory: has room for ``bytesMax``.
+    /// - Parameter memory: the destination, with room for at least ``bytesMax``.
     static func write(
         app: UnsafeRawBufferPointer,
         _ audience: AudienceDigest,
@@ -60,7 +60,7 @@ enum AudienceKey {
 
     static let pageSuffixBytes = 1 + boundBytes
 
-    /// The part of a page's key after the tag.
+    /// Returns the part of a page's key after the tag.
     static func pageSuffix(_ lowerBound: UInt32) -> InlineArray<5, UInt8> {
         [
             page, UInt8(truncatingIfNeeded: lowerBound), UInt8(truncatingIfNeeded: lowerBound >> 8),

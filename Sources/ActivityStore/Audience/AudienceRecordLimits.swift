@@ -1,9 +1,11 @@
-/// The bounds of what an audience's record holds.
+/// The limits of an audience's record.
 enum AudienceRecordLimits {
-    /// The maximum number of versions whose progress is known: more than a range can have under way, and some that have ended.
+    /// The maximum number of versions whose rounds are stored: all that a range can have under way, and some
+    /// ended ones.
     static let roundsMax = 64
-    /// How long a round may keep later commands at its number of ranges. A round that takes longer has lost a range.
+    /// How long later commands must use the number of ranges of an unfinished round. A round that takes
+    /// longer than this hour has lost a range.
     static let rangeCountKeptMilliseconds: Int64 = 3_600_000
-    /// How long a member that joins is sent the newest state: the longest life of an activity.
+    /// How long the newest state is stored for members that join: 12 h, the longest life of an activity.
     static let bodyKeptMilliseconds: Int64 = 12 * 3_600_000
 }

@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// The scripts for audiences.
+/// The scripts that perform the calls about audiences.
 enum AudienceScript: Int, CaseIterable {
     /// Adds entries to pages.
     case append
     /// Makes, compacts and splits pages.
     case arrange
-    /// Keeps an audience's record.
+    /// Reads and changes an audience's record.
     case audience
 
     /// The scripts by their raw values. Made once, like ``StoreScript/bodies``.

@@ -11,7 +11,7 @@ extension AudienceSession {
         case .checkpoint: return take(reply, ofRecorded: count, from: reader, on: connection)
         default: break
         }
-        // The result is true: the reader belongs to this connection.
+        // Always true here, because the reader belongs to this connection.
         _ = connection.completeOldestCall(from: reader)
         guard let call = calls.oldest else { return }
         switch call.kind {
@@ -37,7 +37,8 @@ extension AudienceSession {
     ) {
         let isWhole = reply.kind == .array(count: count)
         for index in 0..<count {
-            // A handler may close the connection, and a reply may end it. Then all other calls have failed already.
+            // A handler or an error reply may have closed the connection. Then all remaining calls have
+            // failed already.
             guard connection.completeOldestCall(from: reader) else { return }
             guard isWhole else { return violation(on: connection) }
             let element = reader.element(index)
@@ -54,7 +55,7 @@ extension AudienceSession {
         }
     }
 
-    /// Indexed by the script's numbers.
+    /// Indexed by the number with which the script answers a checkpoint.
     private static let checkpointVerdicts: [AudienceVerdict] = [.foreign, .settled, .lost]
 
     /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was recorded.
@@ -154,7 +155,8 @@ extension AudienceSession {
         return withNewest(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Adds the newest admitted version, an element of the reply that is empty if there is none.
+    /// Adds the newest admitted version to a reply. The element at `index` is empty if no version was
+    /// admitted.
     private func withNewest(
         _ reply: AudienceReply<Bytes>,
         at index: Int,

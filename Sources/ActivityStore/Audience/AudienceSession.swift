@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// The kind of a call, as far as its reply depends on it.
+/// The kind of a call. It decides how the call's reply is read.
 enum AudienceCallKind: UInt8, BitwiseCopyable {
     case admit, settle, newest, claim, checkpoint, finish, directory, page
     // The steps of a join.
@@ -12,7 +12,7 @@ enum AudienceCallKind: UInt8, BitwiseCopyable {
 struct AudienceSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: AudienceCallKind
-    /// A join's slot in its table.
+    /// For a step of a join: the join's slot in ``JoinTable``.
     var slot: UInt16 = 0
 }
 
@@ -31,7 +31,8 @@ final class AudienceSession: RedisSession {
     /// written.
     private var checkpoints: CheckpointBatch
 
-    /// - Parameter configuration: the connection's; it limits the outstanding calls and the calls of one command.
+    /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and
+    ///   the calls of one command.
     init(configuration: RedisConfiguration, joins: AudienceJoins) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
         batch = .allocate(capacity: configuration.callsPerCommandMax)
@@ -45,7 +46,7 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Joins
 
-    /// Collects a join's entry.
+    /// Collects a join's entry for the command that leaves at the end of the turn.
     func append(_ slot: UInt16, on connection: RedisConnection) -> CallIssue {
         if let obstacle = connection.obstacle { return obstacle }
         flushCheckpoints(on: connection)
@@ -80,7 +81,7 @@ final class AudienceSession: RedisSession {
         }
     }
 
-    /// Makes or rearranges the page of a join.
+    /// Runs the script `arrange`, which makes or rearranges the page of a join.
     func arrange(_ slot: UInt16, on connection: RedisConnection) -> CallIssue {
         if let obstacle = connection.obstacle { return obstacle }
         let tag = joins.table.tag(slot)

@@ -2,21 +2,23 @@ public import LiveActivity
 public import Reactor
 public import Redis
 
-/// Receives the store's replies about audiences and learns what happens to its connections. All calls come from the loop, or from
-/// inside ``AudienceStore/close()``. Each of them may issue calls or close the store.
+/// Receives the store's replies about audiences and reports about its connections. The event loop, or
+/// ``AudienceStore/close()``, calls these functions. Each function may issue calls or close the store.
 public protocol AudienceStoreHandler: AnyObject {
-    /// - Parameter reply: its bytes are valid only during this call.
+    /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>)
-    /// If the error is the connection's, the call may have been performed, and it is safe to repeat it.
+    /// Reports that a call failed. After an error of the connection, Redis may have performed the call. Every
+    /// call can be repeated safely.
     /// ``RedisError/storeFailure`` says what the error means to the caller.
     func audienceFailed(tag: UInt64, error: RedisError)
-    /// Calls are taken. Calls that have failed can be issued again.
+    /// Reports that the store takes calls. Calls that have failed can be issued again.
     func audienceStoreReady()
-    /// A connection was lost, or an attempt to connect failed. The next attempt follows automatically.
+    /// Reports that a connection was lost, or that an attempt to connect failed. The store tries again
+    /// automatically.
     func audienceStoreLost(_ reason: RedisError)
 }
 
-/// Counters of what an audience store does automatically. They only grow.
+/// Counts of the extra steps that joins needed. They only grow.
 public struct AudienceStoreCounters: Sendable {
     /// Entries that were sent to a page a second time, because the lane did not know that the page was split, full or missing.
     public var appendsRepeated: UInt64 = 0
@@ -26,19 +28,20 @@ public struct AudienceStoreCounters: Sendable {
     public init() {}
 }
 
-/// Audiences and their members, in Redis.
+/// The client of the records of audiences and their members in Redis.
 ///
-/// A lane has one beside its ``ActivityStore``, with its own connections: a round's pages have some kilobytes each and must not
-/// delay the replies that single commands wait for. Everything happens on the lane's thread. A call and its reply allocate
-/// nothing, except when a directory is stored in the cache. All calls of one turn leave with one write.
+/// A lane has one audience store beside its ``ActivityStore``. It has connections of its own, because a
+/// round's pages have some kilobytes each and must not delay the replies that single commands wait for. The
+/// lane uses the store only on its own thread. A call and its reply allocate nothing, except when a directory
+/// is stored in the cache. All calls of one turn leave with one write.
 public final class AudienceStore {
     let redis: RedisClient
     private let joins: AudienceJoins
     private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceKey.bytesMax, alignment: 8)
 
-    /// Connects to nothing yet.
+    /// Makes a store without connections; ``connect()`` opens them.
     ///
-    /// - Parameter handler: held weakly.
+    /// - Parameter handler: The store keeps a weak reference to it.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any AudienceStoreHandler) {
         let joins = AudienceJoins(handler: handler)
         self.joins = joins
@@ -55,16 +58,17 @@ public final class AudienceStore {
     /// Connects and stays connected until `close`. Call it once.
     public func connect() { redis.connect() }
 
-    /// Ends all connections. Outstanding calls fail, from inside this call. May be called again.
+    /// Ends all connections. Reports all outstanding calls as failed before it returns. May be called again.
     public func close() { redis.close() }
 
-    /// Whether some calls are taken. In a cluster: those for the keys of at least one server.
+    /// Whether the store takes calls. In a cluster: whether at least one server takes calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// Whether the keys are on several servers, so that one key's server may be away while others are not.
+    /// Whether several servers share the keys. Then one server may be unavailable while the others take
+    /// calls.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
-    /// What the store has done automatically since it was made.
+    /// The counts since the store was made.
     public var counters: AudienceStoreCounters { joins.counters }
 
     /// Calls that have no reply yet, including those that the store makes automatically to rearrange pages.
@@ -72,7 +76,7 @@ public final class AudienceStore {
 
     /// Writes a call, or collects it for the command that leaves at the end of the turn.
     ///
-    /// Appended entries leave as one command if the topology allows that.
+    /// Appended entries leave as one command, except in a cluster.
     public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {
@@ -109,7 +113,8 @@ public final class AudienceStore {
 }
 
 extension RedisClient {
-    /// The connection for one call with this key, and its session. Only for the client of an audience store.
+    /// Returns the connection for one call with this key, and its session. Only for the client of an audience
+    /// store.
     func audienceSession(for key: UnsafeRawBufferPointer) -> (AudienceSession, RedisConnection)? {
         guard let connection = connection(for: key) else { return nil }
         return (unsafeDowncast(connection.session, to: AudienceSession.self), connection)

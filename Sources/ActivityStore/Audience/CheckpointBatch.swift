@@ -1,13 +1,14 @@
 import LiveActivity
 import Redis
 
-/// Checkpoints of one audience's ranges, collected for one command. A lane's rounds are recorded at the same time. (R29)
+/// Collects checkpoints of one audience's ranges for one command, because a lane records its rounds at the
+/// same time. (R29)
 ///
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {
     /// The maximum length of all arguments together. Most checkpoints have about a hundred bytes.
     private static let bytesMax = 16_384
-    /// A range, a claim and a text, and the bytes that RESP adds to them.
+    /// The bytes of a range and a claim, and the bytes that RESP adds to a range, a claim and a text.
     private static let bytesBesideText = 4 + 8 + 3 * CommandWriter.argumentOverheadBytes
 
     private let callsMax: Int
@@ -49,10 +50,10 @@ struct CheckpointBatch: ~Copyable {
         count += 1
     }
 
-    /// The bytes that the command needs beside the script's.
+    /// The maximum number of bytes after the script's prefix.
     var bytesMax: Int { keyByteCount + argumentByteCount + 4 * CommandWriter.argumentOverheadBytes }
 
-    /// The number of arguments after the script's.
+    /// The number of arguments after the script's prefix.
     var argumentCount: Int { 3 + 3 * count }
 
     func write(to writer: inout CommandWriter) {

@@ -3,7 +3,8 @@ import Redis
 
 /// Writes the calls of the script `audience` as arguments.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// How the call's reply is read, how many arguments the call has including its letter, and the bytes that they need together.
+    /// The kind of the reply, the number of arguments including the operation's letter, and the maximum bytes
+    /// of all arguments together.
     var recordCall: (kind: AudienceCallKind, argumentCount: Int, argumentBytes: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
@@ -75,7 +76,7 @@ extension CommandWriter {
         argument(number: UInt64(bitPattern: admission.expiration), bytes: 8)
     }
 
-    /// A page's key: the tag of its segment and its lower bound.
+    /// Writes a page's key: the tag of its segment and its lower bound.
     mutating func pageKey(_ tag: UnsafeRawBufferPointer, _ lowerBound: UInt32) {
         argument(count: tag.count + AudienceKey.pageSuffixBytes) {
             $0.verbatim(tag)
@@ -112,9 +113,9 @@ extension CommandWriter {
     }
 }
 
-/// How the script `audience` stores broadcasts that are finished, and distinguishes them from ranges.
+/// How the script `audience` stores finished broadcasts. Their indexes are above the indexes of ranges.
 enum StoredBroadcast {
-    /// The index that represents a broadcast, above the indexes of ranges.
+    /// Returns the index of a broadcast, above the indexes of ranges.
     static func index(of environment: DeviceEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
     /// The length of the broadcasts' part, after the totals of the ranges: a byte for each outcome.
@@ -133,12 +134,12 @@ enum StoredCounts {
     static let timeBytes = 6
     static let bytes = MemberOutcome.allCases.count * countBytes + 2 * timeBytes
 
-    /// One more than the milliseconds; 0 for no time.
+    /// Returns one more than the milliseconds, or 0 for no time.
     static func stored(_ milliseconds: Int64) -> UInt64 {
         milliseconds < 0 ? 0 : UInt64(min(milliseconds, StoredMember.millisecondsMax - 1)) + 1
     }
 
-    /// Nil if the length is wrong.
+    /// Reads counts and times; nil if the length is wrong.
     static func read(_ bytes: UnsafeRawBufferPointer) -> (MemberCounts, RoundTimes)? {
         guard bytes.count == self.bytes else { return nil }
         var counts = MemberCounts()

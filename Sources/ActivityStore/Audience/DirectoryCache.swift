@@ -1,10 +1,12 @@
 import LiveActivity
 import Redis
 
-/// The pages of segments, as far as a lane knows them. With the cache a member's entry goes to its page at once.
+/// A lane's cache of segment directories. With the cache, a member's entry is sent to its page without a
+/// look-up.
 ///
-/// A cached directory may be outdated, or belong to another segment with the same fingerprint. So the script checks the page's
-/// own bounds. Two segments with the same place evict each other, so the cache is bounded.
+/// A cached directory may be outdated, or belong to another segment with the same fingerprint. So the script
+/// `append` checks the bounds that the page itself has. Two segments with the same place evict each other, so
+/// the cache is bounded.
 struct DirectoryCache: ~Copyable {
     /// The number of places: one for each segment of 32 audiences. A power of two.
     static let capacity = 8_192
@@ -13,7 +15,7 @@ struct DirectoryCache: ~Copyable {
     static let boundsMax = 1 << 20
 
     private struct Entry {
-        /// 0: the place is empty.
+        /// The fingerprint of the segment's tag; 0: the place is empty.
         var fingerprint: UInt64 = 0
         var bounds: [UInt32] = []
     }
@@ -23,10 +25,11 @@ struct DirectoryCache: ~Copyable {
 
     private static func place(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
-    /// The page that a position belongs to. For an unknown segment this is the first page, the only one of a small segment.
+    /// Returns the page of a position. If the segment is unknown: the first page, the only one of a small
+    /// segment.
     ///
     /// - Parameter tag: the segment's tag (``AudienceKey``).
-    /// - Returns: the page's lower bound and the next page's, 0 for none.
+    /// - Returns: the lower bounds of the page and of the next page; 0 if there is no next page.
     func page(of position: UInt32, tag: UnsafeRawBufferPointer) -> PageBounds {
         let fingerprint = KeyFingerprint(tag).value
         let place = Self.place(fingerprint)
@@ -44,7 +47,8 @@ struct DirectoryCache: ~Copyable {
         return PageBounds(lower: bounds[low - 1], next: low < bounds.count ? bounds[low] : 0)
     }
 
-    /// Stores a directory from Redis. Returns false if the bytes are not a directory: no bytes, or bounds that ascend from 0.
+    /// Stores a directory from Redis. A directory is empty, or holds ascending bounds of which the first is
+    /// 0. Returns false for other bytes.
     mutating func take(_ directory: UnsafeRawBufferPointer, tag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(tag).value
@@ -74,7 +78,7 @@ struct DirectoryCache: ~Copyable {
     }
 }
 
-/// The positions of a page.
+/// The range of positions that belong to a page.
 struct PageBounds: Equatable, BitwiseCopyable {
     var lower: UInt32
     /// The next page's lower bound; 0: the page reaches to the end of the segment.

@@ -1,9 +1,10 @@
 import LiveActivity
 
-/// Members' entries on their way to their pages, with the step that each is at. The memory is allocated once.
+/// The joins under way: the entries that are not on their pages yet, each with its step. The memory is
+/// allocated once.
 struct JoinTable: ~Copyable {
-    /// The maximum number of entries on their way. The joins of a turn leave together, so this is what a lane adds in one round
-    /// trip.
+    /// The maximum number of joins under way. The joins of a turn leave together, so a lane adds at most this
+    /// many entries in one round trip.
     static let capacity = 1_024
 
     enum Stage: BitwiseCopyable {
@@ -14,7 +15,7 @@ struct JoinTable: ~Copyable {
         case lookingUp
         /// The page is being made, or rearranged so that it takes the entry.
         case arranging
-        /// The entry was added and its caller told. The page is being rearranged.
+        /// The entry was added and its caller has the reply. The page is being rearranged.
         case arrangingAfterwards
     }
 
@@ -72,7 +73,7 @@ struct JoinTable: ~Copyable {
         case outOfBounds
     }
 
-    /// Stores an entry.
+    /// Stores an entry and returns its slot.
     mutating func insert(
         tag: UInt64,
         app: UnsafeRawBufferPointer,
@@ -107,7 +108,7 @@ struct JoinTable: ~Copyable {
         freeCount += 1
     }
 
-    /// The segment's hash tag.
+    /// Returns the hash tag of the join's segment.
     func tag(_ slot: UInt16) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: slotMemory(slot)[..<Int(joins[Int(slot)].tagBytes)])
     }
@@ -117,7 +118,7 @@ struct JoinTable: ~Copyable {
         return UnsafeRawBufferPointer(rebasing: slotMemory(slot)[start..<(start + Int(joins[Int(slot)].entryBytes))])
     }
 
-    /// Whether another join is already having the same page rearranged.
+    /// Whether another join is having the same page rearranged now.
     func isArranging(pageOf slot: UInt16) -> Bool {
         let bounds = joins[Int(slot)].bounds
         return joins.indices.contains { other in

@@ -1,23 +1,26 @@
 import LiveActivity
 
-/// The bounds of a segment's pages.
+/// The limits of a segment's pages.
 enum PageLimits {
-    /// By how much the memory reserved for a page grows, up to the end of each step. The sums are size classes of the allocator,
-    /// so nothing is rounded up (jemalloc: every 1,024 bytes from 4 to 8 KiB, every 4,096 bytes from 16 to 32 KiB). The steps get
-    /// larger because a longer page costs more to write again.
+    /// The steps in which the memory reserved for a page grows, and the length up to which each step applies.
+    /// All resulting sizes are size classes of the allocator, so it rounds nothing up (jemalloc: every 1,024
+    /// bytes from 4 to 8 KiB, every 4,096 bytes from 16 to 32 KiB). Longer pages have larger steps because
+    /// they cost more to write again.
     static let growthBytes = 2_048
     static let growthEndBytes = 8_192
     static let middleGrowthBytes = 4_096
     static let middleGrowthEndBytes = 16_384
     static let largeGrowthBytes = 8_192
-    /// What surrounds a string of this length in its block: its header and the byte after it (`sdshdr16`).
+    /// The bytes that Redis adds to a string of this length: its header (`sdshdr16`) and the zero byte after
+    /// it.
     static let stringOverheadBytes = 6
-    /// A longer page is rearranged. Long pages mean fewer keys for a round to find among millions. But splitting one stops the
-    /// server for longer: 0.4 ms at this length.
+    /// The maximum length of a page; a longer page is rearranged. With longer pages a round looks up fewer
+    /// keys among millions. But to split a page of this length stops the server for 0.4 ms.
     static let bytesMax = 4 * largeGrowthBytes - stringOverheadBytes
-    /// A page is split if it is still longer than this after compaction.
+    /// Returns the length above which a page is split, after its compaction.
     static func bytesAfterCompaction(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
-    /// A page that is longer than this, because nobody could rearrange it, takes no entries until it was rearranged.
+    /// A page longer than this, because no worker could rearrange it, takes no entries until it is
+    /// rearranged.
     static let bytesBeforeFull = 6 * largeGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384
@@ -29,10 +32,10 @@ enum PageLimits {
     /// An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple, "ActivityKit"). A token that
     /// was registered longer ago is dead.
     static let activityLifeMilliseconds: Int64 = 12 * 3_600_000
-    /// How long an entry of a member that left is kept: longer than any older entry can be on its way.
+    /// How long an entry of a member that left is kept. By then every older entry of the member has arrived.
     static let leavingKeptMilliseconds: Int64 = 3_600_000
 
-    /// How long a page may become in the memory that is reserved for this many bytes.
+    /// Returns how long a page of this many bytes may become before the memory reserved for it grows.
     static func capacity(for bytes: Int) -> Int {
         let block = bytes + stringOverheadBytes
         let growth =

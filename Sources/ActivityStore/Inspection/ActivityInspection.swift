@@ -1,19 +1,20 @@
 public import LiveActivity
 
-/// What an activity's value says, for people. Times are UNIX milliseconds of the server's clock. Allocates, so not for lanes.
+/// The content of an activity's value in readable form. Times are UNIX milliseconds of the server's clock.
+/// Lanes do not use this type because it allocates.
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum State: String, Sendable, CaseIterable {
-        /// The version waits for its pace or for a token. A worker has it.
+        /// A worker has the version. It waits for the activity's pace or for a token.
         case waiting
-        /// A worker was allowed to send it. The answer is not known here.
+        /// A worker was allowed to send the version. Redis does not have APNs' answer yet.
         case sending
-        /// The same for a start.
+        /// A worker was allowed to send the start. Redis does not have APNs' answer yet.
         case startSending
-        /// Redis holds it until a token registers.
+        /// Redis holds the version until a token registers.
         case held
         case settled
-        /// Settled, and the activity continues to show its previous state.
+        /// The version is settled, and the activity continues to show its previous state.
         case notShown
     }
 
@@ -30,7 +31,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct Held: Sendable, Equatable {
-        /// Older than the newest version if that one carries its alert and is not settled.
+        /// The version of the held command. It is older than the newest version if the newest version carries
+        /// its alert and is not settled.
         public var version: Version
         public var command: [UInt8]
         public var carriesAlert: Bool
@@ -43,32 +45,33 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public private(set) var token: InspectedToken?
-    /// When ``token`` was registered. Without a token: when the last one was unregistered or retired; nil: there was none.
+    /// When ``token`` was registered. Without a token: when the last token was unregistered or retired; nil:
+    /// there was no token.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newest: Newest?
-    /// The last send verdict.
+    /// The last push that Redis allowed.
     public private(set) var sent: Sent?
-    /// The next push's timestamp is above this one. It is the last that was sent, or stands for what was sent before Redis lost
-    /// it; 0: neither.
+    /// The next push gets a timestamp above this one: the last that was sent, or the one that replaces it
+    /// after Redis lost data; 0: neither.
     private(set) var lastTimestamp: Int64 = 0
-    /// 48 bits of the digest of what the activity shows; nil while that is not known.
+    /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
     public private(set) var held: Held?
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var answeredAlert: Version?
-    /// The audiences that the activity is in, and those that it has left and that may not know of it.
+    /// The audiences of the activity, and the audiences that may not know yet that the activity left them.
     public private(set) var audiences: [AudienceDigest] = []
     public private(set) var audiencesLeft: [AudienceDigest] = []
-    /// The last second of the first eight hours of the activity. Afterwards only its end is sent.
+    /// The last millisecond of the activity's first eight hours. Afterwards only an end is sent.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the bucket of priority 10 will be full.
     private var fullAtMilliseconds: Int64 = 0
     private var doublings: Int64 = 0
     private var limitedAtMilliseconds: Int64?
 
-    /// - Parameter value: what GET answers; empty if there is no value.
+    /// - Parameter value: the answer of GET; empty if there is no value.
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }
         var record = InspectedField(name: "record", bytes: value[...])
@@ -120,7 +123,7 @@ public struct ActivityInspection: Sendable, Equatable {
         return letter
     }
 
-    /// Reads what is stored of a dead token, of a 429 and of a start.
+    /// Reads the parts about a dead token, a 429 and a start, which few values have.
     private mutating func takeRarerParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
         if kind & StoredRecord.Flag.retired != 0 {
             _ = try record.part("retired", count: StoredRecord.retiredBytes)
@@ -162,14 +165,14 @@ public struct ActivityInspection: Sendable, Equatable {
 
     // MARK: - By a policy's numbers
 
-    /// The doublings of the spacing that are in force.
+    /// Returns how often the spacing is doubled now because of 429s.
     public func stretchLevel(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int {
         guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
         let recovered = (now &- limitedAtMilliseconds) / numbers.throttleRecoveryMilliseconds
         return Int(clamping: max(0, doublings &- recovered))
     }
 
-    /// The spacing in force.
+    /// Returns the least time between two pushes that applies now.
     public func spacingMilliseconds(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
         let level = stretchLevel(numbers, nowMilliseconds: now)
         // More than 22 doublings of a millisecond exceed the longest spacing.
@@ -177,14 +180,14 @@ public struct ActivityInspection: Sendable, Equatable {
         return max(numbers.spacingMilliseconds, min(stretched, numbers.throttledSpacingMaxMilliseconds))
     }
 
-    /// When the next push may go; nil: at once.
+    /// Returns when the next push may be sent; nil: at once.
     public func waitUntilMilliseconds(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int64? {
         guard let sent, sent.atMilliseconds <= now else { return nil }
         let until = sent.atMilliseconds &+ spacingMilliseconds(numbers, nowMilliseconds: now)
         return until > now ? until : nil
     }
 
-    /// The bucket of priority 10 that applies now.
+    /// Returns the rest of the priority-10 bucket that applies now.
     public func budget(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> InspectedBudget {
         let bucket = allowsFrequentUpdates ? numbers.frequentBudget : numbers.budget
         return InspectedBudget(bucket, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)

@@ -1,8 +1,8 @@
 public import LiveActivity
 
-/// What an audience's record says, for people. It decides nothing.
+/// The content of an audience's record in readable form. It decides nothing.
 public struct AudienceInspection: Sendable, Equatable {
-    /// The newest version, whether it is sent or was `unchanged`.
+    /// The newest version, whether it was sent or was `unchanged`.
     public struct Newest: Sendable, Equatable {
         public let version: Version
         public let isSettled: Bool
@@ -11,17 +11,17 @@ public struct AudienceInspection: Sendable, Equatable {
     /// The newest version that was admitted to be sent.
     public struct Admitted: Sendable, Equatable {
         public let version: Version
-        /// The digest of what members show after it.
+        /// The digest of the state that members show after this version.
         public let digest: UInt64
         public let isEnd: Bool
         public let isStart: Bool
         public let grant: AudienceGrant
         public let atMilliseconds: Int64
-        /// It is sent until this time, UNIX seconds.
+        /// The version is sent until this time, UNIX seconds.
         public let expiration: Int64
     }
 
-    /// The ranges of a version.
+    /// The progress of a version through its ranges.
     public struct Round: Sendable, Equatable {
         public let version: Version
         public let rangeCount: Int
@@ -38,23 +38,23 @@ public struct AudienceInspection: Sendable, Equatable {
     /// The last recorded position of a range's round.
     public struct Progress: Sendable, Equatable {
         public let range: SegmentRange
-        /// In the format of the core of audiences.
+        /// The text of the checkpoint, in the format of `Checkpoint`.
         public let checkpoint: [UInt8]
     }
 
-    /// A broadcast channel, as the keeper has announced it to the record.
+    /// A broadcast channel that the keeper of channels wrote into the record.
     public struct Channel: Sendable, Equatable {
         public let channel: AudienceChannel
         public let createdAtMilliseconds: Int64
     }
 
-    /// In production, then in the sandbox.
+    /// The channel in production, then the channel in the sandbox.
     public private(set) var channels: [Channel] = []
     public private(set) var newest: Newest?
     public private(set) var admitted: Admitted?
-    /// Oldest first.
+    /// The rounds, oldest version first.
     public private(set) var rounds: [Round] = []
-    /// In the order of the ranges.
+    /// The last recorded positions, in the order of the ranges.
     public private(set) var progress: [Progress] = []
     private var fullAtMilliseconds: Int64 = 0
     private var frequentFullAtMilliseconds: Int64 = 0
@@ -91,7 +91,7 @@ public struct AudienceInspection: Sendable, Equatable {
         progress.sort { ($0.range.count, $0.range.index) < ($1.range.count, $1.range.index) }
     }
 
-    /// The pushes of priority 10 that are left to an audience, for members without and with frequent updates.
+    /// Returns the rest of the audience's priority-10 budgets, for members without and with frequent updates.
     public func budgets(
         _ pace: Policy.Pace,
         nowMilliseconds now: Int64
@@ -110,7 +110,7 @@ extension AudienceInspection.Channel {
             throw field.error
         }
         var rest = field
-        // The storage policy, which the channel has.
+        // Skips the storage policy, which is a part of `channel`.
         _ = try rest.byte()
         self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try rest.number(bytes: 8)))
     }
@@ -135,7 +135,7 @@ extension AudienceInspection.Admitted {
 }
 
 extension AudienceInspection.Round {
-    /// - Parameter values: all fields, which say how many ranges are finished and with which counts.
+    /// - Parameter values: all fields of the hash. They say which ranges are finished, and with which counts.
     fileprivate init(_ part: inout InspectedField, _ values: [[UInt8]: [UInt8]]) throws(InspectionError) {
         let name = Array(part.rest.prefix(StoredVersion.bytes + 2))
         version = try part.storedVersion()

@@ -1,11 +1,12 @@
 public import LiveActivity
 
-/// What a device's hash says: its push-to-start tokens and the starts that wait for them.
+/// The content of a device's hash: its push-to-start tokens and the starts that wait for them.
 public struct DeviceInspection: Sendable, Equatable {
     public struct Slot: Sendable, Equatable {
         public var attributesType: String
         public var token: InspectedToken?
-        /// When the token was registered. Without a token: when the last one was unregistered or retired; nil: there was none.
+        /// When the token was registered. Without a token: when the last token was unregistered or retired;
+        /// nil: there was no token.
         public var registeredAtMilliseconds: Int64?
         /// The starts that wait for a token, oldest first.
         public var held: [HeldStart] = []
@@ -17,11 +18,11 @@ public struct DeviceInspection: Sendable, Equatable {
         public var command: [UInt8]
     }
 
-    /// Sorted by attributes type.
+    /// The tokens and held starts, sorted by attributes type.
     public private(set) var slots: [Slot] = []
     private var fullAtMilliseconds: Int64 = 0
 
-    /// - Parameter fields: what HGETALL answers, in pairs. Unknown fields are ignored.
+    /// - Parameter fields: the answer of HGETALL, in pairs. Unknown fields are ignored.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)
         if var record = hash.reader("s") { fullAtMilliseconds = try record.milliseconds() }
@@ -47,7 +48,7 @@ public struct DeviceInspection: Sendable, Equatable {
         return starts
     }
 
-    /// The bucket of starts.
+    /// Returns the rest of the bucket of starts.
     public func startBudget(_ numbers: Policy.Bucket, nowMilliseconds now: Int64) -> InspectedBudget {
         InspectedBudget(numbers, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)
     }

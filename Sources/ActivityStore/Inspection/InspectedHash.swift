@@ -9,7 +9,7 @@ public struct InspectionError: Error, Equatable, CustomStringConvertible {
     public var description: String { "the field '\(field)' holds a value that Causeway does not write" }
 }
 
-/// A token from a stored value. Not for logs.
+/// A token that was read from Redis. Tokens are secrets, so never log one.
 public struct InspectedToken: Sendable, Equatable {
     /// The token as it was registered.
     public var token: [UInt8]
@@ -37,7 +37,7 @@ public struct InspectedToken: Sendable, Equatable {
     }
 }
 
-/// What is left of a bucket.
+/// The pushes that are left in a bucket.
 public struct InspectedBudget: Sendable, Equatable {
     /// Pushes that could be drawn now, including the reserve.
     public let left: Int
@@ -70,7 +70,7 @@ struct InspectedHash {
         fields[field].map { InspectedField(name: field, bytes: $0[...]) }
     }
 
-    /// The token in the fields `t` and `u` of a device's hash.
+    /// Reads the token in the fields `t` and `u` of a device's hash.
     func token(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
         guard var record = reader("t\(suffix)") else { return (nil, nil) }
         let registeredAt = try record.milliseconds()
@@ -84,7 +84,7 @@ struct InspectedHash {
         return (registeredAt, InspectedToken(token: Array(memory[..<decoded.count]), environment: decoded.environment))
     }
 
-    /// The attributes types of a device's hash: the part of each field's name after the colon.
+    /// Returns the attributes types of a device's hash: the part of each field's name after the colon.
     func attributesTypes() -> [String] {
         Set(fields.keys.compactMap { name in name.firstIndex(of: ":").map { String(name[name.index(after: $0)...]) } })
             .sorted()
@@ -105,7 +105,7 @@ struct InspectedField {
     var rest: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
 
-    /// The rest, as a part with a name of its own.
+    /// Returns the unread bytes as a part with its own name, which errors then report.
     func named(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
 
     /// Reads a part of this many bytes.

@@ -1,11 +1,11 @@
 import LiveActivity
 
-/// The keys of an audience and the contents of its directories, for readers without a lane.
+/// Makes the keys of an audience and reads its directories, for programs without a lane.
 public struct InspectedSegments: Sendable {
     private let app: [UInt8]
     private let audience: AudienceDigest
 
-    /// Nil if the app's name is empty or too long.
+    /// Prepares the keys of an audience; nil if the app's name is empty or too long.
     public init?(app: String, audience: String) {
         self.app = Array(app.utf8)
         self.audience = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
@@ -22,7 +22,7 @@ public struct InspectedSegments: Sendable {
         return tag(segment: segment) + suffix.indices.map { suffix[$0] }
     }
 
-    /// The lower bounds of a segment's pages; empty for an empty directory.
+    /// Returns the lower bounds of a segment's pages; empty for an empty directory.
     public static func bounds(ofDirectory bytes: [UInt8]) throws(InspectionError) -> [UInt32] {
         var part = InspectedField(name: "directory", bytes: bytes[...])
         var bounds: [UInt32] = []

@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// What an activity has spent of its budget and may still spend.
+/// The draws on an activity's budget and the spacing of its pushes.
 public struct ActivityPace: Hashable, Sendable {
-    /// When the activity was born: the first time that it was heard of.
+    /// When Redis first learned of the activity.
     public internal(set) var bornAtMilliseconds: Int64
     /// When the bucket will be full again if nothing is drawn. A time in the past means that the bucket is full.
     public internal(set) var fullAtMilliseconds: Int64 = 0
     /// Whether the last registration that mentioned frequent updates allowed them.
     public internal(set) var allowsFrequentUpdates = false
-    /// The doublings of the spacing in force after the last 429.
+    /// How often the spacing was doubled, as of the last 429.
     public internal(set) var doublings = 0
     /// When the last 429 was recorded.
     public internal(set) var limitedAtMilliseconds: Int64?
@@ -58,7 +58,7 @@ public struct ActivityPace: Hashable, Sendable {
 }
 
 extension Policy.Bucket {
-    /// The pushes that are left in a bucket which will be full at a given time.
+    /// Returns how many pushes are left in a bucket that will be full at the given time.
     func left(fullAt: Int64, now: Int64) -> Int {
         var left = pushes
         var missing = fullAt - now
@@ -69,6 +69,6 @@ extension Policy.Bucket {
         return left
     }
 
-    /// When a bucket will be full after one more draw.
+    /// Returns when a bucket will be full after one more draw.
     func drawn(fullAt: Int64, now: Int64) -> Int64 { max(fullAt, now) + intervalMilliseconds }
 }

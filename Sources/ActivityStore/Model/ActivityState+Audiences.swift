@@ -1,10 +1,11 @@
 import LiveActivity
 
 extension ActivityState {
-    /// The part of a reply that names the audiences which may not know that the activity has left them.
+    /// The part of a reply that names the audiences which may not know yet that the activity left them.
     var leaves: [UInt8]? { MemberAudiences.leaves(audiences.left, at: registeredAtMilliseconds ?? 0) }
 
-    /// Forgets what a member of an audience shows: a push of the audience may have replaced it.
+    /// Forgets what the activity shows if it is or was in audiences, because an audience's push may have
+    /// replaced that state.
     mutating func forgetShownOfMember() {
         if !audiences.isEmpty { digest = nil }
     }
@@ -15,8 +16,8 @@ extension ActivityState {
         audiences.leaveAll()
     }
 
-    /// Leaves all audiences after the member's end was accepted. The registration's time is raised, so that the same
-    /// registration, delivered again, is stale and does not bring the member back.
+    /// Leaves all audiences after the member's end was accepted. The registration's time is raised, so that a
+    /// repeated delivery of the registration is stale and does not bring the member back.
     mutating func leaveAtEnd() {
         guard !audiences.current.isEmpty else { return }
         let raised = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)
@@ -25,7 +26,8 @@ extension ActivityState {
         leaveAllAudiences()
     }
 
-    /// - Returns: false, without a change, if too many audiences that the activity has left do not know of it yet.
+    /// Changes the audiences. Returns false, without a change, if too many audiences do not know yet that the
+    /// activity left them.
     mutating func changeAudiences(to list: [UInt8]) -> Bool {
         let before = audiences
         guard audiences.change(to: MemberAudiences.digests(list)) else { return false }

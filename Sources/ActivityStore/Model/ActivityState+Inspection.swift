@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// An activity that was read from Redis and is asked what the scripts would answer. Nothing is written. The rules are the
-/// model's, which a differential test compares with the scripts.
+/// Predicts what the scripts would answer about an activity that was read from Redis. Writes nothing. The
+/// rules are the model's, which a differential test compares with the scripts.
 ///
-/// A stored dead token is only a fingerprint. So if a command brings the last dead token, the answer may be `send` where the
-/// scripts would hold the command.
+/// Redis stores only a fingerprint of the last dead token. So if a command brings that token, the prediction
+/// may be `send` where the scripts would hold the command.
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
@@ -28,8 +28,8 @@ extension ActivityState {
             return Held(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
         answeredAlert = inspection.answeredAlert
-        // Audiences that may not know of a leave only make an admission wait for a moment. The verdict after that wait is asked
-        // for, so they are left out.
+        // Audiences that the activity left are omitted. They delay an admission for a moment only, and the
+        // prediction is the verdict after that delay.
         audiences.current = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(version: $0.version, isSettled: $0.isSettled, timestamp: $0.version.timestamp, claim: nil)
@@ -39,7 +39,8 @@ extension ActivityState {
         }
     }
 
-    /// What the scripts would answer to an update or an end at this time. A command that would wait for its pace counts as sent.
+    /// Returns what the scripts would answer to an update or an end. A command that would wait for its pace
+    /// counts as sent.
     package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
         // The spacing and a clock that was set back do not change whether the command is sent.
@@ -47,13 +48,13 @@ extension ActivityState {
         return state.command(admission, now: nowMilliseconds).0.verdict
     }
 
-    /// What the scripts would answer to a start that no worker has asked about.
+    /// Returns what the scripts would answer to a start that no worker has claimed.
     package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
         return state.start(version, claim: 0, previousClaim: nil, now: nowMilliseconds).0.verdict
     }
 
-    /// The activity after a call of ``StoreCall/Operation/reopen(version:)``.
+    /// Returns the activity after a call of ``StoreCall/Operation/reopen(version:)``.
     package func reopened(_ version: Version) -> ActivityState {
         var state = self
         _ = state.reopen(version)
@@ -62,7 +63,7 @@ extension ActivityState {
 }
 
 extension ActivityState {
-    /// The reply to an update or an end that is refused.
+    /// Returns the reply to an update or an end that is refused.
     func refused(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(verdict)
         reply.wasNotShown = verdict == .duplicate && call.isEnd && versionState == .notShown

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// An activity's value in the model.
 public struct ActivityState: Hashable, Sendable, ExpiringState {
-    /// What has become of the newest version.
+    /// The state of the newest version.
     public enum VersionState: Sendable {
         case waits
         case assigned
@@ -26,8 +26,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var version: Version
         public var isSettled: Bool
         public var timestamp: Int64
-        /// The claim of the record that got the send verdict; nil once the start was accepted, after which nobody asks for it
-        /// again.
+        /// The claim of the record that got the send verdict; nil once the start was accepted, because no
+        /// record asks for it afterwards.
         public var claim: UInt64?
     }
 
@@ -121,7 +121,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, lifetime)
     }
 
-    /// Why an update or an end is refused; nil: it is the newest version, or the newest version again. (R11)
+    /// Returns why an update or an end is refused; nil if it is the newest version or repeats it. (R11)
     private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         guard let newest = version else { return nil }
         if ended {
@@ -137,8 +137,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return isOvertaken(call, by: newest) ? .overtaken : .superseded
     }
 
-    /// Whether a newer version overtook a command whose alert must still ring. A start does not carry alerts from the life
-    /// before.
+    /// Whether a newer version overtook a command whose alert must still ring. A start carries no alert of
+    /// the activity's previous life.
     private func isOvertaken(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
         call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startAssigned
     }
@@ -196,8 +196,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (startVerdict(start), .renewed)
     }
 
-    /// Answers a start that already got a send verdict. It may be the same record, whose reply was lost; the record that was
-    /// deferred with the claim; or another record.
+    /// Answers a start that already got a send verdict. The record may be the same one after a lost reply,
+    /// one that was deferred with the claim, or another one.
     private mutating func startAgain(
         _ start: Start,
         claim: UInt64,
@@ -278,7 +278,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Settles a version. A change beside the record's fixed part renews the lifetime.
+    /// Settles a version. A change outside the record's fixed part renews the key's expiry.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
         switch operation {
         case .limit(_, let numbers):
@@ -320,7 +320,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return held == heldBefore ? lifetime : .renewed
     }
 
-    /// Retires a token. The registration's time is raised by one, so that the same registration, delivered again, is stale.
+    /// Retires a token. The registration's time grows by one, so that the same registration is stale.
     private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retired = RetiredToken(token)
@@ -330,7 +330,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return true
     }
 
-    /// 48 bits of a digest are stored, and 0 means none.
+    /// Returns the 48 bits of a digest that are stored. 0 means no digest, so 0 is stored as 1.
     private static func compared(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewest(_ settlement: Settlement, digest: UInt64) {
@@ -344,7 +344,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    /// The activity's life begins with the first command or registration that names it.
+    /// Begins the activity's life, with the first command or registration that names the activity.
     private mutating func beginLife(at now: Int64) {
         if pace == nil { pace = ActivityPace(bornAtMilliseconds: now) }
     }

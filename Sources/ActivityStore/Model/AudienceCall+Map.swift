@@ -1,7 +1,8 @@
 public import LiveActivity
 
 extension AudienceCall {
-    /// The same call with other bytes: a copy of borrowed bytes to keep the call, or a loan of owned bytes to make it.
+    /// Returns the same call with other bytes: with copies of borrowed bytes, to keep the call, or with
+    /// borrowed bytes, to issue it.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceCall<Other> {
         AudienceCall<Other>(
             tag: tag,
@@ -53,7 +54,7 @@ extension MemberEntry {
         with(identifier: transform(identifier), token: transform(token))
     }
 
-    /// The same entry with its texts in other memory.
+    /// Returns the same entry with its texts in other memory.
     func with<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             place: place,
@@ -70,7 +71,7 @@ extension MemberEntry {
 }
 
 extension AudienceCall<[UInt8]> {
-    /// Lends the call's bytes while `body` runs.
+    /// Passes the call to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result) -> Result {
         // All parts are in one buffer, because a closure for each part would have to be nested.
         var bytes: [UInt8] = []
@@ -85,7 +86,7 @@ extension AudienceCall<[UInt8]> {
 }
 
 extension AudienceReply {
-    /// The same reply with other bytes.
+    /// Returns the same reply with other bytes.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceReply<Other> {
         var reply = AudienceReply<Other>(verdict)
         reply.waitMilliseconds = waitMilliseconds
@@ -105,7 +106,7 @@ extension AudienceReply {
 }
 
 extension AudienceReply<[UInt8]> {
-    /// Lends the reply's bytes while `body` runs.
+    /// Passes the reply to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (AudienceReply<UnsafeRawBufferPointer>) -> Result) -> Result {
         (bytes ?? []).withUnsafeBytes { memory in body(map { _ in memory }) }
     }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// An audience that was read from Redis and is asked what the script would answer. Nothing is written. The rules are the model's,
-/// which a differential test compares with the script.
+/// Predicts what the script would answer about an audience that was read from Redis. Writes nothing. The
+/// rules are the model's, which a differential test compares with the script.
 extension AudienceState {
     package init(_ inspection: AudienceInspection) {
         self.init()
@@ -21,7 +21,8 @@ extension AudienceState {
         }
     }
 
-    /// What the script would answer to a command. A command that would wait for its pace counts as sent.
+    /// Returns what the script would answer to a command. A command that would wait for its pace counts as
+    /// sent.
     package func verdict(
         on admission: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The record of an audience in the model, with the rules of the script `audience`.
 package struct AudienceState: Sendable {
-    /// The newest version, whether it is sent or was `unchanged`.
+    /// The newest version, whether it was sent or was `unchanged`.
     struct Newest: Sendable {
         var version: Version
         var isSettled: Bool
@@ -28,7 +28,7 @@ package struct AudienceState: Sendable {
         var atMilliseconds: Int64
         var finishedBroadcasts: [DeviceEnvironment: (MemberOutcome, RoundTimes)] = [:]
         var broadcasts = MemberCounts()
-        /// By the ranges' indexes; empty once the totals are known.
+        /// The counts and times of the finished ranges, by index; empty once the totals are known.
         var finished: [UInt16: (MemberCounts, RoundTimes)] = [:]
         var totals: (MemberCounts, RoundTimes)?
     }
@@ -40,13 +40,13 @@ package struct AudienceState: Sendable {
 
     var newest: Newest?
     var admitted: Admitted?
-    /// What the keeper of channels has written into the record.
+    /// The channels that the keeper of channels has written into the record.
     private(set) var channels = AudienceChannels()
     private(set) var rounds: [Round] = []
     private var ranges: [SegmentRange: RangeState] = [:]
     private var fullAtMilliseconds: Int64 = 0
     private var frequentFullAtMilliseconds: Int64 = 0
-    /// Nil: nothing is stored for the audience.
+    /// When the record expires, server milliseconds; nil: nothing is stored for the audience.
     private(set) var expiresAtMilliseconds: Int64?
 
     mutating func expire(nowMilliseconds now: Int64) {
@@ -76,7 +76,7 @@ package struct AudienceState: Sendable {
         }
     }
 
-    /// A channel was created or deleted.
+    /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one.
     mutating func set(_ channel: AudienceChannel?, in environment: DeviceEnvironment, nowMilliseconds now: Int64) {
         if environment == .production { channels.production = channel } else { channels.sandbox = channel }
         if expiresAtMilliseconds == nil { renew(now) }
@@ -132,7 +132,8 @@ package struct AudienceState: Sendable {
         return sendReply(grant)
     }
 
-    /// The channels that a command is broadcast to. A start is not: a channel begins no activities.
+    /// Returns how many channels broadcast the command. A start is not broadcast, because a channel cannot
+    /// start activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
     private mutating func repeatAdmission(_ admitted: Admitted, now: Int64) -> AudienceReply<[UInt8]> {
@@ -147,7 +148,7 @@ package struct AudienceState: Sendable {
         return sendReply(admitted.grant)
     }
 
-    /// Why a command is refused; nil: it is the newest, or the newest again.
+    /// Returns why a command is refused; nil if it is the newest version or repeats it.
     private func refusal(_ call: AudienceAdmission<[UInt8]>, _ newest: Newest) -> AudienceVerdict? {
         let ended = admitted?.isEnd ?? false
         if let admitted, isRepeat(call, admitted), newest.version == call.version {
@@ -161,7 +162,7 @@ package struct AudienceState: Sendable {
         return newest.version > call.version ? .superseded : nil
     }
 
-    /// Whether the admitted command has come again.
+    /// Whether the call repeats the admitted command.
     private func isRepeat(_ call: AudienceAdmission<[UInt8]>, _ admitted: Admitted) -> Bool {
         admitted.version == call.version && admitted.isEnd == call.isEnd && admitted.isStart == call.isStart
     }
@@ -197,7 +198,8 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// The number of ranges of a round under way, if there is one: ranges of another count would overlap with its ranges.
+    /// Returns the number of ranges of a round under way, if there is one. Ranges of another number would
+    /// overlap with its ranges.
     private mutating func rangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
         let underWay = rounds.last {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
@@ -231,7 +233,8 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// The newest version for activities. Rounds of starts are independent of it.
+    /// The newest version for activities; nil if a start is the newest, because rounds of starts are
+    /// independent.
     private var newestForActivities: Version? { admitted.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func take(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {

@@ -1,9 +1,11 @@
 public import LiveActivity
 
-/// The store of audiences over dictionaries: the same replies and the same pages as on a server.
+/// A model of the audience store that keeps everything in dictionaries. It gives the same replies and has the
+/// same pages as a Redis server.
 ///
-/// The simulation runs the model instead of Redis, and a differential test compares it with a real server. A page that has grown
-/// too long is rearranged at once; ``AudienceStore`` does that with a command of its own.
+/// The simulation runs the model instead of Redis, and a differential test compares it with a real server.
+/// The model rearranges a page at once when it has grown too long; ``AudienceStore`` sends another command to
+/// do so.
 public struct AudienceStoreModel: Sendable {
     struct AudienceKey: Hashable {
         var app: [UInt8]
@@ -15,15 +17,15 @@ public struct AudienceStoreModel: Sendable {
         var segment: UInt8
     }
 
-    /// The server's clock, UNIX milliseconds. The model's owner moves it.
+    /// The server's clock, UNIX milliseconds. The owner of the model advances it.
     public var nowMilliseconds: Int64
     private(set) var audiences: [AudienceKey: AudienceState] = [:]
     private(set) var segments: [SegmentKey: SegmentState] = [:]
 
     private let pageBytesMax: Int
 
-    /// - Parameter pageBytesMax: a longer page is rearranged. Nil: the server's limit. With a lower limit, a few members fill
-    ///   many pages.
+    /// - Parameter pageBytesMax: the longest page that is not rearranged; nil: the server's limit. With a
+    ///   lower limit, a few members fill many pages.
     public init(nowMilliseconds: Int64, pageBytesMax: Int? = nil) {
         self.nowMilliseconds = nowMilliseconds
         self.pageBytesMax = pageBytesMax ?? PageLimits.bytesMax
@@ -54,7 +56,7 @@ public struct AudienceStoreModel: Sendable {
         }
     }
 
-    /// Writes what the keeper of channels writes into an audience's record: a channel, or that there is none any more.
+    /// Sets or removes a channel in an audience's record, as the keeper of channels does.
     public mutating func set(
         _ channel: AudienceChannel?,
         in environment: DeviceEnvironment,
@@ -65,7 +67,7 @@ public struct AudienceStoreModel: Sendable {
         audiences[key, default: AudienceState()].set(channel, in: environment, nowMilliseconds: nowMilliseconds)
     }
 
-    /// FLUSHALL: the server has forgotten everything.
+    /// Deletes everything, as `FLUSHALL` does.
     public mutating func flushAll() {
         audiences.removeAll()
         segments.removeAll()

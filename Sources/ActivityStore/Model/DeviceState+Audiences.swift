@@ -1,11 +1,11 @@
 import LiveActivity
 
-/// A device is in the audiences that its registrations name, of all attributes types together.
+/// A device belongs to the audiences that its registrations name, those of all attributes types together.
 extension DeviceState {
     var leaves: [UInt8]? { MemberAudiences.leaves(left, at: leftAtMilliseconds) }
 
     /// Changes the audiences that the device's registration for a type names.
-    /// - Returns: false, without a change, if too many audiences that the device has left do not know of it yet.
+    /// - Returns: false, without a change, if too many audiences do not know yet that the device left them.
     mutating func changeAudiences(of type: String, to list: [UInt8], at milliseconds: Int64) -> Bool {
         let new = MemberAudiences.digests(list)
         let others = audiences { $0 != type }

@@ -7,7 +7,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public internal(set) var registeredAtMilliseconds: Int64?
         /// The last token that APNs has declared dead.
         public internal(set) var retired: RetiredToken?
-        /// Oldest version first, one for each activity.
+        /// The held starts, oldest version first, one for each activity.
         public internal(set) var held: [Start] = []
         /// The audiences that the device is in because of its registration for this type.
         public internal(set) var audiences: [UInt64] = []
@@ -19,14 +19,14 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
     }
 
-    /// Audiences that the device has left and that may not know of it, and when the last one was left.
+    /// The audiences that may not know yet that the device left them, and the time of the last leave.
     public internal(set) var left: [UInt64] = []
     public internal(set) var leftAtMilliseconds: Int64 = 0
-    /// By attributes type.
+    /// The tokens and held starts, by attributes type.
     public internal(set) var slots: [String: Slot] = [:]
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var fullAtMilliseconds: Int64 = 0
-    /// The sum of all refunds to the bucket; nil: there were none.
+    /// The sum of all refunds to the bucket; nil: there was no refund.
     public internal(set) var givenBackMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
@@ -74,8 +74,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let isTaken = takes(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.leaves = leaves }
-        // A stale registration that is read again still returns what waits for the known token: the known token's own
-        // registration may be settled and not read again.
+        // A stale registration that is read again still returns the start that waits for the known token: the
+        // known token's own registration may be settled, and then no worker reads it again.
         guard isTaken || slots[type]?.token != nil else { return (reply, .unchanged) }
         let held = next(slots[type]?.held ?? [], after: step.heldStart)
         guard isTaken || held != nil else { return (reply, .unchanged) }
@@ -85,7 +85,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, isTaken ? .renewed : .unchanged)
     }
 
-    /// The held start after a given one. If the given one is not held any more, this is the first one that is not older.
+    /// Returns the held start after the given one. If the given start is no longer held: the first held start
+    /// that is not older.
     private func next(_ held: [Start], after: HeldStart<[UInt8]>?) -> Start? {
         guard let after else { return held.first }
         let place = held.firstIndex { $0.version == after.version && $0.activity == after.activity }
@@ -135,7 +136,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    /// Refunds a draw, as far as it has not been refilled. So the bucket is never fuller than without the draw.
+    /// Refunds the part of a draw that time has not refilled yet. So the bucket is never fuller than without
+    /// the draw.
     mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
         let given = givenBackMilliseconds ?? 0
         let back = min(bucket.intervalMilliseconds, draw - given - now)

@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// What the timetable of lifetimes knows about an activity's life. The script `lifetime` stores the same.
+/// The entry of an activity in a timetable of lifetimes, as the script `lifetime` stores it.
 public struct LifeState: Sendable, Equatable {
-    /// The letters are those of the script.
+    /// What is known about the beginning of the life. The letters are those of the script.
     enum Kind: String {
-        /// A start told when the life began.
+        /// A start began the life, so the time of its beginning is exact.
         case started = "b"
-        /// The activity was first seen alive then.
+        /// No start is known. The life counts from the earliest record that shows the activity alive.
         case seen = "a"
         /// The life has ended, and the activity must be started again.
         case restarting = "r"
@@ -14,14 +14,14 @@ public struct LifeState: Sendable, Equatable {
 
     /// When the life began, UNIX milliseconds, as far as known.
     public private(set) var beganMilliseconds: Int64
-    /// When the activity is due.
+    /// When the end or the new start of the activity is due, UNIX milliseconds.
     public private(set) var dueMilliseconds: Int64
     private(set) var kind: Kind
     /// The newest start, and the newest update that is shown.
     private(set) var start: KeptCommand<[UInt8]>?
     private(set) var shown: KeptCommand<[UInt8]>?
 
-    /// As in the hash beside the timetable, before the activity was ever claimed.
+    /// The text in the hash beside the timetable, as long as no worker has claimed the activity.
     public var text: String {
         "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganMilliseconds)".utf8.count)))\(beganMilliseconds) 0"
     }
@@ -29,7 +29,7 @@ public struct LifeState: Sendable, Equatable {
     static func note(_ note: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout LifeState?) {
         switch note {
         case .over: life = nil
-        // The model's lives were never claimed.
+        // Both events follow a claim, and the model claims no lives.
         case .missed, .endedByAnother: break
         case .ended(let began, let restart):
             guard let former = life, former.beganMilliseconds == began else { return }
@@ -51,8 +51,9 @@ public struct LifeState: Sendable, Equatable {
         if let kept { life?.keep(kept) }
     }
 
-    /// Whether the life that began then goes on. If it keeps a newer state than a start would show, it is due at once. Otherwise its next
-    /// claim is postponed, which the model does not do.
+    /// Whether the life that began at that time continues. A life that keeps a newer state than `state`, the
+    /// state of a start, is due at once and does not continue. Otherwise the script postpones the next claim;
+    /// the model does not.
     static func goesOn(_ life: inout LifeState?, from began: Int64, showing state: Version?) -> Bool {
         guard let known = life, known.beganMilliseconds == began else { return false }
         guard let state, let shown = known.shown, shown.version > state else { return true }

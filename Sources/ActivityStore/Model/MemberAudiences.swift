@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The digests of the audiences that a member is in, and of those that it has left and that may not know of it. A member is an
-/// activity, or a device with one attributes type.
+/// The digests of a member's audiences, and of the audiences that may not know yet that the member left them.
+/// A member is an activity, or a device with one attributes type.
 public struct MemberAudiences: Hashable, Sendable {
     public internal(set) var current: [UInt64] = []
     public internal(set) var left: [UInt64] = []
@@ -9,7 +9,7 @@ public struct MemberAudiences: Hashable, Sendable {
     var isEmpty: Bool { current.isEmpty && left.isEmpty }
 
     /// Changes the audiences.
-    /// - Returns: false, without a change, if too many audiences would have been left.
+    /// - Returns: false, without a change, if too many audiences do not know yet that the member left them.
     mutating func change(to new: [UInt64]) -> Bool {
         let leaving = left.filter { !new.contains($0) } + current.filter { !new.contains($0) }
         guard leaving.count <= StoreLimits.leavesMax else { return false }
@@ -29,7 +29,7 @@ public struct MemberAudiences: Hashable, Sendable {
         current = []
     }
 
-    /// The audiences that were left, as a reply names them; nil if there are none.
+    /// Returns the audiences that were left, in the form of a reply; nil if there are none.
     static func leaves(_ left: [UInt64], at milliseconds: Int64) -> [UInt8]? {
         guard !left.isEmpty else { return nil }
         var bytes = (0..<AudienceLeaves.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }

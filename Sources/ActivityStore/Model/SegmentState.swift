@@ -35,8 +35,8 @@ struct SegmentState: Sendable {
         }
     }
 
-    /// Renews the page's life. If the page is too long, drops the entries that do not count, and then splits the page if it is
-    /// still long.
+    /// Renews the page's expiry. If the page is too long, drops the entries that are outdated, and then
+    /// splits the page if it is still long.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, now: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
@@ -59,7 +59,7 @@ struct PageState: Sendable {
     enum Appended { case done, toBeArranged }
 
     let lowerBound: UInt32
-    /// 0: the page reaches to the end of the segment.
+    /// The next page's lower bound; 0: the page reaches to the end of the segment.
     private(set) var nextBound: UInt32
     var flags: UInt8 = 0
     private var entries: [StoredEntry] = []
@@ -76,7 +76,7 @@ struct PageState: Sendable {
 
     private var holdsDevices: Bool { flags & MemberPage.Flag.holdsDevices != 0 }
 
-    /// The page's bytes on the server.
+    /// The value that the page's key has on a server.
     var bytes: [UInt8] {
         func number(_ value: some FixedWidthInteger) -> [UInt8] {
             withUnsafeBytes(of: value.littleEndian) { Array($0) }
@@ -103,7 +103,8 @@ struct PageState: Sendable {
         expiresAtMilliseconds = now + lifetime
     }
 
-    /// Keeps the entry that counts for each member, unless the member left long ago or cannot be alive any more.
+    /// Keeps the latest entry of each member. Drops this entry too if the member left long ago or is too old
+    /// to be alive.
     mutating func dropWhatDoesNotCount(now: Int64) {
         var newest: [[UInt8]: Int] = [:]
         for (index, entry) in entries.enumerated() {
@@ -112,7 +113,7 @@ struct PageState: Sendable {
         }
         entries = entries.indices.filter { newest[entries[$0].identity] == $0 }.map { entries[$0] }
             .filter { now - $0.atMilliseconds <= $0.keptMilliseconds }
-        // In two halves, each in the order in which its entries came.
+        // The entries below the middle come first. In each half they keep the order in which they came.
         if let middle { entries = entries.filter { $0.position < middle } + entries.filter { $0.position >= middle } }
         capacity = PageLimits.capacity(for: byteCount)
     }
@@ -138,14 +139,14 @@ struct PageState: Sendable {
     }
 }
 
-/// A stored entry, and what the model needs to know about it.
+/// A stored entry, with the fields that the model reads.
 struct StoredEntry: Sendable {
     let bytes: [UInt8]
     let position: UInt32
     let atMilliseconds: Int64
     let isLeaving: Bool
     let isDevice: Bool
-    /// Equal in all entries of one member.
+    /// The member's kind and id, which are equal in all its entries.
     let identity: [UInt8]
 
     init(_ entry: MemberEntry<[UInt8]>) {
@@ -166,7 +167,7 @@ struct StoredEntry: Sendable {
         identity = [isDevice ? 1 : 0] + entry.identifier
     }
 
-    /// How long after its time the entry is kept.
+    /// How long the entry is kept after the registration or leave that made it.
     var keptMilliseconds: Int64 {
         if isLeaving { return PageLimits.leavingKeptMilliseconds }
         return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityLifeMilliseconds

@@ -1,7 +1,8 @@
 public import LiveActivity
 
 extension StoreCall {
-    /// The same call with other bytes: a copy of borrowed bytes to keep the call, or a loan of owned bytes to make it.
+    /// Returns the same call with other bytes: with copies of borrowed bytes, to keep the call, or with
+    /// borrowed bytes, to issue it.
     public func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other> {
         StoreCall<Other>(
             tag: tag,
@@ -127,7 +128,7 @@ extension HeldStart {
 }
 
 extension StoreReply {
-    /// The same reply with other bytes.
+    /// Returns the same reply with other bytes.
     public func map<Other>(_ transform: (Bytes) -> Other) -> StoreReply<Other> {
         var reply = StoreReply<Other>(verdict)
         reply.waitMilliseconds = waitMilliseconds
@@ -147,7 +148,7 @@ extension StoreReply {
 }
 
 extension StoreCall<[UInt8]> {
-    /// The call with bytes that are valid while `body` runs.
+    /// Passes the call to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreCall<UnsafeRawBufferPointer>) -> Result) -> Result {
         let memory = BorrowedBytes()
         return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }
@@ -155,7 +156,7 @@ extension StoreCall<[UInt8]> {
 }
 
 extension StoreReply<[UInt8]> {
-    /// The reply with bytes that are valid while `body` runs.
+    /// Passes the reply to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreReply<UnsafeRawBufferPointer>) -> Result) -> Result {
         let memory = BorrowedBytes()
         return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }

@@ -1,24 +1,25 @@
 public import LiveActivity
 
-/// The scripts over a dictionary: the same replies and the same contents as on a server.
+/// A model of the scripts that keeps everything in dictionaries. It gives the same replies and has the same
+/// contents as a Redis server.
 ///
 /// The simulation runs the model instead of Redis, and a differential test compares it with a real server.
 public struct StoreModel: Sendable {
-    /// The server's clock, UNIX milliseconds. The model's owner moves it.
+    /// The server's clock, UNIX milliseconds. The owner of the model advances it.
     public var nowMilliseconds: Int64
-    /// The maximum number of starts held for one token. The scripts have ``StoreLimits/heldStartsMax``.
+    /// The maximum number of starts held for one token. In the scripts this is ``StoreLimits/heldStartsMax``.
     public var heldStartsMax = StoreLimits.heldStartsMax
-    /// By ``key(_:)``. Activities and devices are separate.
+    /// The activities by ``key(_:)``.
     public internal(set) var activities: [String: ActivityState] = [:]
     public internal(set) var devices: [String: DeviceState] = [:]
-    /// The timetables of lifetimes: what is known about each activity's life, by ``key(_:)``.
+    /// The entries of all timetables of lifetimes, by ``key(_:)``.
     public internal(set) var lives: [String: LifeState] = [:]
 
     public init(nowMilliseconds: Int64) {
         self.nowMilliseconds = nowMilliseconds
     }
 
-    /// The name of a subject in the model.
+    /// Returns the key of a subject in the model's dictionaries.
     public static func key(_ subject: StoreSubject<[UInt8]>) -> String {
         "{\(text(subject.app))\(subject.kind == .activity ? "=" : "/")\(text(subject.identifier))}"
     }
@@ -43,7 +44,7 @@ public struct StoreModel: Sendable {
         }
     }
 
-    /// FLUSHALL: the server has forgotten everything.
+    /// Deletes everything, as `FLUSHALL` does.
     public mutating func flushAll() {
         activities.removeAll()
         devices.removeAll()
@@ -131,7 +132,7 @@ enum Lifetime {
 }
 
 protocol ExpiringState {
-    /// Nil: nothing is stored for the subject.
+    /// When the subject's key expires, server milliseconds; nil: nothing is stored for the subject.
     var expiresAtMilliseconds: Int64? { get set }
 }
 

@@ -1,16 +1,17 @@
 import LiveActivity
 
-/// How an activity's key is made.
+/// The format of an activity's key.
 ///
-/// A key is `{app=activity}`. ActivityKit names activities by UUIDs, so a UUID's thirty-six characters are stored as sixteen
-/// bytes, after a sign that tells how it was written: `{app#…}` in lower case, `{app$…}` in upper case. A UUID in mixed case is
-/// stored as text. Redis reads a key's bytes about ten times for one admission, and stores an argument of up to 44 bytes in one
-/// piece of memory; the latter is the larger saving. A key with a UUID is not text: `causeway inspect` finds it.
+/// A key is `{app=activity}`. ActivityKit names activities by UUIDs, so a UUID's thirty-six characters are
+/// stored as sixteen bytes. The sign before them tells how the UUID was written: `{app#…}` in lower case,
+/// `{app$…}` in upper case. A UUID in mixed case is stored as text. Redis reads a key's bytes about ten times
+/// for one admission. It also stores an argument of up to 44 bytes in one piece of memory, which saves even
+/// more. A key with a UUID is binary: `causeway inspect` finds it.
 public enum ActivityKey {
     static let lowercaseUUID = UInt8(ascii: "#")
     static let uppercaseUUID = UInt8(ascii: "$")
 
-    /// The whole key.
+    /// Returns the key of an activity.
     public static func stored(app: [UInt8], activity: [UInt8]) -> [UInt8] {
         var key = [UInt8](repeating: 0, count: StoreKey.bytesMax)
         let count = app.withUnsafeBytes { app in
@@ -23,10 +24,11 @@ public enum ActivityKey {
         return Array(key.prefix(count ?? 0))
     }
 
-    /// A glob pattern for the keys of all activities of an app. A bundle id has none of the special characters of a pattern.
+    /// Returns a glob pattern for the keys of all activities of an app. A bundle id has none of a pattern's
+    /// special characters.
     public static func pattern(app: String) -> String { "{\(app)[=#$]*}" }
 
-    /// The activity's id in a key that matches the pattern.
+    /// Returns the activity's id in a key that matches the pattern.
     public static func activity(ofKey key: [UInt8], app: [UInt8]) -> [UInt8] {
         let rest = key.dropFirst(app.count + 1)
         let identifier = Array(rest.dropFirst().dropLast())
@@ -56,7 +58,7 @@ enum StoreKey {
 
     /// Writes the key and returns its length; nil if a part is empty or the key is too long.
     ///
-    /// - Parameter memory: has room for ``bytesMax``.
+    /// - Parameter memory: the destination, with room for at least ``bytesMax``.
     static func write(
         _ subject: StoreSubject<UnsafeRawBufferPointer>,
         to memory: UnsafeMutableRawBufferPointer

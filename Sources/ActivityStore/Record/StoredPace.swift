@@ -5,7 +5,7 @@ enum StoredBucket {
     static let bytes = 7
     private static let intervalMillisecondsMax: Int64 = 3_600_000
 
-    /// A number out of range is written as the nearer end of its range.
+    /// Writes a bucket. A number out of range is written as the nearer limit of its range.
     static func write(_ bucket: Policy.Bucket, to destination: UnsafeMutableRawPointer) {
         let pushes = pushes(bucket)
         let reserved = min(max(0, bucket.reservedForAlerts), pushes)
@@ -20,7 +20,7 @@ enum StoredBucket {
         min(max(1, intervalMillisecondsMax / max(1, Int64(bucket.refillPerHour))), intervalMillisecondsMax)
     }
 
-    /// The whole pushes that are left in a bucket which will be full at a given time.
+    /// Returns how many pushes are left in a bucket that will be full at the given time.
     static func left(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
         let pushes = pushes(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushes }
@@ -39,7 +39,7 @@ enum StoredPace {
     private static let timeBytes = 3
     private static let millisecondsMax: Int64 = 3_600_000
 
-    /// A number out of range is written as the nearer end of its range.
+    /// Writes a pace. A number out of range is written as the nearer limit of its range.
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
         func time(_ milliseconds: Int64, least: Int64, at position: Int) {
             let stored = UInt64(min(max(least, milliseconds), millisecondsMax))

@@ -1,17 +1,17 @@
 /// How an activity is stored as one value. (R14)
 ///
-/// Most of a script's time goes into its calls of Redis and into the strings that it makes. So an activity is one string. One
-/// MGET reads many of them. The parts that a send verdict or a settlement changes come first and are overwritten in place
-/// (SETRANGE, which keeps length and expiry). The reply to a sender is the value as it was read. Parts that few activities have
-/// come after the token. Numbers are little-endian, as in the memory of nearly every server, so its scripts read them without
-/// reordering bytes.
+/// Most of a script's time goes into its calls of Redis and into the strings that it makes. So an activity is
+/// one string, and one MGET reads many activities. The parts that a send verdict or a settlement changes come
+/// first and are overwritten in place (SETRANGE, which keeps length and expiry). The reply to a granted
+/// command is the value as it was read. Parts that few activities have come after the token. Numbers are
+/// little-endian, as on nearly every server, so its scripts need not reorder bytes.
 ///
 /// | bytes | meaning |
 /// | --- | --- |
-/// | 1–4 | the last second of the activity's first eight hours; 0 if only an unregistration was heard of it |
+/// | 1–4 | the last second of the activity's first eight hours; 0 if Redis knows only an unregistration |
 /// | 5–6 | the number of the token's bytes, plus 32,768 if an answered alert follows the token, plus 16,384 if audiences do |
 /// | 7 | the token's ``TokenForm``, 0 if there is no token; and the bits of ``Flag`` |
-/// | 8–13 | the digest of what the activity shows, see ``StoredDigest``; 0 while that is not known |
+/// | 8–13 | the digest of the state that the activity shows, see ``StoredDigest``; 0 while the state is not known |
 /// | 14 | the newest version's state, a letter (see `admit.lua`), changed by the ``StateBit``s |
 /// | 15–20 | the time of the last send verdict, server milliseconds |
 /// | 21–33 | the newest admitted version, see ``StoredVersion`` |
@@ -25,7 +25,7 @@
 /// | part | bytes |
 /// | --- | --- |
 /// | the answered alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
-/// | the audiences | the number of its audiences (1), of those that it left and that may not know of it (1), the digest of each (8) |
+/// | the audiences | how many audiences it is in (1), how many may not know yet that it left them (1), the digest of each (8) |
 /// | the last token that died | its fingerprint (12) |
 /// | the last 429 | the doublings of the spacing after APNs last limited the token (1), when that was (6, server milliseconds) |
 /// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |
@@ -47,7 +47,7 @@ enum StoredRecord {
     static let assigned = 39
     static let registeredAt = 44
     static let token = 50
-    /// Added to the number of the token's bytes, which is far lower.
+    /// A flag that is added to the number of the token's bytes, which is far lower.
     static let answeredAlertFollows = 32_768
     static let audiencesFollow = 16_384
     static let countFlags = answeredAlertFollows | audiencesFollow
@@ -59,7 +59,7 @@ enum StoredRecord {
 
     /// Bits of byte 14.
     enum StateBit {
-        /// The newest version has drawn on the bucket.
+        /// Whether the newest version has drawn on the bucket.
         static let hasDrawn: UInt8 = 128
         /// Set in every letter. If it is not set, the last assigned timestamp has a place of its own (bytes 40–44).
         static let isOwnTimestamp: UInt8 = 64
@@ -68,13 +68,13 @@ enum StoredRecord {
     /// Bits of byte 7.
     enum Flag {
         static let frequentUpdates: UInt8 = 8
-        /// The value has the last 429.
+        /// Whether the value has the part about the last 429.
         static let limited: UInt8 = 16
-        /// The value has a start with its claim.
+        /// Whether the value has a start with its claim.
         static let claimed: UInt8 = 32
-        /// The value has a start.
+        /// Whether the value has a start.
         static let started: UInt8 = 64
-        /// The value has the fingerprint of the last token that APNs has declared dead.
+        /// Whether the value has the fingerprint of the last token that APNs has declared dead.
         static let retired: UInt8 = 128
     }
 }

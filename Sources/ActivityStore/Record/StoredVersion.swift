@@ -14,7 +14,7 @@ enum StoredVersion {
         LittleEndian.write(version.sequence, bytes: 8, to: destination + StoredRecord.secondsBytes)
     }
 
-    /// Nil if the length is not a version's.
+    /// Reads a stored version; nil if the length is not a version's.
     static func read(_ stored: UnsafeRawBufferPointer) -> Version? {
         guard stored.count == bytes else { return nil }
         return Version(
@@ -31,7 +31,7 @@ enum StoredVersion {
     /// Whether the bytes are the text of a version: thirty digits, with a sequence that fits into 64 bits.
     static func isText(_ text: UnsafeRawBufferPointer) -> Bool { readText(text) != nil }
 
-    /// Nil if the bytes are not the text of a version.
+    /// Reads the text of a version; nil if the bytes are no such text.
     static func readText(_ text: UnsafeRawBufferPointer) -> Version? {
         guard text.count == textBytes,
             let timestamp = Decimal.parse(UnsafeRawBufferPointer(rebasing: text[..<timestampDigits])),

@@ -5,8 +5,8 @@ import Redis
 /// A token as a device's hash stores it: a letter for its environment and form, then the token. An activity's record stores the
 /// form as a number beside the token.
 ///
-/// Tokens are opaque, but all that Apple is known to issue are lower-case hexadecimal digits. Those are packed, two digits in a
-/// byte, which saves a fifth of a hash.
+/// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is
+/// packed, two digits in a byte, which saves a fifth of a hash.
 enum TokenText {
     /// The length of the part in the field `t`, after the registration's time; the rest is in `u`. Values of up to 64 bytes keep
     /// a hash in its compact encoding (`hash-max-listpack-value`).
@@ -65,8 +65,8 @@ enum TokenText {
         }
     }
 
-    /// Packs a token. Returns false, with a part of the destination overwritten, if the token is not an even number of lower-case
-    /// digits.
+    /// Packs a token. Returns false if the token is not an even number of lower-case digits; then a part of
+    /// the destination is overwritten.
     private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
         guard token.count % 2 == 0 else { return false }
         var wrong: UInt8 = 0
@@ -79,7 +79,7 @@ enum TokenText {
         return wrong <= 15
     }
 
-    /// 0 to 15, or 255 for anything but a lower-case hexadecimal digit.
+    /// Returns 0 to 15 for a lower-case hexadecimal digit, 255 for any other byte.
     private static func value(of digit: UInt8) -> UInt8 {
         let number = digit &- UInt8(ascii: "0")
         if number <= 9 { return number }
@@ -122,7 +122,8 @@ enum StoredTime {
     /// The last time that fits into the digits. Later times are stored as this one.
     static let millisecondsMax: Int64 = 9_999_999_999_999
 
-    /// The stored time. Times before 1970 and after 2286 are stored as the nearer of the two limits.
+    /// Returns the time as stored. Times before 1970 and after 2286 are stored as the nearer of the two
+    /// limits.
     static func stored(_ milliseconds: Int64) -> UInt64 {
         UInt64(min(max(0, milliseconds), millisecondsMax))
     }

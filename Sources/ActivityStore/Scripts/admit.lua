@@ -5,66 +5,79 @@
 -- most one PEXPIRE). So a server that is out of memory refuses all of an operation or nothing. Time is the server's (TIME): one
 -- clock for all workers. KEYS[1] is the key. StoredRecord.swift says how an activity is stored.
 --
--- Replies. A reply is one string: a word, for some words followed by what StoreSession reads. A start's `send` is followed by its
--- timestamp. An update or end that is sent with its own timestamp and at the priority that it asked for is answered with its
--- value as it was read: with the clock, that value says what is left of the budget. An update or end that is sent otherwise is
--- answered with a number. The number is the timestamp times 65,536, plus the priority times 16,384 (1: 5; 2: 10; 3: 10 was asked
--- for and the budget has none left), plus what is left of the budget. Some commands that are sent as they asked are also answered
--- with a number.
+-- Replies. A reply is one string: a word, for some words followed by data that StoreSession reads. A start's
+-- `send` is followed by its timestamp. If an update or end is sent with its own timestamp and at the priority
+-- that it asked for, the reply is the activity's value as it was read. StoreSession computes the rest of the
+-- budget from this value and the clock. If an update or end is sent otherwise, the reply is a number: the
+-- timestamp times 65,536, plus the priority times 16,384 (1: 5; 2: 10; 3: 5, because the budget for 10 is
+-- used up), plus the rest of the budget. Some commands that are sent as they asked are also answered with a
+-- number.
 --
--- Batches. Updates, ends and settlements come in batches, because a call of a script costs nearly as much as an admission. The
--- reply is an array. It has the replies in the order of the keys; then, in the same order, the values of those that are answered
--- with a number, as they were read and up to the end of the answered alert; and last the clock. (If no value among the replies
--- needs the clock, it is left out. Then one key is answered without an array, unless with a number.) One MGET reads all values:
--- at most 64 of up to 128 KiB, usually a few hundred KiB together. Then each key is decided and written separately, one after the
--- other, and fails alone. For this the script calls Redis with `pcall`, and checks lengths before it reads a value: an error
--- of Lua would fail the whole batch. Only the clock is read once for all keys. KEYS are the keys; ARGV is one string with all
--- calls (CallBatch.swift) and then the paces. A key that comes a second time says so and is read again. The replies of a call
--- have room for a limited number of held commands. An update whose reply would bring one too many is told to `wait` a
--- millisecond. All other operations have a letter as their first argument. Registrations of activities, and confirmations of
--- their leaves, also come in batches (RegistrationBatch.swift) and are answered with an array of words. A registration that would
--- bring one held command too many is told `full`. All other operations come alone.
+-- Batches. Updates, ends and settlements come in batches, because a call of a script costs nearly as much as
+-- an admission. KEYS are the keys. ARGV is one string with all calls (CallBatch.swift), and then the paces.
+-- One MGET reads all values: at most 64 of up to 128 KiB, usually a few hundred KiB together. Then the script
+-- decides and writes each key separately, and each key fails alone. For this the script calls Redis with
+-- `pcall`, and checks lengths before it reads a value: an error of Lua would fail the whole batch. Only the
+-- clock is read once for all keys. If a key may come a second time, its call says so, and the value is read
+-- again.
 --
--- Audiences. An activity that is or was in audiences stores, after its token, the audiences that it is in and those that it has
--- left and that may not know of it. It leaves audiences when its token is retired, its end is accepted, it is unregistered, or a
--- registration no longer names them. The reply then names all audiences that were left, after a `=`: the time of the
--- registration, then the digests. They are named again until they are confirmed with the same time. Until then an admission is
--- told `leaves`. `registered+` says that the member was in all named audiences before. The script does not know what a member
--- shows, because pushes of its audiences replace it.
+-- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same
+-- order, it has the values of the keys that are answered with a number: as they were read, up to the end of
+-- the answered alert. Last comes the clock, if a reply needs it. The reply to one key without the clock is no
+-- array, unless it is a number. The replies of a batch have room for a limited number of held commands. If an
+-- update's reply would exceed this room, the update is answered with `wait` (one millisecond), a registration
+-- with `full`.
 --
--- Expiry. A change of an activity's length, newest version or token writes the whole value with a new expiry. A send verdict
--- overwrites a part of the record and keeps the expiry, except once in a thousand seconds; so does a settlement that frees
--- nothing. Every key expires, so every eviction policy but `noeviction` may drop activities; the check at start warns of that.
+-- All other operations have a letter as their first argument. Registrations of activities, and confirmations
+-- that audiences know of leaves, also come in batches (RegistrationBatch.swift) and are answered with an
+-- array of words. All other operations come alone.
 --
--- Speed. These are slow in Redis' Lua: a call of Redis, a call of a function, a new string (eight instructions for each of its
--- bytes, because Lua hashes it), text that is made of a number or read as one, each number that is taken out of a string, and
--- each of Lua's own instructions (about fifty of the processor's). So the script has one long loop without functions of its own.
--- States are numbers, not letters. Several neighbouring fields are read as one number of at most 52 bits. The value as it was
--- read serves as a reply. And before everything that is rare, usual updates and settlements of activities without rare parts take
--- a short path of their own. The long path would decide the same.
+-- Audiences. An activity that is or was in audiences stores two lists after its token: its audiences, and the
+-- audiences that may not know yet that it left them. It leaves audiences when its token is retired, its end
+-- is accepted, it is unregistered, or a registration no longer names them. The reply then names all audiences
+-- that were left, after a `=`: the time of the registration, then the digests. Replies repeat this part until
+-- it is confirmed with the same time. Until then an admission is answered with `leaves`. `registered+` says
+-- that the member was in all named audiences before. The script does not know what a member shows, because
+-- pushes of its audiences replace it.
 --
--- Starts. A start may be sent once, but a record whose reply was lost asks again. The claim distinguishes this record from other
--- records of the same start. A record asks again only while APNs has processed nothing of it, so its verdict is repeated, with
--- its timestamp and without a change. Every other record is told `unknown` or, once the start is settled, `duplicate`, and
--- changes nothing. A settlement records `unknown` and keeps the claim: the record that holds it may still be about to send. A
--- record that was deferred comes with a claim of its own and names the previous one; the first record that does so replaces the
--- claim. The repetition is refused only because of what came since: an end, or a newer state of an activity that has a token and
--- so lives without the start.
+-- Expiry. A change of a value's length, newest version or token writes the whole value with a new expiry. A
+-- send verdict overwrites a part of the record and keeps the expiry, except once in 1,000 seconds. A
+-- settlement that removes nothing does the same. Every key expires, so every eviction policy except
+-- `noeviction` may drop activities; the check at start warns of such a policy.
 --
--- Budget. The bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell rate algorithm).
--- A draw moves that time by one interval. The time may not be further ahead than the intervals of a full bucket. A version draws
--- once, however often it is repeated. A version that was demoted may draw when it is admitted again. A draw is not given back if
--- the push fails, because the phone may have counted it.
+-- Speed. These are slow in Redis' Lua: a call of Redis, a call of a function, a new string (eight
+-- instructions for each of its bytes, because Lua hashes it), a conversion between number and text, each
+-- number that is read from a string, and each of Lua's own instructions (about fifty of the processor's). So
+-- the script has one long loop without functions of its own. States are numbers, not letters. Several
+-- neighbouring fields are read as one number of at most 52 bits. The value as it was read serves as a reply.
+-- Usual updates and settlements of activities without rare parts take a short path before everything else.
+-- The long path would decide the same.
 --
--- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and `u` are the token,
--- `w` the held starts, `d` the last token that APNs has declared dead, `m` the audiences that its registration names. Two fields
--- are for all types: `l` is the time and the audiences that the device has left; `s` is when the bucket of starts will be full,
--- followed, once something was refunded, by the milliseconds refunded so far.
+-- Starts. A start may be sent once, but a record whose reply was lost asks again. The claim distinguishes
+-- this record from other records of the same start. A record asks again only while APNs has processed nothing
+-- of it, so its verdict is repeated, with its timestamp and without a change. Every other record gets
+-- `unknown` or, once the start is settled, `duplicate`, and changes nothing. A settlement as `unknown` keeps
+-- the claim, because the record with the claim may still be about to send. A deferred record has a new claim
+-- and names the previous one; the first record that does so replaces the claim. A repetition is refused only
+-- if an end has come since, or a newer state of an activity that has a token and so lives without the start.
 --
--- States of the newest version. An upper-case letter says that the version is an end. Then only a start opens the activity again.
--- A newer version begins at `w`, `a`, `b` or `s` and drops what is held. If the held command has an alert, the newer version
--- begins at `x` or `y` instead and keeps the held command until the alert is known to have been sent. The newest version carries
--- that alert, but its worker may die and the version may come again without the alert.
+-- Budget. The bucket is one number, the time at which it will be full if nothing more is drawn (the generic
+-- cell rate algorithm). A draw moves that time by one interval. The time may not be further ahead than the
+-- intervals of a full bucket. A version draws once, however often it is repeated. A version that was demoted
+-- may draw when it is admitted again. A draw is not refunded if the push fails, because the phone may have
+-- counted the push.
+--
+-- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and
+-- `u` are the token, `w` the held starts, `d` the last token that APNs has declared dead, `m` the audiences
+-- that its registration names. Two fields are for all types. `l` has the time of the last leave and the
+-- audiences that may not know of it. `s` is when the bucket of starts will be full, followed, once something
+-- was refunded, by the milliseconds refunded so far.
+--
+-- States of the newest version. An upper-case letter says that the version is an end. Then only a start opens
+-- the activity again. A newer version begins at `w`, `a`, `b` or `s` and drops the held command. If the held
+-- command has an alert, the newer version begins at `x` or `y` instead and keeps the held command until the
+-- alert is known to have been sent. The reason: the newest version carries that alert, but its worker may
+-- die, and then the version may come again without the alert.
 --
 --     n NO_VERSION      there is no version yet
 --     w WAITING         waits for pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` when settled
@@ -90,7 +103,8 @@ local operation = ARGV[1]
 if #operation > 1 then
   -- The maximum length of held commands in all replies together: one of any length, or several shorter ones.
   local HELD_BYTES = @REPLY_STRING_BYTES_MAX@
-  -- A format without a byte order uses the server's own order, which is nearly always this one, and takes fewer instructions.
+  -- A format without a byte order uses the server's own order and takes fewer instructions. Nearly every
+  -- server is little-endian.
   local order = pack('I2', 1) == '\1\0' and '' or '<'
   local CALL, RECORD, RECORD_AND_BUCKET = order .. 'c13I7I6', order .. 'I7I6I7I5', order .. 'I7I6I7I5I8I6'
   local SETTLED, FULL = order .. 'I6B', order .. 'I6'
@@ -99,7 +113,7 @@ if #operation > 1 then
   local answers = count
   local values = call('MGET', unpack(keys))
   if values.err then return values end
-  -- Read once for all keys, and only if one of them needs it.
+  -- The clock. It is read once for all keys, and only if one of them needs it.
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
   -- The last call whose command is older than an activity lives.
   local oldIndex
@@ -108,9 +122,10 @@ if #operation > 1 then
   -- What the last update or end asked for. Most often the next one asks for the same.
   local asked, numberOfPace, isHigh, mayUseReserve
   local format = RECORD
-  -- The shape is a value's first seven bytes. Values of the last usual value's kind and length whose activity still lives have a
-  -- shape between these two. For such a value with the same pace and bucket: it is sent at once if its last push was by
-  -- `sentMax`, and at priority 10 if its bucket is full by `fullMax`.
+  -- The shape is a value's first seven bytes: the end of its life, its lengths and its kind. A value has a
+  -- shape between these two if it has the kind and the lengths of the last usual value and its activity still
+  -- lives. If its pace and bucket are the same too, it is sent at once if its last push was at `sentMax` or
+  -- before, and at priority 10 if its bucket is full at `fullMax` or before.
   local shapeMin, shapeMax, usualSize = math.huge, 0, -1
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
   -- The pace and the bucket that were read last.
@@ -158,9 +173,9 @@ if #operation > 1 then
         shapeMin = math.huge
       end
       local shape, shown, stateAndSent, newest, _, full = read(format, value)
-      -- The most frequent case: an update or its acceptance, no end, of an activity without rare parts. A letter below 64 has its
-      -- last timestamp in a place of its own. `w` (55) and `s` (51), which were not sent, mostly have the timestamp of an earlier
-      -- version.
+      -- The most frequent case: an update or its acceptance, no end, of an activity without rare parts. A
+      -- letter below 64 says that the last timestamp is in bytes 40 to 44. This is usual for `w` (55) and `s`
+      -- (51): their version was not sent, so the last timestamp is that of an earlier version.
       local letter = stateAndSent % @HAS_DRAWN@
       if shape < shapeMin or shape >= shapeMax then
         local kindAndLength = (shape - shape % 4294967296) / 4294967296
@@ -306,12 +321,14 @@ if #operation > 1 then
           or answeredTime == time and (answeredHigh > high or answeredHigh == high and answeredLow >= low)
       end
       local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
-      -- A settlement says how a version ended, that APNs limits the activity, or that APNs has declared a token dead. It changes
-      -- only what exists and never creates an activity. The reply is 1 if the token was retired, else 0. Acceptance wins over the
-      -- other outcomes in any order: while one worker has a start in flight, another may settle it as unknown. A 429 counts once,
-      -- however often it is reported: only if a send verdict was given since the last one that counted, or if the clock was set
-      -- back. The registration time of a retired token is raised by one, so that its own registration, delivered again, is stale.
-      -- Its fingerprint is kept, so that a command with the same token does not bring it back.
+      -- A settlement says how a version ended, that APNs limits the activity, or that APNs has declared a
+      -- token dead. It changes only existing values and never creates an activity. The reply is 1 if the
+      -- token was retired, else 0. Acceptance overrides the other outcomes in any order, because one worker
+      -- may have a start in flight while another settles the start as unknown. A 429 counts once, however
+      -- often it is reported: only if a send verdict came after the last 429 that counted, or if the clock
+      -- was set back. The registration time of a retired token is raised by one, so that a repeated delivery
+      -- of its registration is stale. The token's fingerprint is kept, so that a command with this token does
+      -- not bring it back.
       if settles then
         reply = 0
         if isNew then break end
@@ -353,8 +370,8 @@ if #operation > 1 then
         end
         local rings = alert and not isAnswered and request == @ACCEPTED@
         local written
-        -- The registration's time is raised, so that the same registration, delivered again, is stale and does not bring the
-        -- member back.
+        -- The registration's time is raised, so that a repeated delivery of the registration is stale and
+        -- does not bring the member back.
         local leavesAtEnd = audiences and audiences ~= '' and request == @ACCEPTED@ and same and ended and reply == 0
         if limit or begun or frees or rings or reply == 1 or leavesAtEnd then
           registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)
@@ -398,7 +415,8 @@ if #operation > 1 then
         break
       end
 
-      -- Updates and ends. A token that comes with one counts as registered when it was first told.
+      -- Updates and ends. A token that Redis already has keeps its registration time when a command brings it
+      -- again.
       local registers, whole, isEnd = false, isNew or state == @NO_VERSION@, request >= @END@
       if isEnd then request = request - @END@ end
       if token and tokenAt >= read('<I6', value, @REGISTERED_AT@)
@@ -510,7 +528,7 @@ if #operation > 1 then
               if not same then letter = holdsAlert and @WAITING_OLDER_ALERT@ or @WAITING@ end
             else
               letter, sends = @SENDING@, true
-              -- The last send verdict was not in the same thousand seconds.
+              -- The last send verdict was in other 1,000 seconds, so the expiry must be renewed.
               if sent < thousandBegan or sent >= thousandBegan + 1000000 then whole = true end
               if holdsAlert then
                 letter = same and holds and @SENDING_HELD_ALERT@ or @SENDING_OLDER_ALERT@
@@ -569,7 +587,7 @@ if #operation > 1 then
         if whole or drops then
           if record then value = sub(value, 1, @DIGEST@ - 1) .. record .. sub(value, @DIGEST@ + #record, drops and heldAt - 1 or -1) end
           if isNew then
-            -- MGET also says that a key is absent if its value is not a string. NX keeps such a value.
+            -- MGET also reports a key as absent if its value is not a string. NX keeps such a value.
             written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME, 'NX')
               or {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
           else
@@ -607,10 +625,10 @@ local key = KEYS[1]
 local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The length of held commands in the replies of a batch so far, see above.
+-- The length of held commands in the replies of a batch so far, for which the replies have limited room.
 local heldBytes = 0
 
--- The digests of a list that another list does not have.
+-- Returns the digests of a list that another list does not have.
 local function without(list, other)
   local kept = ''
   for at = 1, #list, 8 do
@@ -644,8 +662,8 @@ local function isNewer(left, right)
   return high > rightHigh or high == rightHigh and low > rightLow
 end
 
--- A state's lower-case letter, whether the state is an end's, and the number that turns a letter into a byte with the state's
--- other bits.
+-- Returns a state's lower-case letter, whether the version is an end, and the state's other bits: a number
+-- that is added to a letter to make the byte.
 local function taken(state)
   local letter = state % @HAS_DRAWN@
   if letter < @OWN_TIMESTAMP@ then letter = letter + @OWN_TIMESTAMP@ end
@@ -705,7 +723,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
-  -- The part of a reply that names the audiences that were left.
+  -- Returns the part of a reply that names the audiences that were left.
   local function leaves() return left == '' and '' or '=' .. pack('<I6', registeredAt) .. left end
 
   if operation == 's' then
@@ -716,7 +734,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
         if claimed ~= claim and (claimed == '' or claimed ~= former) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- In state `b` the start is the newest version itself, and a token is one of the life before.
+        -- In state `b` the start is the newest version, so a token belongs to the activity's previous life.
         if ended or state ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if claimed ~= claim then
           start = sub(start, 1, 19) .. claim
@@ -755,7 +773,8 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
 
   if operation == 'r' then
     if source == @FROM_COMMAND@ then
-      -- The token came with a command, so it counts from when it was first told.
+      -- The token came with a command. A token that Redis already has keeps its registration time; a retired
+      -- one is refused.
       if form == formThen and token == told then
         at = registeredAt
       elseif retired ~= '' and sub(redis.sha1hex(told .. char(formThen)), 1, @RETIRED_BYTES@) == retired then
@@ -768,7 +787,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     if list then
       local gone = without(left, list) .. without(audiences, list)
       if #gone > 8 * @LEAVES_MAX@ then return 'full' end
-      -- An audience's push may replace what is shown.
+      -- An audience's push may have replaced the shown state.
       if list ~= '' or audiences ~= '' or left ~= '' then shown = '\0\0\0\0\0\0' end
       if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
       audiences, left = list, gone
@@ -790,8 +809,8 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     if lifeEnd == 0 or source == @FROM_READING_AGAIN@ then
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
-      -- What was sent before the server lost data may have had timestamps above the commands' own, and phones ignore older ones.
-      -- So the next timestamp is one above the present second.
+      -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
+      -- ignore lower timestamps. So the next timestamp is one above the present second.
       if source == @FROM_READING_AGAIN@ and seconds > last then
         if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
         behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
@@ -868,7 +887,8 @@ if isBatch then
           (bits % 16 - bits % 4) / 4, list)
       end
     else
-      -- Of most activities nothing is known. Then the rest of the value is the call's own bytes.
+      -- Most activities that register are new to Redis. Then the rest of the value is a copy of the call's
+      -- bytes.
       local middle = fresh
       if (bits % 16 - bits % 4) / 4 == @FROM_READING_AGAIN@ then
         middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
@@ -888,11 +908,11 @@ if operation == 's' or ARGV[2] == '' then return perform(operation, key, call('G
 
 local suffix = ARGV[2]
 
--- The part of a reply that names the audiences that were left, as in the field `l`.
+-- Returns the part of a reply that names the audiences that were left, as in the field `l`.
 local function leaves(l) return l and #l > 6 and '=' .. l or '' end
 
--- Of the audiences that a registration no longer names: those that no other type of the device names, and that are not left
--- already.
+-- Returns the audiences of a list that no other type of the device names and that the field `l` does not
+-- have.
 local function leaving(gone, isLeft, l)
   local all = gone == '' and {} or call('HGETALL', key)
   for index = 1, #all, 2 do
@@ -901,7 +921,7 @@ local function leaving(gone, isLeft, l)
   return without(gone, sub(l, 7))
 end
 
--- The field `l` for audiences that were left at a time. Each change counts as later than the one before.
+-- Returns the field `l` for the audiences that were left. If some are new, its time is later than before.
 local function leftAt(at, left, isMore, l)
   if left == '' then return '' end
   local before = #l > 6 and read('<I6', l) or 0
@@ -958,7 +978,8 @@ if operation == 'r' then
     if #more + #kept > 8 * @LEAVES_MAX@ then return 'full' end
     l = leftAt(sub(registration, 1, 13) + 0, kept .. more, more ~= '', l)
   end
-  -- The held start after a given one. If the given one is not held any more, this is the first one that is not older.
+  -- Returns the held start after the given one. If the given start is no longer held: the first held start
+  -- that is not older.
   local after, position, isAfter, given, later = ARGV[5], 1, ARGV[5] == '', nil, nil
   while w and position <= #w and not given do
     local start, activityLength, commandLength = position, read('<I2I4', w, position)
@@ -974,8 +995,8 @@ if operation == 'r' then
     end
   end
   if not isAfter then given = later end
-  -- A stale registration that is read again still returns what waits for the known token: the known token's own registration may
-  -- be settled and not read again.
+  -- A stale registration that is read again still returns the start that waits for the known token: the known
+  -- token's own registration may be settled, and then no worker reads it again.
   local gone = list and leaves(l) or ''
   if gone ~= '' and given then given = '' end
   if isStale then return (given and 'registered' .. given or 'stale') .. gone end

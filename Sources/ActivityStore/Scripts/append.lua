@@ -13,8 +13,9 @@
 -- bytes. Therefore a page that has outgrown its capacity is written again. A SETRANGE of one byte at the end of the first half of
 -- the next capacity makes Redis reserve exactly that capacity. Another SETRANGE writes the entries over the zeros and beyond.
 --
--- Speed. Calls of Redis are most of what an entry costs: two for each, and five more for the few that make a page outgrow its
--- capacity. Lua hashes each byte of a string that it gets or makes, so a page passes through Lua only then.
+-- Speed. Calls of Redis are most of what an entry costs: two for each, and five more for the few that make a
+-- page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so the script reads a
+-- whole page only if the page outgrows its capacity.
 
 local call, sub, char = redis.pcall, string.sub, string.char
 local read, pack = struct.unpack, struct.pack

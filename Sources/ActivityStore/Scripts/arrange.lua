@@ -1,13 +1,14 @@
--- The script `arrange`: makes a page of a segment that has none, or renews a page's expiry. If the page is too long, it drops the
--- entries that do not count, and then splits the page if it is still long.
+-- The script `arrange`: makes a page of a segment that has none, or renews a page's expiry. If the page is
+-- too long, the script drops its outdated entries. If the page is still long, the script splits it.
 --
--- KEYS are the segment's directory, the page, and, if the page's bounds enclose more than one position, the page that a split
--- makes of the upper half. ARGV are the page's lower bound, the next page's (zeros for none), the middle between the two (empty
--- without a third key), each in four bytes, and `1` if a device joins.
+-- KEYS are the segment's directory, the page, and the page that a split makes of the upper half. The third
+-- key is omitted if the page's bounds enclose only one position. ARGV are the lower bound of the page, the
+-- lower bound of the next page (zeros for none) and the middle between the two (empty without a third key),
+-- four bytes each, and `1` if a device joins.
 --
--- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the directory has other
--- bounds than the caller believes, the reply is the directory and nothing is changed. The directory lives at least as long as its
--- pages.
+-- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the
+-- directory has other bounds than the arguments, nothing is changed. The directory lives at least as long as
+-- its pages.
 
 local call, byte, char, sub = redis.call, string.byte, string.char, string.sub
 local read, pack = struct.unpack, struct.pack
@@ -66,14 +67,15 @@ end
 
 local isSplit = false
 if value and #value > @PAGE_BYTES_MAX@ then
-  -- Of each member the last of its latest entries counts. `offsets` and `indexes` map a member's position to its entry's place in
-  -- the page and in its half. Members with the same position use the next free number that is no position.
+  -- Of each member only the latest entry is kept; of several that are equally late, the last one. `offsets`
+  -- and `indexes` map a member's position to the place of its entry in the page and in its half. If several
+  -- members have the same position, each further one uses a number that is 2 ^ 32 higher.
   local offsets, indexes, lives = {}, {}, {}
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
   local at, bytes = @PAGE_HEADER_BYTES@ + 1, #value
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
 
-  -- The part that is equal in all entries of a member.
+  -- Returns the part that is equal in all entries of a member.
   local function identity(at, bits)
     local idAt = at + @ENTRY_FIXED_BYTES@
     -- A packed id has sixteen bytes. Any other id begins with the number of its bytes less one.

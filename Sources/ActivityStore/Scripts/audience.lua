@@ -40,7 +40,7 @@ local function store(...)
   call('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
 end
 
--- As in admit.lua. Redis has no functions that several scripts share.
+-- The same as in admit.lua, because Redis' scripts cannot share functions.
 local function isNewer(left, right)
   local timestamp, low, high = read('<I5I4I4', left)
   local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)
@@ -73,7 +73,8 @@ local function placeOfRound(list, round)
   end
 end
 
--- The newest version that was admitted to be sent to activities. Rounds of starts are independent of it.
+-- Returns the newest version that was admitted to be sent to activities; empty after a start, because rounds
+-- of starts are independent.
 local function newestAdmitted()
   local admitted = call('HGET', key, 'a')
   if not admitted then return '' end
@@ -94,7 +95,7 @@ if operation == 'a' then
   local isEnd, isStart, isHigh, mayUseReserve = asks % 2 == 1, asks % 4 >= 2, asks % 8 >= 4, asks >= 8
   local n, a, f, list, production, sandbox = unpack(call('HMGET', key, 'n', 'a', 'f', 'l', 'hp', 'hs'))
   list = list or ''
-  -- A channel begins no activities.
+  -- A start is not broadcast, because a channel cannot start activities.
   local broadcasts = isStart and 0 or (production and 1 or 0) + (sandbox and 1 or 0)
   local newest, isSettled = n and sub(n, 1, 13), n and sub(n, 14) == 's'
   local admitted, shown, flags, last, _, _, lastRanges, admittedAt
@@ -119,7 +120,8 @@ if operation == 'a' then
       if newest == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newest, version) then return 'superseded' end
     end
-    -- A version that is not settled may not have reached Kafka. Then an equal state is not known to have been sent.
+    -- A version that is not settled may not have reached Kafka. So its state counts as sent only once it is
+    -- settled.
     if not isStart and not isEnd and isSettled and shown == digest then
       store('n', version .. 's')
       return 'unchanged'
@@ -134,7 +136,7 @@ if operation == 'a' then
 
   local full, frequentFull = 0, 0
   if f then full, frequentFull = read('<I6I6', f) end
-  -- The priority that a bucket grants, and when the bucket will be full afterwards.
+  -- Returns the priority that a bucket grants, and when the bucket will be full afterwards.
   local function draw(full, interval, pushes, reserved)
     local missing = full > now and math.ceil((full - now) / interval) or 0
     if pushes - missing <= (mayUseReserve and 0 or reserved) then return 5, full end
@@ -149,7 +151,8 @@ if operation == 'a' then
   end
   local timestamp = math.max(read('<I5', version), math.min((last or 0) + 1, @TIMESTAMP_MAX@))
 
-  -- While a round is under way its number of ranges stays: ranges of another number would overlap with its ranges.
+  -- The number of ranges of a round under way is kept, because ranges of another number would overlap with
+  -- its ranges.
   local rangeCount = wantedRanges
   for at = #list - ROUND_BYTES + 1, 1, -ROUND_BYTES do
     local count, since, isFinished = read('<I2I6B', list, at + 13)
@@ -162,7 +165,7 @@ if operation == 'a' then
   if lastRanges and lastRanges ~= rangeCount then
     for _, field in ipairs(call('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      -- A claim stays: a range without a claim would be taken for one that the server has lost.
+      -- A claim is kept: a range without a claim would look as if the server had lost it.
       if letter == 'p' and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
     end
   end
@@ -199,8 +202,9 @@ if operation == 'c' then
 end
 
 if operation == 'p' then
-  -- Several ranges, one after the other: a range, a claim, a checkpoint. The reply has a number for each: 1 if it was recorded; 0
-  -- if somebody else has claimed the range; 2 if nobody has, which means that the server has lost its data and the members.
+  -- Records checkpoints. The arguments are a range, a claim and a checkpoint for each. The reply has a number
+  -- for each: 1 if the checkpoint was recorded; 0 if another worker has claimed the range; 2 if no worker has
+  -- claimed it, which means that the server has lost its data and the members.
   local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
   for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
   for index, owner in ipairs(call('HMGET', key, unpack(names))) do owners[names[index]] = owner end
@@ -226,7 +230,7 @@ if operation == 'f' then
   local ranges = read('<I2', round, 14)
   local broadcasts = math.floor(state / 2)
   if broadcasts == 0 and ARGV[5] then
-    -- The record was lost, and this range was the first to finish afterwards.
+    -- The record was lost, and a range, which does not know the number of broadcasts, finished first.
     broadcasts = ARGV[5] + 0
     list = sub(list, 1, place + 20) .. char(2 * broadcasts) .. sub(list, place + 22)
   end

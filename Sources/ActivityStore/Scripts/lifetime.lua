@@ -1,14 +1,17 @@
 -- The script `lifetime`: notes when activities began whose policy limits their lifetime, and forgets those that ended.
 --
--- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift). The hash beside it, whose
--- key has a `+` at the end, has for each of these activities three words: `b` if a start began it, `a` if it was first seen alive,
--- `r` if it waits for a new start; when that was; and how often it was claimed since it is due. If its policy starts it again, two
--- more hashes have its newest start (`*`) and the newest update that it shows (`=`), each behind its version. ARGV[1] is the
--- operation, ARGV[2] the activity's key. The clock of the server is not needed: a note that is repeated after hours says the same.
+-- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift).
+-- The hash whose key has a `+` at the end has three words for each of these activities. The first is `b` if a
+-- start began the life, `a` if the activity was first seen alive, `r` if it waits for a new start. The second
+-- is the time of this event, the third how often the activity was claimed since it became due. If the policy
+-- starts the activity again, two more hashes have its newest start (`*`) and the newest update that it shows
+-- (`=`), each after its version. ARGV[1] is the operation, ARGV[2] the activity's key. The notes carry their
+-- own times, so a note that is repeated after hours says the same.
 --
--- The operations: `b` a start began a life, `a` the activity was seen alive, `m` a newer state came after the end and is kept,
--- `e` the keeper's end has ended the life, `x` another end was admitted, `o` the life has ended, `c` does the life go on? The answer to `c`
--- is `retry` if it does, `superseded` if it does not. All others are answered with `settled`.
+-- The operations: `b` a start began a life, `a` the activity was seen alive, `m` a newer state came after the
+-- end and is kept, `e` the keeper's end has ended the life, `x` another end was admitted, `o` the life has
+-- ended, `c` asks whether the life continues. The answer to `c` is `retry` if the life continues, otherwise
+-- `superseded`. The answer to all others is `settled`.
 
 local call = redis.call
 local timetable, lives = KEYS[1], KEYS[1] .. '+'
@@ -17,9 +20,10 @@ local life = call('HGET', lives, activity)
 local kind, began, claims
 if life then kind, began, claims = string.match(life, '^(%a) (%d+) (%d+)$') end
 
--- Asks whether the life that a command names goes on. While the command is worked on and comes back from the deferred topic, the
--- activity is not claimed again: each check postpones the next claim by ARGV[4]. ARGV[5] is the version of the state that a start
--- has: a newer one may have come since it was made, and then another start is due at once.
+-- Checks whether the life that a command names continues. If it does, the next claim of the activity is
+-- postponed by ARGV[4], because the command is still worked on or will be read again from the deferred topic.
+-- ARGV[5] is the version of the state that a new start shows. If a newer state has come since the start was
+-- made, another start is due at once.
 if operation == 'c' then
   if began ~= at then return 'superseded' end
   local shown = ARGV[5] and call('HGET', timetable .. '=', activity)
@@ -56,7 +60,8 @@ if operation == 'o' then
   return 'settled'
 end
 
--- Another end was admitted. Unless it is lost, it will say how the life ended.
+-- Another end was admitted, and its settlement will report the end of the life. If that end was lost, the
+-- life is forgotten here.
 if operation == 'x' then
   if began == at and claims + 0 >= @CLAIMS_MAX@ then forget() end
   return 'settled'
@@ -78,8 +83,8 @@ local kept = part and timetable .. part
 local former = part and call('HGET', kept, activity)
 
 if operation ~= 'm' then
-  -- A time that a start told is exact. Of the others the earliest counts, in whichever order they come: records are read again when
-  -- the server has lost data. Only a start's note ends the wait for it.
+  -- The time of a start is exact. Of other times the earliest counts, in any order, because records are read
+  -- again after the server lost data. Only a start ends the wait for a new start.
   local isKnown = kind == 'b' and (operation == 'a' or at + 0 <= began + 0)
     or operation == 'a' and (kind == 'r' or kind == 'a' and at + 0 >= began + 0)
   if not isKnown then

@@ -1,19 +1,22 @@
 -- The script `settle`, for devices: records that a start which waits for a token is finished, or that a token is dead, or refunds a
 -- start. Settlements of activities come with admissions, see admit.lua.
 --
--- It changes only what `admit` has written and never creates a hash, so it leaves the expiry as `admit` set it. The arguments
--- are: what happened, the suffix, the start's activity, and, if a token must be retired, the token's two parts and the time
--- before which it must have been registered (empty: any time). What happened is an outcome's letter and the version; or `g`, the
--- bucket's numbers and the draw. The reply is 1 if the token was retired, else 0.
+-- The script changes only fields that `admit` has written and never creates a hash, so it leaves the expiry
+-- as `admit` set it. The arguments are: the event, the suffix, the start's activity, and, if a token must be
+-- retired, the token's two parts and the time before which it must have been registered (empty: any time).
+-- The event is an outcome's letter and the version; or `g`, the bucket's numbers and the draw. The reply is 1
+-- if the token was retired, else 0.
 --
--- A draw is refunded as far as it has not been refilled by now (simulation `repeats`, seed 7882). So the bucket is never fuller
--- than without the draw. The draw is named by the time at which the bucket would have been full with it, plus the sum of all refunds by
--- then, which `s` holds after that time: refunds since then have moved the time nearer.
+-- A draw is refunded as far as time has not refilled it by now, so the bucket is never fuller than without
+-- the draw. The draw is named by the time at which the bucket would have been full with it, plus the sum of
+-- all refunds by then, which `s` holds after that time. Later refunds move the time of `s` to an earlier one.
+-- (Simulation `repeats`, seed 7882: a draw that counted from a refunded time let the next start go too
+-- early.)
 --
--- The registration time of a retired token is raised by one, so that its own registration, delivered again, is stale. The token
--- itself is kept, so that a start with the same token does not bring it back. The device leaves the audiences that none of its
--- other types names. They follow the 1, and the 0 for a token that was retired before, after a `=`, as the field `l` has them.
--- See admit.lua for the fields.
+-- The registration time of a retired token is raised by one, so that a repeated delivery of its registration
+-- is stale. The token itself is kept, so that a start with the same token does not bring it back. The device
+-- leaves the audiences that none of its other types names. The reply names them after a `=`, as the field `l`
+-- has them, also after the 0 for a token that was retired before. See admit.lua for the fields.
 
 local key, what = KEYS[1], ARGV[1]
 local byte, sub, call = string.byte, string.sub, redis.call

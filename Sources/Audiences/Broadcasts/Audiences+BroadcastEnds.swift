@@ -3,8 +3,8 @@ import LiveActivity
 
 /// Ends of broadcasts: the store counts the broadcast, its result is written, its record settles.
 ///
-/// A version of a round ends in similar steps (`Audiences+Finishing`). They are written apart, because a broadcast has no members, no late
-/// version and no round that continues.
+/// A version of a round ends in similar steps (`Audiences+Finishing`). The code is separate, because a
+/// broadcast has no members, no late version and no round that continues.
 extension Audiences {
     /// Ends a broadcast, and the older broadcast whose alert it carried.
     mutating func finish(_ broadcast: UInt32, _ outcome: MemberOutcome, now: Moment) {
@@ -18,7 +18,8 @@ extension Audiences {
         let isOwn = channels[broadcasts[broadcast].channel].isOwn
         broadcasts[broadcast].outstanding = isOwn ? 1 : 2
         productions.append(AudienceProduction(kind: .broadcastResult, index: broadcast))
-        // A broadcast to a producer's own channel is the whole command: the store counts nothing.
+        // A broadcast to a producer's own channel is the only part of its command, so the store counts
+        // nothing.
         guard !isOwn else { return }
         storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
     }
@@ -33,7 +34,8 @@ extension Audiences {
         return .finishBroadcast(part, version: slot.record.version, slot.outcome, slot.times)
     }
 
-    /// The store has counted the broadcast.
+    /// Called when the store has counted the broadcast. If it was the command's last part, the reply has the
+    /// totals.
     mutating func broadcastCounted(_ broadcast: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
@@ -63,7 +65,8 @@ extension Audiences {
         _ = removeIfFinished(channel: channel, now: now)
     }
 
-    /// Drops a broadcast without a result. The partition's next owner reads its record again, and the record of the alert that it carried.
+    /// Drops a broadcast without a result. The partition's next owner reads the broadcast's record again, and
+    /// the record whose alert the broadcast carried.
     mutating func drop(_ broadcast: UInt32, now: Moment) {
         let slot = broadcasts[broadcast]
         if slot.rider != .max {
@@ -115,7 +118,7 @@ extension Audiences {
         return rest > .max - ChannelPace.idleMilliseconds ? .max : max(0, rest) + ChannelPace.idleMilliseconds
     }
 
-    /// Gives up the channels of a revoked partition, as its rounds are given up: the next owner continues them.
+    /// Stops the channels of a revoked partition. The partition's next owner continues them.
     mutating func leaveChannels(of place: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
         guard let epoch = partitions[place]?.pointee.epoch else { return }
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {

@@ -16,7 +16,7 @@ extension Audiences {
             finish(broadcast, .delivered, now: now)
         case .rejected where learnsStorage(of: channel, from: result.reason):
             retryLater(broadcast, pause: 0, now: now)
-        // Nobody has subscribed to a channel that would be created for an end, and nothing would delete that channel.
+        // A channel that is created for an end would have no subscribers, and nothing would delete it.
         case .channelGone where channels[channel].isOwn || broadcasts[broadcast].record.event == .end:
             finish(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
@@ -66,16 +66,18 @@ extension Audiences {
 
     // MARK: - Lost channels
 
-    /// APNs does not know the channel. Broadcasts wait until the keeper or a newer record names another channel.
+    /// Asks for another channel, because APNs does not know this one. Broadcasts wait until the keeper or a
+    /// newer record names it.
     private mutating func awaitOtherChannel(_ channel: UInt32) {
         let slot = channels[channel]
         guard !slot.awaitsChannel else { return }
-        // If the queue of needs is full, APNs refuses the next push too, and the core asks again.
+        // If the queue of requests is full, APNs refuses the next push too, and the core asks again.
         channels[channel].awaitsChannel =
             need(.lost(slot.channel), application: slot.key.application, audience: slot.audience.bytes)
     }
 
-    /// The keeper names an audience's channel. Broadcasts go to it, and a command that waits for the channel continues.
+    /// Takes an audience's channel from the keeper. Broadcasts go to it, and a command that waits for the
+    /// channel continues.
     public mutating func channelKnown(
         application: UInt16,
         audience: AudienceDigest,

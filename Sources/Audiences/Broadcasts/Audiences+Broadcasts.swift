@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Broadcasts: an audience's commands to one of its channels. Each channel has one push under way. Of the waiting states only the newest
-/// remains.
+/// Broadcasts: an audience's commands to one of its channels. Each channel has at most one push under way. Of
+/// the waiting states only the newest remains.
 ///
 /// Invariants:
 /// - The core never sends a version after a newer version of the same channel.
@@ -118,7 +118,8 @@ extension Audiences {
         channels[channel].newestAdmittedMilliseconds = admitted
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].channel.identifier { channels[channel].awaitsChannel = false }
-        // Records do not say what APNs has told about a producer's own channel.
+        // A record does not have the storage policy of a producer's own channel. The core learned the policy
+        // from APNs, so the channel is kept as it is.
         if !channels[channel].isOwn { channels[channel].channel = target }
         let older = channels[channel].waiting
         channels[channel].waiting = broadcast
@@ -140,7 +141,7 @@ extension Audiences {
             Body.count(record.body.bytes, record.layout, carryingAlertOf: Int(replaced.layout.alert.count))
                 <= (isOwn ? Limits.broadcastBodyBytes : Limits.bodyBytes)
         else {
-            // The alert that the older one carries is dropped too.
+            // If the older broadcast carries an alert, this alert is dropped too.
             return finish(older, .superseded, now: now)
         }
         let alert = replaced.layout.alert.bytes(in: replaced.body.bytes)
@@ -192,7 +193,8 @@ extension Audiences {
         let isDue = slot.restsUntilMilliseconds <= now.monotonicMilliseconds
         if slot.waiting != .max, slot.current == .max, !slot.awaitsChannel, isDue { return enterLine(channel: channel) }
         var due = isDue ? idleEnd(of: channel) : slot.restsUntilMilliseconds
-        // The end of the broadcast that is being recorded frees the channel.
+        // The idle time is over, but a broadcast is still being recorded. The end of that broadcast frees the
+        // channel.
         if due <= now.monotonicMilliseconds { due = .max }
         if slot.waiting != .max {
             let wait = (expirySeconds(of: broadcasts[slot.waiting].record) + 1) * 1_000 - now.wallMilliseconds
@@ -232,7 +234,7 @@ extension Audiences {
         return channel
     }
 
-    /// The next broadcast of a pool; nil if none may be sent now.
+    /// Returns the next broadcast of a pool; nil if none may be sent now.
     mutating func nextBroadcast(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
         while let channel = popLine(application, environment) {
@@ -286,7 +288,7 @@ extension Audiences {
         )
     }
 
-    /// The last broadcast found no free stream and returns to its line.
+    /// Returns the last broadcast to its app's queue, because it found no free stream.
     mutating func broadcastReturned(_ broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
         let (application, environment) = place(of: channel)

@@ -6,7 +6,7 @@ import LiveActivity
 extension Audiences {
     static var channelNeedsMax: Int { 1_024 }
 
-    /// The next request; nil if there is none.
+    /// Returns the next request to the keeper; nil if there is none.
     public mutating func nextChannelNeed() -> ChannelNeed? { channelNeeds.isEmpty ? nil : channelNeeds.removeFirst() }
 
     /// - Returns: false if the queue is full.

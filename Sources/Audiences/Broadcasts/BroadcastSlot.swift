@@ -3,27 +3,29 @@ import LiveActivity
 /// A fan-out record for a channel: one version of an audience, in one environment. (R31)
 struct BroadcastSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// The channel's newest state. Waits for its turn.
+        /// The broadcast is the channel's newest state and waits for its turn.
         case waiting
-        /// Its push is under way.
+        /// The broadcast's push is under way.
         case underWay
-        /// Superseded, but another broadcast carries its alert. Ends after that broadcast.
+        /// A newer broadcast replaced this one and carries its alert. This broadcast ends after the newer
+        /// one.
         case riding
         /// The store counts the broadcast, and its result is being written.
         case finishing
-        /// Recorded. Settles after the records before it.
+        /// The broadcast is counted and its result is written. It settles after the channel's older
+        /// broadcasts.
         case finished
     }
 
     var channel: UInt32
-    /// The channel's next record.
+    /// The channel's next broadcast.
     var next: UInt32 = .max
     var stage = Stage.waiting
     /// The older broadcast whose alert this one carries.
     var rider: UInt32 = .max
     var record: FanoutRecord
 
-    /// Failed attempts.
+    /// The number of failed attempts to push the broadcast.
     var attempts: UInt8 = 0
     var outcome = MemberOutcome.delivered
     /// The status of APNs' last answer.
@@ -32,7 +34,7 @@ struct BroadcastSlot: BitwiseCopyable {
     var advice: StaticString = ""
     var times = RoundTimes()
     var totals = AudienceTotals()
-    /// Calls and productions without an acknowledgement.
+    /// The number of the broadcast's calls and productions that are not acknowledged yet.
     var outstanding: UInt8 = 0
 
     var heldBytes: Int { MemoryLayout<Self>.size + record.heldBytes }
@@ -49,20 +51,22 @@ struct BroadcastKey: Hashable {
     var environment: DeviceEnvironment
 }
 
-/// A channel of an audience: while it has broadcasts here, and for some time after the last one.
+/// A channel of an audience. The slot exists while the core has broadcasts for the channel, and for some time
+/// after the last one.
 struct ChannelSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         case running
-        /// Its partition is being revoked. The push under way gets its answer; nothing else is sent.
+        /// The channel's partition is being revoked. The push under way gets its answer; nothing else is
+        /// sent.
         case draining
-        /// Its partition was released. Nothing is recorded any more.
+        /// The channel's partition was released. Nothing is recorded any more.
         case abandoned
     }
 
     var key: BroadcastKey
-    /// The audience's id. The channel's id if the commands name the channel.
+    /// The audience's id, or the channel's id if the commands name the channel.
     var audience: HeapBytes
-    /// Whether the producer keeps the channel and its commands name it.
+    /// Whether the producer keeps the channel, and its commands name the channel.
     var isOwn: Bool
     var partition: UInt32
     var epoch: UInt32
@@ -70,10 +74,10 @@ struct ChannelSlot: BitwiseCopyable {
     /// The channel that the newest record or the keeper named last.
     var channel: AudienceChannel
 
-    // Broadcasts, oldest first.
+    // The channel's broadcasts, oldest first.
     var oldest: UInt32 = .max
     var newest: UInt32 = .max
-    /// The newest state, which is sent next.
+    /// The channel's newest state, which is sent next.
     var waiting: UInt32 = .max
     /// The broadcast whose push is under way.
     var current: UInt32 = .max
@@ -86,16 +90,17 @@ struct ChannelSlot: BitwiseCopyable {
 
     /// The least time between two pushes.
     var spacingMilliseconds = ChannelPace.spacingMilliseconds
-    /// No push before this monotonic time.
+    /// No push is sent before this monotonic time (milliseconds).
     var restsUntilMilliseconds: Int64 = .min
-    /// `restsUntilMilliseconds` before the last push was handed out.
+    /// `restsUntilMilliseconds` before the last push was handed out. It is restored if the push found no
+    /// stream.
     var restedUntilMilliseconds: Int64 = .min
-    /// APNs does not know the channel, and no replacement is known yet.
+    /// Whether APNs does not know the channel and no replacement is known yet.
     var awaitsChannel = false
-    /// Whether the channel is in its app's line of channels with something to send.
+    /// Whether the channel is in its app's queue of channels with something to send.
     var isInLine = false
     var nextInLine: UInt32 = .max
-    /// When the armed timer fires; `.max` without one.
+    /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerMilliseconds: Int64 = .max
 }
 

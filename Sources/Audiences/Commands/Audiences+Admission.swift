@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The admission of a command to an audience: into how many ranges it is divided, what the store decides, and its fan-out records.
+/// The admission of a command to an audience: the number of its ranges, the store's decision, and its fan-out
+/// records.
 extension Audiences {
     /// The segments whose first page is read to estimate the size of an audience.
     static var sampledSegments: [UInt8] { [0, 64, 128, 192] }
@@ -17,8 +18,8 @@ extension Audiences {
         }
     }
 
-    /// Adds a segment's share to the estimate. The segment's first page suffices: it reaches up to the next page's bound, and members are
-    /// spread evenly because a position is part of a digest.
+    /// Adds a segment's share to the estimate. The segment's first page is enough: its upper bound says which
+    /// part of the segment it covers, and members are spread evenly because a position is part of a digest.
     mutating func sized(_ command: UInt32, by bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let part = page.nextBound.map { Double($0) / Double(MemberPlace.positionsPerSegment) } ?? 1
@@ -37,13 +38,14 @@ extension Audiences {
         return UInt16(Self.rangeCount(members: members, membersPerRange: configuration.membersPerRange))
     }
 
-    /// The number of ranges for so many members: a power of two from 1 to 256.
+    /// Returns the number of ranges for so many members: a power of two from 1 to 256.
     ///
     /// A range then has at most `membersPerRange` members, unless the audience needs more than 256 ranges for that.
     ///
-    /// When an audience has grown, its next command chooses more ranges, and the progress of the old ranges is dropped. If a worker dies
-    /// between the count of a range and its result, that result then has no counts. The command's own result is right, but the sum over
-    /// its ranges is too small (simulation `ranges`, seed 343).
+    /// When an audience has grown, its next command chooses more ranges, and the progress of the old ranges
+    /// is dropped. If a worker dies at that time between the count of a range and the range's result, this
+    /// result has no counts. The command's own result is right, but the results of its ranges add up to too
+    /// little (simulation `ranges`, seed 343).
     package static func rangeCount(members: Double, membersPerRange: Int = AudiencesConfiguration.membersPerRange)
         -> Int
     {
@@ -69,7 +71,7 @@ extension Audiences {
             pace: policies[slot.policy].pace,
             isEnd: isEnd,
             isStart: isStart,
-            // Each single start asks for its own device's budget.
+            // Each device's start draws on the device's own budget.
             asksForHighPriority: slot.priority == 10 && !isStart,
             mayUseReserve: slot.hasAlert || isEnd,
             rangeCount: rangeCount(of: command),
@@ -84,7 +86,8 @@ extension Audiences {
         )
     }
 
-    /// Until when APNs keeps a push, UNIX seconds: the command's own expiration, else the default of the policy, counted from `seconds`.
+    /// Returns until when APNs keeps a push, UNIX seconds: the command's own expiration, else the default of
+    /// the policy, counted from `seconds`.
     func sentExpiration(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64) -> Int64
     {
         Self.sentExpiration(
@@ -179,7 +182,8 @@ extension Audiences {
         commands[command].value = HeapBytes(copying: writer.bytes)
     }
 
-    /// A fan-out record is in Kafka, or Kafka will never take it.
+    /// Counts a fan-out record that Kafka has acknowledged, or that Kafka will never take because it is too
+    /// large.
     mutating func fannedOut(_ command: UInt32, isTooLarge: Bool) {
         if isTooLarge { commands[command].isTooLarge = true }
         commands[command].outstanding -= 1

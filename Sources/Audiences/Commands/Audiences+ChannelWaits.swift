@@ -3,17 +3,21 @@ public import LiveActivity
 
 /// Makes the first command of an audience wait for the audience's channel, so that starts can name the channel and no push is sent twice.
 ///
-/// The command waits after its admission. When the keeper has answered, the command is admitted again: the store then counts the broadcasts
-/// that will follow. If the management service is away, a command waits two seconds at most, and only one command an audience and minute.
+/// The command waits after its admission. When the keeper has answered, the command is admitted again: the
+/// store then counts the broadcasts that will follow. If Apple's channel management is unavailable, a command
+/// waits at most two seconds, and only one command per audience and minute waits.
 extension Audiences {
     static var channelWaitMilliseconds: Int64 { 2_000 }
-    /// Commands that wait at one time. Others go on without their channel, and later commands find it.
+    /// The maximum number of commands that wait. Further commands continue without their channel; later
+    /// commands find it.
     static var channelWaitersMax: Int { 1_024 }
     /// After a command's wait timed out, no other command of its audience waits for this long.
     static var channelWaitPauseMilliseconds: Int64 { 60_000 }
-    /// Audiences with such a pause. At this number no command waits, until a pause has ended.
+    /// The maximum number of audiences whose commands do not wait because a wait timed out. At this number,
+    /// no command of any audience waits until such a pause has ended.
     static var channelWaitPausesMax: Int { 4_096 }
-    /// How often pauses that have ended are removed at that number: each removal scans all pauses.
+    /// How often ended pauses are removed while ``channelWaitPausesMax`` is reached. Each removal scans all
+    /// pauses.
     static var channelWaitPausesCleanedMilliseconds: Int64 { 1_000 }
 
     /// Whether an admitted command now waits for its audience's channel. If the channel is missing and the command does not wait, the command's
@@ -63,7 +67,8 @@ extension Audiences {
         channelWaitPauses[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
     }
 
-    /// Without this, the table would stay full: entries are else removed only when a channel is known.
+    /// Removes pauses that have ended. Otherwise a full table would stay full, because an entry is only
+    /// removed when its channel is known.
     private mutating func removeOldChannelWaitPauses(now: Moment) {
         guard channelWaitPauses.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesCleanedMilliseconds
@@ -73,7 +78,7 @@ extension Audiences {
         channelWaitPauses = channelWaitPauses.filter { $0.value > now.monotonicMilliseconds }
     }
 
-    /// The keeper could not create a channel that an audience is to have.
+    /// Called when the keeper could not create a channel which an audience should have.
     public mutating func channelRefused(
         application: UInt16,
         audience: AudienceDigest,

@@ -1,8 +1,8 @@
 public import Delivery
 import LiveActivity
 
-/// Commands to audiences, from their handover to their turn. Of each audience one command at a time is admitted and fanned out. Of the
-/// waiting commands only the newest state remains.
+/// Commands to audiences, from their handover to their turn. An audience has one command at a time that is
+/// admitted and fanned out. Of the waiting commands only the newest state remains.
 extension Audiences {
     /// Whether one more command may be handed over.
     public var canTakeCommand: Bool { !commands.isFull && handedBack.count < configuration.commandsMax }
@@ -43,10 +43,11 @@ extension Audiences {
         awaken(audience)
     }
 
-    /// Ends a batch of ``take(_:)`` calls and begins the audiences that the batch awakened.
+    /// Ends a batch of ``take(_:)`` calls and begins the next command of each audience that the batch names.
     ///
-    /// By now only the newest state of each audience is left. An older one may be older than what phones show: the worker that died had
-    /// sent more than it had committed, and a store that has lost its data treats each of these commands as a new one.
+    /// The commands wait for the end of the batch, because then only the newest state of each audience is
+    /// left. An older state may be older than the one on phones. The reason: a worker that died may have sent
+    /// more than it committed, and a store that has lost its data treats each repeated command as a new one.
     public mutating func endBatch(now: Moment) {
         while let audience = awakened.popFirst() {
             audiences[audience].isAwakened = false
@@ -60,7 +61,8 @@ extension Audiences {
         awakened.append(audience)
     }
 
-    /// The partition of a command's record is being revoked. If nothing was decided, the command is handed back as `withdrawn`.
+    /// Withdraws the command of a record whose partition is being revoked. If nothing was decided, the
+    /// command is handed back as `withdrawn`.
     public mutating func withdraw(_ record: UInt32) {
         for command in 0..<commands.indexBound
         where commands.isInUse(command) && commands[command].record == record && commands[command].stage == .waiting {
@@ -71,7 +73,7 @@ extension Audiences {
         }
     }
 
-    /// The next command to be handed back; nil if there is none.
+    /// Returns the next command to be handed back; nil if there is none.
     public mutating func nextHandedBack() -> HandedBack? { handedBack.popFirst() }
 
     private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> UInt32 {
@@ -96,7 +98,7 @@ extension Audiences {
         {
             return finishCommand(command, .outcome(.duplicate))
         }
-        // A start is for devices. It replaces no other command, and no other command replaces it.
+        // A start is for devices, so it replaces no other command, and no other command replaces it.
         guard waiting != .max, commands[waiting].event != .start, commands[command].event != .start else {
             return append(command, to: audience)
         }
@@ -119,7 +121,8 @@ extension Audiences {
         append(winner, to: audience)
     }
 
-    /// The newer command takes over the older one's alert, if it has none of its own and room for it.
+    /// Ends the older command. The newer command takes over the older one's alert, if the newer one has no
+    /// alert and enough room.
     private mutating func supersede(_ older: UInt32, by newer: UInt32) {
         if commands[older].asksForChannel { commands[newer].asksForChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
@@ -140,7 +143,7 @@ extension Audiences {
         commands[newer].alertVersion = commands[older].alertVersion ?? commands[older].version
         let rider = commands[older].rider
         guard rider == .max else {
-            // The alert belongs to the rider. The command between the two has nothing to wait for.
+            // The alert belongs to the rider. The command between the two can end now.
             commands[older].rider = .max
             commands[newer].rider = rider
             return finishCommand(older, .outcome(.superseded))
@@ -182,7 +185,8 @@ extension Audiences {
         if audiences[audience].last == command { audiences[audience].last = before }
     }
 
-    /// The store wants the current command to wait. Meanwhile a newer command may replace it.
+    /// Makes the current command a waiting one, as the store demands. Meanwhile a newer command may replace
+    /// it.
     mutating func putBackCurrent(of audience: UInt32, now: Moment) {
         let command = audiences[audience].current
         audiences[audience].current = .max
@@ -255,7 +259,7 @@ extension Audiences {
         begin(audience, now: now)
     }
 
-    /// Hands back a command and the one whose alert it carried. Neither is in a list.
+    /// Hands back a command, and the command whose alert it carried. Both have left the audience's list.
     private mutating func finishCommand(_ command: UInt32, _ ending: HandoverEnding, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .max {

@@ -3,9 +3,9 @@ import LiveActivity
 
 /// Commands that name a channel which their producer keeps.
 ///
-/// Each is admitted under a digest of the environment and the channel's id, as a command to an audience without members. So versions,
-/// deduplication and `unchanged` apply to the channel. Each command sends one broadcast and has one result. There are no totals, and the
-/// keeper of channels is not involved.
+/// Each command is admitted under a digest of the environment and the channel's id, as a command to an
+/// audience without members. So versions, deduplication and `unchanged` apply to the channel. Each command
+/// sends one broadcast and has one result. There are no totals, and the keeper of channels is not involved.
 extension Audiences {
     /// Admits the command without asking for a size: such a channel has no members.
     mutating func admitToChannel(_ command: UInt32) {
@@ -27,15 +27,15 @@ extension Audiences {
         fanOut(command, grant, hasMembers: false)
     }
 
-    /// The largest body for an audience, or for a channel that commands name themselves.
+    /// Returns the largest body for an audience, or for a channel that commands name themselves.
     func bodyBytesMax(of audience: UInt32) -> Int {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytes : Limits.broadcastBodyBytes
     }
 
-    /// Notes that a channel stores no messages, if a refusal shows that. Returns whether it does.
+    /// Returns whether APNs' refusal shows that the channel stores no messages, and notes this.
     ///
-    /// APNs takes no expiration but 0 on such a channel, and otherwise answers `BadExpirationDate`. The state is then sent again with
-    /// expiration 0.
+    /// On such a channel APNs accepts only the expiration 0, and otherwise answers `BadExpirationDate`. The
+    /// state is then sent again with expiration 0.
     mutating func learnsStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isOwn, channels[channel].channel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)

@@ -3,17 +3,17 @@ import LiveActivity
 /// A command to an audience, from its handover until it is handed back.
 struct CommandSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// In its audience's list.
+        /// The command waits in its audience's list.
         case waiting
-        /// Requests the size of the audience.
+        /// The core requests the size of the command's audience.
         case sizing
         case admitting
-        /// Admitted. The audience's channel is being created.
+        /// The command is admitted, and the audience's channel is being created.
         case awaitingChannel
-        /// Its fan-out records are on their way to Kafka.
+        /// The command's fan-out records are on their way to Kafka.
         case fanningOut
         case settling
-        /// Superseded, but another command carries its alert. It ends with that command.
+        /// A newer command replaced this one and carries its alert. This command ends with the newer one.
         case riding
     }
 
@@ -59,9 +59,9 @@ struct CommandSlot: BitwiseCopyable {
     var channelDueMilliseconds: Int64 = .max
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
-    /// Calls and productions that are not acknowledged yet.
+    /// The number of the command's calls and productions that are not acknowledged yet.
     var outstanding: UInt16 = 0
-    /// Estimated bytes of all members in the four sampled segments.
+    /// The estimated bytes of all members in the four sampled segments.
     var sampledBytes: Double = 0
     var isTooLarge = false
     var isAlertExpired = false
@@ -76,22 +76,23 @@ struct CommandSlot: BitwiseCopyable {
     }
 }
 
-/// An audience, as long as it has commands here.
+/// An audience, as long as the core has commands to it.
 struct AudienceSlot: BitwiseCopyable {
     var application: UInt16
     var digest: AudienceDigest
     /// The audience's id, or the id of a channel that commands name themselves.
     var identifier: HeapBytes
-    /// For such a channel: its environment. The channel has no members, and each of its commands is one broadcast.
+    /// The environment of a channel that commands name themselves. Such a channel has no members, and each of
+    /// its commands is one broadcast.
     var channelEnvironment: DeviceEnvironment?
     /// The command that is being admitted or fanned out.
     var current: UInt32 = .max
-    /// Waiting commands, oldest first.
+    /// The waiting commands, oldest first.
     var first: UInt32 = .max
     var last: UInt32 = .max
-    /// When the store permits the next command. Monotonic milliseconds.
+    /// When the store permits the audience's next command. Monotonic milliseconds.
     var restsUntilMilliseconds: Int64 = .min
-    /// It begins when the batch of commands ends.
+    /// Whether the audience begins its next command when the batch ends.
     var isAwakened = false
 }
 

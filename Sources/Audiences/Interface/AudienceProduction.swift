@@ -1,6 +1,6 @@
 public import LiveActivity
 
-/// A record to be produced. Its delivery report comes back through `produced`.
+/// A record to be produced. The shell reports its delivery through `produced`.
 public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         /// One range of a command, for the fan-out topic.
@@ -26,7 +26,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     static let broadcastRange: UInt16 = 0x400
     public var index: UInt32
 
-    /// Distinguishes the tag from those of the core for single activities.
+    /// The bit that distinguishes the tag from those of the core for single activities.
     private static let marker: UInt64 = 1 << 47
 
     init(kind: Kind, range: UInt16 = 0, index: UInt32) {
@@ -41,12 +41,12 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         return range == Self.broadcastRange ? .production : .sandbox
     }
 
-    /// Uses 48 bits.
+    /// The tag for the delivery report. Uses 48 bits.
     public var tag: UInt64 {
         Self.marker | UInt64(kind.rawValue) << 43 | UInt64(range) << 32 | UInt64(index)
     }
 
-    /// - Returns: nil if this core makes no such tag.
+    /// Reads a tag; nil if this core makes no such tag.
     public init?(tag: UInt64) {
         guard tag & Self.marker != 0, let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 43 & 0xF)) else {
             return nil
@@ -65,7 +65,7 @@ public struct ComposedRecord {
     public var value: UnsafeRawBufferPointer
     /// The contents of the headers, for a fan-out record.
     public var order: FanoutOrder?
-    /// The trace that was received beside the command; empty for none.
+    /// The trace that was received with the command; empty for none.
     public var trace: UnsafeRawBufferPointer
     /// For a fan-out record: the names of the fields that were dropped because the body was too large; empty for none.
     public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)

@@ -1,16 +1,17 @@
 /// A push to one member, or a broadcast.
 ///
-/// The token is valid until the next call that changes the core. The body stays where it is until the push is answered.
+/// The token is valid until the next call that changes the core, the body until the push is answered.
 public struct AudiencePush {
-    /// Comes back with the answer. Its highest bit distinguishes it from pushes of the core for single activities.
+    /// Names the push in its answer. The highest bit distinguishes it from pushes of the core for single
+    /// activities.
     public var tag: UInt64
-    /// Hexadecimal digits. For a broadcast: the channel's id.
+    /// The token in hexadecimal digits. For a broadcast: the channel's id.
     public var token: UnsafeRawBufferPointer
     public var isBroadcast = false
     public var body: UnsafeRawBufferPointer
-    /// 5 or 10.
+    /// The priority for APNs: 5 or 10.
     public var priority: UInt8
-    /// UNIX seconds.
+    /// Until when APNs keeps the push, UNIX seconds.
     public var expiration: Int64
     public var apnsIdentifier: (UInt64, UInt64)
     /// Whether this state was sent to the member before.

@@ -11,23 +11,27 @@ public struct AudiencesConfiguration: Sendable {
     /// The rule of each app, by the app's index. Audiences of an app without a rule get a channel only by hand (`causeway channels
     /// create`).
     public var channelRules: [UInt16: ChannelRule] = [:]
-    /// Commands to audiences that are held until they are handed back. At least 1.
+    /// The maximum number of commands to audiences, from their handover until they are handed back. At least
+    /// 1.
     public var commandsMax = 4_096
-    /// Fan-out records that are held from receipt to settlement. At least 1.
+    /// The maximum number of fan-out records in memory, from receipt to settlement. At least 1.
     public var recordsMax = 16_384
-    /// Bytes for the bodies and texts of held fan-out records. At least 1.
+    /// The maximum bytes of the bodies and texts of these fan-out records. At least 1.
     public var recordBytesMax = 64 << 20
-    /// Pages that are being read, or have members under way, over all apps, and their bytes. Each app has a part of both, so that an app
-    /// whose host is away does not block the others. The pages of small audiences are small, so many of them fit.
+    /// The maximum number of pages that are being read or have members under way, over all apps, and of their
+    /// bytes. Each app has a part of both, so that an app whose host is unavailable does not block the
+    /// others. Small audiences have small pages, so many of them fit.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.bytesMax
-    /// Members that wait for another attempt, and pushes in flight. Must exceed a lane's pushes in flight, and be at least 64.
+    /// The maximum number of members that wait for another attempt or have a push in flight. Must exceed a
+    /// lane's pushes in flight, and be at least 64.
     public var parkedMax = 16_384
-    /// Dead tokens and refused pushes that are being recorded.
+    /// The maximum number of dead tokens and refused pushes that are being recorded.
     public var noticesMax = 4_096
-    /// Members that join or leave, from their handover until they are shown the state of the audience that they joined. At least 1.
+    /// The maximum number of changes of members, from their handover until a member that joined is shown its
+    /// audience's state. At least 1.
     public var membershipsMax = 4_096
-    /// Starts of devices that are on their way to the commands topic. At least 1.
+    /// The maximum number of starts of devices that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
     /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member the pause is a random time between
     /// a half and the whole of `retryBase * 2^n`, at most `retryMax`.
@@ -39,7 +43,7 @@ public struct AudiencesConfiguration: Sendable {
     public var checkpointMilliseconds: Int64 = 500
     /// How long a round waits for the record of a newer version that was admitted.
     public var newerPatienceMilliseconds: Int64 = 10_000
-    /// Members in one range of a large audience.
+    /// The maximum number of members in a range, unless the audience needs more than 256 ranges for that.
     public var membersPerRange = Self.membersPerRange
     package static let membersPerRange = 4_000
     /// How many offsets above its committable offset a partition may be read. A power of two.

@@ -4,7 +4,7 @@ public import LiveActivity
 /// A command to an audience, handed over by the core for single activities, which owns its record. The bytes are valid only during the
 /// call that takes the command.
 public struct IncomingCommand {
-    /// The record to hand back.
+    /// Names the command's record when the command is handed back.
     public var record: UInt32
     public var application: UInt16
     /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names itself.
@@ -16,14 +16,14 @@ public struct IncomingCommand {
     /// For a start: the ``DeviceTemplate`` for the ids of the activities that it begins. Else empty.
     public var activityTemplate: UnsafeRawBufferPointer
     public var version: Version
-    /// 5 or 10.
+    /// The priority for APNs: 5 or 10.
     public var priority: UInt8
     /// The index of the command's policy, and the policy's name if the command gives one.
     public var policy: UInt8
     public var policyName: UnsafeRawBufferPointer
     /// The command's own expiration, UNIX seconds; -1 for none.
     public var expiration: Int64
-    /// UNIX seconds; -1 for none.
+    /// The `stale-date`, UNIX seconds; -1 for none.
     public var staleDate: Int64
     /// The version of the command that brought the alert, if that was an older command.
     public var alertVersion: Version?
@@ -31,7 +31,7 @@ public struct IncomingCommand {
     public var identifier: UnsafeRawBufferPointer
     public var body: UnsafeRawBufferPointer
     public var layout: Body.Layout
-    /// Where the command was read from.
+    /// The Kafka partition and offset of the command's record.
     public var partition: Int32
     public var offset: Int64
     /// The record's timestamp, -1 if it has none, and the time of its receipt. UNIX milliseconds.
@@ -99,6 +99,6 @@ public struct HandedBack: Sendable, BitwiseCopyable {
     public var ending: HandoverEnding
     /// The reason for the command's result; empty for none.
     public var reason: StaticString
-    /// UNIX milliseconds; -1 if the command was not admitted.
+    /// When the command was admitted, UNIX milliseconds; -1 if it was not admitted.
     public var admittedMilliseconds: Int64
 }

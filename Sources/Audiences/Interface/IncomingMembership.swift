@@ -4,7 +4,7 @@ public import LiveActivity
 /// The change of an activity or device that joins or leaves audiences, from the core for single activities. The bytes are valid only
 /// during the call that takes it.
 public struct IncomingMembership {
-    /// The member that changes. It comes back when its audiences know of the change.
+    /// The member that changes. The core returns it when its audiences know of the change.
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
@@ -12,12 +12,12 @@ public struct IncomingMembership {
     /// Whether the member was already in every audience of `joins`.
     public var wasMember: Bool
     public var leaves: AudienceList
-    /// The member leaves only what it had registered at or before this time. UNIX milliseconds.
+    /// The time of the leave, UNIX milliseconds. Entries that the member registered later stay valid.
     public var leftAtMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer
     public var environment: DeviceEnvironment
-    /// UNIX milliseconds.
+    /// When the token was registered, UNIX milliseconds.
     public var registeredAtMilliseconds: Int64
     public var frequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.

@@ -5,18 +5,19 @@ public struct RangeProgress: Sendable, Equatable {
     /// A version that is on its way through the range's members.
     public struct UnderWay: Sendable, Equatable {
         public let version: Version
-        /// The part of its window that is done, 0 to 1.
+        /// The part of the version's window that is done, 0 to 1.
         public let share: Double
         public let counts: MemberCounts
         public let times: RoundTimes
     }
 
-    /// Oldest first. Empty: the round has ended.
+    /// The versions under way, oldest first. Empty: the round has ended.
     public let versions: [UnderWay]
-    /// Members that get another attempt, since the service refused their push for a passing reason.
+    /// The number of members that get another attempt, because APNs refused their push for a temporary
+    /// reason.
     public let parkedCount: Int
 
-    /// Nil if the text is no checkpoint.
+    /// Reads a checkpoint; nil if the text is no checkpoint.
     public init?(checkpoint text: [UInt8], of range: SegmentRange) {
         guard let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }) else { return nil }
         let lap = range.ordinals.upperBound - range.ordinals.lowerBound

@@ -12,20 +12,21 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// The admission time of the command that began the oldest unfinished round, UNIX milliseconds; nil if every round has reached all
     /// its members.
     ///
-    /// If commands come faster than rounds run, no single command is old, yet never do all members have the newest state. So the age
-    /// counts from the command that found its range idle. Parked members do not count: a phone that APNs answers with 429 for hours
-    /// must not raise an alert.
+    /// If commands come faster than a round takes, no single command is old, but there are always members
+    /// without the newest state. So the age counts from the command that found its range idle. Parked members
+    /// do not count: a phone that APNs answers with 429 for hours must not raise an alert.
     public var oldestRoundMilliseconds: Int64?
 
     public init() {}
 }
 
 extension Audiences {
-    /// Members that had their turn since the start, by `MemberOutcome.rawValue`. A member counts once for each round that reaches
-    /// it.
+    /// Returns the number of members whose turn is over, since the worker started, by
+    /// `MemberOutcome.rawValue`. A member counts once for each round that reaches it.
     public func membersCounted(of application: Int) -> InlineArray<6, UInt64> { lines[application].members }
 
-    /// Changes of members that their audiences know, since the start, by `MembershipChangeKind.rawValue`.
+    /// Returns the number of changes that audiences have acknowledged since the worker started, by
+    /// `MembershipChangeKind.rawValue`.
     public func changesCounted(of application: Int) -> InlineArray<3, UInt64> { lines[application].changes }
 
     /// Adds the present numbers of each app. A version that was passed over counts as a round that has not reached its members.
@@ -60,8 +61,8 @@ extension Audiences {
         }
     }
 
-    /// Since when members of the round wait for their turn; nil if every member has had it. Parked members do not count: they are few,
-    /// and block no other member.
+    /// Returns since when members of the round wait for their turn; nil if the turn of every member is over.
+    /// Parked members do not count: they are few, and block no other member.
     private func unreachedSince(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions: versions[rounds[round].oldest].record.order.admittedMilliseconds
@@ -85,19 +86,20 @@ public struct FinishedRound: Sendable, BitwiseCopyable {
     /// Times of the command's record and of the last answer for one of its members, UNIX milliseconds; -1 if there is none.
     public var recordMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
-    /// Partition and offset of the range that writes the result. For a command: of its last range.
+    /// The partition and offset of the fan-out record that ends the result's range. A command's result has
+    /// those of its last range.
     public var partition: Int32
     public var offset: Int64
     /// When the fan-out record was received. UNIX milliseconds.
     public var receivedMilliseconds: Int64
     public var event: Event
     public var priority: UInt8
-    /// Members that had their turn.
+    /// Members whose turn is over.
     public var members: UInt32
 }
 
 extension Audiences {
-    /// The index of the app that a production belongs to.
+    /// Returns the index of the app that a production belongs to.
     public func application(of production: AudienceProduction) -> Int {
         let application =
             switch production.kind {
@@ -110,7 +112,8 @@ extension Audiences {
         return Int(application)
     }
 
-    /// The content of a range's or a command's result; nil for other productions. Must be asked before ``produced(_:_:now:)``.
+    /// Returns the content of a range's or a command's result; nil for other productions. Must be called
+    /// before ``produced(_:_:now:)``.
     public func finished(by production: AudienceProduction) -> FinishedRound? {
         switch production.kind {
         case .rangeResult:

@@ -2,15 +2,17 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Members that join an audience and are shown its newest state at once, since the audience's rounds may have passed their position.
+/// Members that join an audience and are shown its newest state at once, because the audience's rounds may
+/// have passed their position.
 ///
-/// The push has no alert, and priority 5 (10 for an end). The state is requested after the member's entry is acknowledged: a command that
-/// is admitted later finds the entry. Nothing here outlives the process. The registration is held until the push has its first answer, at
-/// most a second, so that a crash repeats the registration.
+/// The push has no alert, and priority 5 (10 for an end). The state is requested after the member's entry is
+/// acknowledged: a command that is admitted later finds the entry. This work is not stored. So the
+/// registration stays unsettled until the push has its first answer, at most a second, and after a crash it
+/// is read again.
 extension Audiences {
     /// How long a registration waits for its member's push.
     private static var holdMilliseconds: Int64 { 1_000 }
-    /// How long a push is tried. After that the next round reaches the member.
+    /// How long the core tries to send the push. Afterwards the member gets its state from the next round.
     private static var serviceMilliseconds: Int64 { 60_000 }
     /// A state that is older than this is requested again before it is sent.
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
@@ -26,8 +28,8 @@ extension Audiences {
         ask(membership)
     }
 
-    /// Ends what an earlier change of the member began, because a later one has come. The member may have left; if not, the later change
-    /// shows it the newest state itself.
+    /// Ends the work for an earlier change of the member, because a later change has come. The member may
+    /// have left. If it has not, the later change shows it the newest state.
     mutating func overrideByLaterChange(_ membership: UInt32) {
         memberships[membership].isOverridden = true
         switch memberships[membership].stage {
@@ -61,7 +63,7 @@ extension Audiences {
         newestStateRequests[request].nextFirst = membership
     }
 
-    /// - Parameter reply: nil if the store refused the request.
+    /// - Parameter reply: the store's answer; nil if the store refused the request.
     mutating func newestStateReceived(_ request: UInt32, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addState(slot.key.digest, reply)
@@ -106,7 +108,7 @@ extension Audiences {
         )
     }
 
-    /// Of all audiences that the member has joined, the newest state is shown.
+    /// Chooses this state for the member, unless another audience that the member has joined has a newer one.
     private mutating func offer(_ state: UInt32, _ version: Version, to membership: UInt32, now: Moment) {
         let slot = memberships[membership]
         if let shows = slot.shows, version <= shows { return }
@@ -153,7 +155,7 @@ extension Audiences {
         return (Int(slot.member.application), Int(slot.environment.rawValue))
     }
 
-    /// The push to the next member in a pool's line; nil if none can be sent.
+    /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func nextJoinerPush(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
         while case let membership = lines[application].firstJoiner[environment], membership != .max {
@@ -191,7 +193,7 @@ extension Audiences {
         )
     }
 
-    /// The push of this member found no stream. The member becomes the first of its line again.
+    /// Makes the member the first of its queue again, because its push found no stream.
     mutating func joinerReturned(_ membership: UInt32) {
         counters.joinerPushes &-= 1
         let (application, environment) = line(of: membership)
@@ -234,16 +236,19 @@ extension Audiences {
         wakeMembership(membership)
     }
 
-    /// Whether a later change of the member has come, or the time for its push has passed.
+    /// Whether the push is given up: a later change has come, its time has passed, or it is held up while
+    /// many members wait.
     private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
             || milliseconds > memberships[membership].toldMilliseconds + Self.serviceMilliseconds
             || memberships.count > memberships.limit / 2 && isHeldUp(membership, at: milliseconds)
     }
 
-    /// Whether the member's push is refused again and again, or its host is away. Such a member must not keep others from joining.
+    /// Whether the member's push has failed before, or its host is unavailable. Such a member must not keep
+    /// others from joining.
     ///
-    /// While its host takes pushes, a member stays, however many join: the round may have passed its position.
+    /// A member whose host takes pushes is kept, even if many members join: the round may have passed its
+    /// position.
     private func isHeldUp(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         let (application, environment) = line(of: membership)
         return memberships[membership].attempts > 0
@@ -254,7 +259,7 @@ extension Audiences {
         let slot = memberships[membership]
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
-        // A dead token that cannot be recorded now is sent again, and refused again.
+        // A dead token that cannot be recorded now is used again later, and APNs refuses it again.
         guard !isKnownLater, !notices.isFull else {
             return retryState(membership, isPermitted: result.retryPermitted, now: now)
         }
@@ -271,7 +276,7 @@ extension Audiences {
         timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .membership, index: membership))
     }
 
-    /// The member's timer has expired.
+    /// Handles the member's timer.
     mutating func membershipDue(_ membership: UInt32, now: Moment) {
         memberships[membership].timerMilliseconds = .max
         if now.monotonicMilliseconds >= memberships[membership].toldMilliseconds + Self.holdMilliseconds {
@@ -283,7 +288,8 @@ extension Audiences {
             leaveJoinerLine(membership)
             return endMembership(membership)
         case .ready, .asking, .underWay:
-            // The member's pool or the store is away. The member is checked again when the time for its push has passed.
+            // The member's pool or the store is unavailable. The member is checked again when the time for
+            // its push has passed.
             memberships[membership].dueMilliseconds =
                 memberships[membership].toldMilliseconds + Self.serviceMilliseconds + 1
         case .queued, .telling, .resting: break

@@ -11,7 +11,7 @@ extension Audiences {
     /// Number of changes that are not finished.
     public var membershipsHeld: Int { memberships.count }
 
-    /// Takes a change of a member's audiences. The member comes back through ``nextMembershipOutcome()``, exactly once.
+    /// Takes a change of a member's audiences. ``nextMembershipOutcome()`` returns the member, exactly once.
     public mutating func receive(membership incoming: IncomingMembership, now: Moment) {
         counters.memberships &+= 1
         let membership = memberships.allocate(MembershipSlot(incoming))
@@ -27,7 +27,7 @@ extension Audiences {
         }
     }
 
-    /// The next member whose audiences all know of its change; nil if there is none.
+    /// Returns the next member whose audiences all know of its change; nil if there is none.
     public mutating func nextMembershipOutcome() -> ChangingMember? { membershipOutcomes.popFirst() }
 
     private mutating func tellNext(_ membership: UInt32, now: Moment) {
@@ -42,7 +42,8 @@ extension Audiences {
         tellNext(successor, now: now)
     }
 
-    /// Counts one audience as told, also if it refuses the entry for good, and tells the next one.
+    /// Counts one audience as notified, even if it refuses the entry permanently, and notifies the next
+    /// audience.
     mutating func audienceTold(_ membership: UInt32, now: Moment) {
         memberships[membership].told += 1
         tellNext(membership, now: now)

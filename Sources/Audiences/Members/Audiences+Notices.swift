@@ -1,9 +1,10 @@
 public import Delivery
 public import LiveActivity
 
-/// Members whose push was refused for good. A result is written for each, and a member whose token is dead leaves its audience.
+/// Members whose push APNs refused permanently. A result is written for each, and a member whose token is
+/// dead leaves its audience.
 ///
-/// A member counts as done when all this is acknowledged, so that a crash loses nothing.
+/// A member counts as done when its result and its leave are acknowledged, so that a crash loses nothing.
 extension Audiences {
     mutating func record(
         _ tag: PushTag,
@@ -120,13 +121,13 @@ extension Audiences {
         }
     }
 
-    /// One call or production of a notice was acknowledged.
+    /// Counts the acknowledgement of one call or production about a refused member.
     mutating func noticeAcknowledged(_ notice: UInt32, now: Moment) {
         notices[notice].outstanding -= 1
         guard notices[notice].outstanding == 0 else { return }
         let (value, round, outcome) = (notices[notice].tag, notices[notice].round, notices[notice].outcome)
         notices.free(notice)
-        // The notice of a member that has just joined belongs to no round.
+        // A refused member that has just joined belongs to no round.
         guard round != .max else { return }
         rounds[round].noticeCount -= 1
         let tag = PushTag(value: value)
@@ -142,7 +143,8 @@ extension Audiences {
 
     // MARK: - The activity's own record
 
-    /// Lends the next call of the activity store; nil if there is none now. The call retires a dead token for single commands too.
+    /// Passes the next call of the activity store to `body`; nil if there is none now. The call retires a
+    /// dead token in the activity's own record, which single commands use.
     public mutating func withNextActivityCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
@@ -178,7 +180,7 @@ extension Audiences {
         activityQueue.append(notice)
     }
 
-    /// The next call exceeds the store's limits.
+    /// Ends the next call, because it exceeds the store's limits.
     public mutating func activityCallRefused(now: Moment) {
         guard let notice = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
         noticeAcknowledged(notice, now: now)

@@ -7,16 +7,17 @@ import LiveActivity
 /// comes, this change ends as soon as its audiences are notified.
 struct MembershipSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// An earlier change of the same member is being told. Of entries with the same time the last one counts, so the order matters.
+        /// The change waits until the audiences know an earlier change of the same member. Of entries with
+        /// the same time the last one counts, so the order matters.
         case queued
         /// The audiences get their entries, one after the other.
         case telling
-        /// Asks the audiences that it has joined for their newest state, one after the other.
+        /// The core requests the newest state of each joined audience, one after the other.
         case asking
-        /// In the queue of its pool.
+        /// The member waits in its pool's queue for a push.
         case ready
         case underWay
-        /// APNs could not take its push. It waits before it asks again.
+        /// APNs could not take the push. The change waits before it requests the newest states again.
         case resting
     }
 
@@ -55,7 +56,7 @@ struct MembershipSlot: BitwiseCopyable {
     /// When every audience had been notified. Monotonic milliseconds.
     var toldMilliseconds: Int64 = .max
     var dueMilliseconds: Int64 = .max
-    /// The time of the timer that is set for this slot.
+    /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.
     var timerMilliseconds: Int64 = .max
 
     init(_ incoming: IncomingMembership) {
@@ -92,7 +93,7 @@ struct MembershipSlot: BitwiseCopyable {
     var token: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: texts.bytes[identifierCount...].prefix(tokenCount))
     }
-    /// First the audiences that it leaves, then those that it joins.
+    /// First the audiences that the member leaves, then those that it joins.
     var audiences: AudienceList {
         AudienceList(UnsafeRawBufferPointer(rebasing: texts.bytes[(identifierCount + tokenCount)...]))
     }
@@ -102,7 +103,7 @@ struct MembershipSlot: BitwiseCopyable {
     /// Whether the next audience is notified that the member left, moved or joined.
     var change: MembershipChangeKind { told < leavesCount ? .left : wasMember ? .moved : .joined }
 
-    /// The entry for the next audience.
+    /// The member's entry for the next audience.
     var entry: MemberEntry<UnsafeRawBufferPointer> {
         let isLeaving = told < leavesCount
         return MemberEntry(
@@ -121,8 +122,8 @@ struct MembershipSlot: BitwiseCopyable {
     func freeBytes() { texts.free() }
 }
 
-/// Identifies a member whose changes must be told one after the other. Two members with the same key are harmless: one waits for the
-/// other.
+/// Identifies a member whose changes must reach its audiences one after the other. Two members with the same
+/// key are harmless: one waits for the other.
 struct MemberKey: Hashable {
     let application: UInt16
     let kind: StoreSubjectKind
@@ -133,12 +134,13 @@ struct MemberKey: Hashable {
     }
 }
 
-/// The question for an audience's newest state, for all members that have joined since it was last asked.
+/// A request for an audience's newest state, for all members that joined before it was sent.
 struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// Members that the answer is for.
     var first: UInt32
-    /// Members that joined after the question was sent. The answer may be older than their entries, so the question is repeated for them.
+    /// Members that joined after the request was sent. The answer may be older than their entries, so the
+    /// request is repeated for them.
     var nextFirst: UInt32 = .max
 
     init(_ key: AudienceKey, for membership: UInt32) {
@@ -151,11 +153,11 @@ struct NewestStateRequest: BitwiseCopyable {
 struct StateSlot: BitwiseCopyable {
     let audience: AudienceDigest
     let timestamp: Int64
-    /// UNIX seconds.
+    /// Until when APNs keeps the push, UNIX seconds.
     let expiration: Int64
     let isEnd: Bool
-    /// Has no alert.
+    /// The body of the push, without an alert.
     let body: HeapBytes
-    /// Number of members that hold the state.
+    /// The number of members that use the state.
     var holders = 0
 }

@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// A member whose push was refused for a reason of its own, and what must be recorded before the member counts as done.
+/// A member whose push was refused for a reason of its own. The slot has the data that must be recorded
+/// before the member counts as done.
 struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
@@ -82,7 +83,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         reasonCount = cut.count
     }
 
-    /// Lends the member's id, the digits of its token, and Apple's reason.
+    /// Passes the member's id, the digits of its token, and Apple's reason to `body`.
     func withTexts<Result>(
         _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Result
     ) -> Result {

@@ -1,6 +1,6 @@
 import Delivery
 
-/// The member of a round that is handed out next.
+/// The member of a round that is handed out next: the shell gets the push to it.
 struct NextMember {
     var page: UInt32
     var member: Int
@@ -9,7 +9,8 @@ struct NextMember {
 
 /// The order in which the members of a round's pages are handed out.
 extension Audiences {
-    /// The first member that was not handed out. Nil if it has not been read yet, or if its position is `end` or higher.
+    /// Returns the first member that was not handed out; nil if it has not been read yet, or if its position
+    /// is `end` or higher.
     mutating func nextMember(of round: UInt32, end: UInt64) -> NextMember? {
         var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
         while page != .max, pages[page].phase == .ready {
@@ -25,7 +26,7 @@ extension Audiences {
         return nil
     }
 
-    /// Continues behind a member that was handed out.
+    /// Notes that a member was handed out, and continues with the next one.
     mutating func advancePast(_ next: NextMember, _ state: UInt8, _ version: UInt32) {
         pages[next.page].setVersion(next.member, version)
         pages[next.page].setState(next.member, state)

@@ -1,21 +1,22 @@
 import Delivery
 import LiveActivity
 
-/// Reads pages ahead of the members that are handed out.
+/// Reads pages before the round needs their members.
 ///
-/// A page says where the next one begins. So the directory is asked only if a round continues in the middle of a segment, or if a page
-/// has been split or has expired since.
+/// A page says where the next one begins. So the directory is read only if a round continues in the middle of
+/// a segment, or if a page has been split or has expired since.
 extension Audiences {
-    /// Pages of one round that are read or held at a time.
+    /// The maximum number of pages of one round, including those that are being read.
     private static var pagesPerRoundMax: UInt16 { 32 }
-    /// Segments of one round that are read at a time.
+    /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// After this many attempts a segment whose directory and pages contradict each other is passed over.
+    /// After this many attempts, a segment whose directory and pages contradict each other is skipped.
     private static var attemptsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.
     ///
-    /// - Parameter isFirstInLine: the round has waited for a page the longest, and may take one before the rounds that wait behind it.
+    /// - Parameter isFirstInLine: whether the round has waited longest for a page. Then it may take one
+    ///   before the other rounds that wait.
     mutating func readAhead(of round: UInt32, isFirstInLine: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
         let end = readEnd(of: round)
@@ -40,10 +41,12 @@ extension Audiences {
         return nil
     }
 
-    /// Whether a page that nobody has requested follows this one. If so, the next page in the list is not the next page of the round.
+    /// Whether the segment continues after this page and the next page was not requested yet. Then the next
+    /// page in the list begins later than this page ends.
     func isContinued(_ page: UInt32, end: UInt64) -> Bool { pages[page].needsContinuation && pages[page].end < end }
 
-    /// Whether the next segment may be read. A segment must not be read while members of its previous lap are under way.
+    /// Whether the next segment may be read. A segment must not be read while its members of the round's
+    /// previous pass are under way.
     private func wantsSegment(_ round: UInt32, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.readPosition < end else { return false }
@@ -54,7 +57,7 @@ extension Audiences {
 
     func hasPage(for round: UInt32) -> Bool {
         guard hasFreePage(of: round) else { return false }
-        // Other rounds have waited longer.
+        // A round with pages lets the waiting rounds take the free page first.
         return lines[Int(rounds[round].application)].firstAwaitingPage == .max || rounds[round].firstPage == .max
     }
 
@@ -104,7 +107,7 @@ extension Audiences {
         pageQuestions.append(AudienceTicket(pages[page].phase == .askingPage ? .page : .directory, index: page))
     }
 
-    /// The segment that a page belongs to.
+    /// Returns the segment that a page belongs to.
     func segment(of page: UInt32) -> UInt8 {
         let round = rounds[pages[page].round]
         let ordinal = round.range.ordinals.lowerBound + pages[page].start % round.length
@@ -154,7 +157,7 @@ extension Audiences {
         makeReady(page, upTo: content.nextBound, now: now)
     }
 
-    /// Replaces the bytes that a page was expected to occupy by those that it occupies.
+    /// Counts the bytes that a page occupies in place of those that it was expected to occupy.
     ///
     /// A page that is larger than expected is kept. No other page is requested until there is room again.
     private mutating func notePageBytes(_ page: UInt32) {
@@ -194,7 +197,8 @@ extension Audiences {
 
     // MARK: - Retirement
 
-    /// Counts and frees the first pages of a round, as long as each member of them has its outcome or is parked.
+    /// Counts and frees the first pages of a round, up to the first page with a member that has no outcome
+    /// and is not parked.
     mutating func retirePages(of round: UInt32, now: Moment) {
         while case let page = rounds[round].firstPage, page != .max, isDone(page, of: round) {
             let slot = pages[page]
@@ -206,7 +210,8 @@ extension Audiences {
             rounds[round].watermark = max(rounds[round].watermark, min(slot.end, end))
             rounds[round].sendPosition = max(rounds[round].sendPosition, rounds[round].watermark)
             rounds[round].revision += 1
-            // The members of the page that were not sent to belong to no version yet.
+            // Members of the page beyond the round's end got no push and belong to no version yet. They are
+            // read again.
             let goesOn = slot.needsContinuation && slot.end < end && rounds[round].phase == .running
             if slot.end >= end { rounds[round].readPosition = rounds[round].watermark }
             detachFirst(of: round)
@@ -240,9 +245,10 @@ extension Audiences {
         if rounds[round].lastPage == .max { rounds[round].lastPage = page }
     }
 
-    /// Stops handing out members of a round's pages. The members handed out so far are counted as if the pages ended there.
+    /// Stops handing out members of a round's pages. The members handed out so far are counted as if the
+    /// pages ended after them.
     ///
-    /// The caller must offer the pages that become free.
+    /// The caller must call ``offerFreePages(_:)`` afterwards.
     mutating func truncatePages(of round: UInt32) {
         var kept = UInt32.max
         var page = rounds[round].firstPage
@@ -268,7 +274,7 @@ extension Audiences {
         offerFreePages(Int(rounds[round].application))
     }
 
-    /// As ``refreshPages(of:)``, but the caller must offer the pages that become free.
+    /// Does the same as ``refreshPages(of:)``, except that the caller must call ``offerFreePages(_:)``.
     mutating func giveUpReadAhead(of round: UInt32) {
         truncatePages(of: round)
         rounds[round].readPosition = max(rounds[round].sendPosition, rounds[round].watermark)
@@ -280,7 +286,8 @@ extension Audiences {
         offerFreePages(Int(rounds[round].application))
     }
 
-    /// Releases the pages without offering them: the round that gives them up may itself wait for one.
+    /// Releases the pages. Does not offer them to other rounds, because this round may itself wait for a
+    /// page.
     private mutating func releasePages(of round: UInt32) {
         var page = rounds[round].firstPage
         rounds[round].firstPage = .max
@@ -312,8 +319,8 @@ extension Audiences {
 
     /// Gives free pages to the rounds that wait for one.
     ///
-    /// A round that waits may no longer want a page; then the next one gets it. Otherwise the page would stay unused. If it was the last
-    /// page to become free, nothing would wake the rounds that wait.
+    /// If a waiting round no longer wants a page, the next round gets it. Otherwise the page would stay
+    /// unused, and if no other page became free, nothing would wake the waiting rounds.
     mutating func offerFreePages(_ application: Int) {
         let last = lines[application].lastAwaitingPage
         while case let first = lines[application].firstAwaitingPage, first != .max, hasFreePage(of: first),

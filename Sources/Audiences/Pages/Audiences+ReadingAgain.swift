@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// Reads parked members again, one page for each: the members that the last owner had parked, and those that have waited for long.
+/// Reads parked members again, with one page for each: members that the last owner had parked, and members
+/// that have waited for long.
 extension Audiences {
     /// How long a round waits when it must park members and no more can be parked.
     private static var parkingPauseMilliseconds: Int64 { 100 }
@@ -38,7 +39,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Reads a parked member again before it gets a push, since it was read too long ago: it may have left, or have another token.
+    /// Reads a parked member again before it gets a push, because it was read too long ago: it may have left,
+    /// or have another token.
     ///
     /// - Returns: false if no page is free now.
     mutating func readParkedMember(_ member: UInt32) -> Bool {
@@ -48,7 +50,7 @@ extension Audiences {
         guard hasFreePage(of: round) else { return false }
         defer { offerFreePages(Int(rounds[round].application)) }
         parked[member].isUnderWay = true
-        // Keeps the round until the reply comes.
+        // The round is not freed while this count is above 0, so the round exists until the reply comes.
         rounds[round].noticeCount += 1
         let page = addPage(round, start: parked[member].position)
         pages[page].parked = member

@@ -2,7 +2,8 @@ import LiveActivity
 
 /// A page of a round, from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
-    /// What the longest page that Redis may have occupies, with the states of as many members as it usually has.
+    /// The bytes in memory of the longest page that Redis may have, with the states of its usual number of
+    /// members.
     static let bytesMax = 48 << 10
     enum Phase: UInt8, BitwiseCopyable {
         case askingDirectory
@@ -21,7 +22,7 @@ struct PageSlot: BitwiseCopyable {
     var isOfParkedMembers = false
     /// The parked member for which the page is read; it may have left. `.max`: the page is read for its round.
     var parked: UInt32 = .max
-    /// The first position that is wanted.
+    /// The first position that the round needs.
     var start: UInt64
     /// One above the last position of the page. Valid when the page is ready.
     var end: UInt64 = 0
@@ -30,10 +31,10 @@ struct PageSlot: BitwiseCopyable {
     /// A lower bound that the directory names but for which there is no page.
     var missingBound: UInt32?
     var attempts: UInt8 = 0
-    /// Whether the segment continues behind this page and nobody has requested the next page yet.
+    /// Whether the segment continues after this page and the next page was not requested yet.
     var needsContinuation = false
 
-    /// What the page occupies, or is expected to occupy until it has been read.
+    /// The bytes that the page occupies, or is expected to occupy until it has been read.
     var occupiedBytes: Int
 
     /// When the page was read. Monotonic milliseconds.
@@ -108,7 +109,7 @@ struct PageSlot: BitwiseCopyable {
         statesBase.storeBytes(of: state, toByteOffset: member, as: UInt8.self)
     }
 
-    /// Nil if the bytes cannot be read as a page. They could when the page was loaded.
+    /// Returns a member's content; nil if the bytes are not a page. They were one when the page was loaded.
     func member(_ member: Int) -> PageMember? {
         MemberPage(UnsafeRawBufferPointer(start: block.room.baseAddress, count: pageBytes))?[reference(member)]
     }
@@ -120,14 +121,15 @@ struct PageSlot: BitwiseCopyable {
 enum MemberState: UInt8 {
     case unsent
     case inFlight
-    /// In flight to the sandbox. Its own state, so that an answer needs no look at the member's entry, which has left the processor's
-    /// cache by then.
+    /// A push to the member is in flight in the sandbox. With this state, an answer need not read the
+    /// member's entry, which is no longer in the processor's cache by then.
     case inFlightToSandbox
-    /// Counted when it is no longer parked.
+    /// The member is parked. It is counted when it is no longer parked.
     case parked
-    /// Its result and its invalidation are being recorded.
+    /// The member's result and the invalidation of its token are being recorded.
     case noticed
-    /// An activity where devices are wanted, or the reverse: not a member for this command.
+    /// An activity where devices are wanted, or a device where activities are wanted. Not a member for this
+    /// command.
     case passedOver
     case done = 8
 

@@ -10,8 +10,8 @@ extension Audiences {
         return partitions.assign { FanoutPartition(number: number, epoch: $0, windowOffsets: windowOffsets) }
     }
 
-    /// Takes over what earlier owners of an assigned partition have settled above the committed offset. Must be called before the
-    /// partition's first record.
+    /// Takes over the offsets that earlier owners of an assigned partition have settled above the committed
+    /// offset. Must be called before the partition's first record.
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit, as ``progress(_:)`` returned it. Anything else is refused.
@@ -26,7 +26,7 @@ extension Audiences {
         partitions[place]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
     }
 
-    /// The state to commit for a partition; nil before the first record.
+    /// Returns the state to commit for a partition; nil before the first record.
     public func progress(_ place: UInt32) -> PartitionProgress? {
         guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
         let offset = partition.pointee.ledger.committableOffset
@@ -36,19 +36,21 @@ extension Audiences {
         )
     }
 
-    /// Changes whenever `progress` does, except for its committable offset.
+    /// Returns a number that changes with ``progress(_:)``, unless only the committable offset changes.
     public func progressRevision(_ place: UInt32) -> UInt64 { partitions[place]?.pointee.ledger.revision ?? 0 }
 
-    /// The offset that may be committed: every record below it is settled. Nil before the first record.
+    /// Returns the offset that may be committed: every record below it is settled. Nil before the first
+    /// record.
     public func committableOffset(_ place: UInt32) -> Int64? {
         guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
     }
 
-    /// Number of records of a partition that are not settled.
+    /// Returns the number of records of a partition that are not settled.
     public func outstanding(_ place: UInt32) -> Int { partitions[place]?.pointee.outstanding ?? 0 }
 
-    /// Approximately when the oldest unsettled record was received (monotonic milliseconds); nil if all are settled.
+    /// Returns approximately when the oldest unsettled record was received (monotonic milliseconds); nil if
+    /// all are settled.
     public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
         guard let partition = partitions[place],
             partition.pointee.outstanding > 0 || partition.pointee.passedOver.count > 0
@@ -58,8 +60,8 @@ extension Audiences {
 
     /// Begins to revoke a partition: its rounds send nothing more.
     ///
-    /// When every push in flight is answered, the state of the rounds is recorded. Their records are dropped without an outcome, since
-    /// the next owner reads them again.
+    /// When every push in flight is answered, the state of the rounds is recorded. Their records are dropped
+    /// without an outcome, because the next owner reads them again.
     public mutating func beginRevoking(_ place: UInt32, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking

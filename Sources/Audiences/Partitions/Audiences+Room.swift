@@ -10,42 +10,47 @@ public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
 
 /// Decides which fan-out records the core has room for.
 ///
-/// A record without room is passed over: its offset stays unsettled, its body is not kept, and the other records of its partition
-/// continue. It is read again when its app has room. So an app whose host is away for hours blocks no other app.
+/// A record without room is passed over: its offset stays unsettled, its body is not kept, and the other
+/// records of its partition continue. It is read again when its app has room. So an app whose host is
+/// unavailable for hours blocks no other app.
 ///
-/// Later records of the same app in that partition are passed over too, so that no version and no alert overtakes another. Only ranges
-/// that are already under way continue.
+/// Later records of the same app in that partition are passed over too, so that no version and no alert
+/// overtakes another. Only ranges that are already under way continue.
 extension Audiences {
     /// The least time between two readings of a partition.
     private static var rereadingMilliseconds: Int64 { 5_000 }
 
-    /// Whether a record may be held now.
+    /// Whether there is room for a record of this range now.
     func hasRoom(for key: RoundKey, at offset: Int64, of place: UInt32) -> Bool {
         let application = Int(key.application)
         if let round = roundIndex[key] {
-            // A newer version replaces what its range holds. It must wait for older records of its range that were passed over.
+            // A newer version replaces the older ones of its range. It must wait for older records of its
+            // range that were passed over.
             return offset <= rounds[round].passedOverOffset && mayTakeOver(application)
         }
         guard let partition = partitions[place] else { return false }
         return offset <= partition.pointee.passedOver.lowestOffset(of: key.application) && mayBegin(application)
     }
 
-    /// The same for a broadcast. A newer state replaces the one that waits, so a channel holds few records.
+    /// Whether there is room for a broadcast now. A newer state replaces the one that waits, so a channel has
+    /// few records.
     func hasRoomForBroadcast(of application: UInt16, at offset: Int64, of place: UInt32) -> Bool {
         guard !broadcasts.isFull, !channels.isFull, let partition = partitions[place] else { return false }
         return offset <= partition.pointee.passedOver.lowestOffset(of: application) && mayTakeOver(Int(application))
     }
 
-    /// An app may begin rounds only while it holds less room than is free. So there is always room for another app. (R30)
+    /// Whether an app may begin rounds: only while it uses less room than is free. So there is always room
+    /// for another app. (R30)
     private func mayBegin(_ application: Int) -> Bool { !rounds.isFull && holdsLess(application, than: 1) }
 
-    /// In ranges that are under way an app may hold three times as much as is free.
+    /// Whether an app may add versions to ranges under way: only while it uses less than three times the free
+    /// room.
     private func mayTakeOver(_ application: Int) -> Bool { holdsLess(application, than: 3) }
 
-    /// Whether there is enough room for reading a partition again.
+    /// Whether there is enough room to read a partition again.
     private func hasRoomAgain(_ application: Int) -> Bool { !rounds.isFull && holdsLess(application, than: 0.5) }
 
-    /// Whether an app holds less than `times` what is free, in records and in bytes.
+    /// Whether an app uses less than `times` the free room, in records and in bytes.
     private func holdsLess(_ application: Int, than times: Double) -> Bool {
         let freeRecords = Double(configuration.recordsMax - versions.count - broadcasts.count)
         let freeBytes = Double(configuration.recordBytesMax - recordBytes)
@@ -53,7 +58,7 @@ extension Audiences {
             && Double(lines[application].recordBytes) < freeBytes * times
     }
 
-    /// Leaves a record unsettled that has no room now. It is read again when there is room.
+    /// Passes over a record without room: leaves it unsettled, to be read again when there is room.
     mutating func passOver(_ record: IncomingRecord, _ order: FanoutOrder, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOver
@@ -67,16 +72,18 @@ extension Audiences {
 
     /// Stops waiting for a version that was passed over: the round's own records may occupy the room that this version needs.
     ///
-    /// The windows of the older versions end where the last owner was, so that these versions settle and make room.
+    /// The windows of the older versions end at the last owner's position, so that these versions settle and
+    /// make room.
     mutating func awaitNoPassedOver(_ round: UInt32, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
         closeAllEarly(of: round)
-        // If no member is parked, the versions that came only settle. The version that was passed over continues where the last owner
-        // was.
+        // If no member is parked, the versions whose records arrived only settle. The version that was passed
+        // over continues at the last owner's position.
         //
-        // Otherwise the version that was passed over begins a lap of its own. Its members that had it before the crash get it once more.
-        // A parked member may then get the older state after the newer one, and the phone drops it by its timestamp. The simulation shows
-        // this known issue with seeds 1182 (`channels`) and 742 (`ranges`).
+        // Otherwise the version that was passed over passes through the whole range. Its members that got it
+        // before the crash get it once more. A parked member may then get the older state after the newer one;
+        // the phone ignores the older state because of its timestamp. The simulation shows this known issue
+        // with seeds 1182 (`channels`) and 742 (`ranges`).
         if !isComplete(round) { forgetRestored(round) }
         resumeRound(round, now: now)
     }
@@ -87,13 +94,13 @@ extension Audiences {
         return end <= rounds[round].watermark && end <= rounds[round].restored.nextParked ?? .max
     }
 
-    /// Number of records that were passed over and not taken since.
+    /// Returns the number of records that were passed over and not taken since.
     public func passedOver(_ place: UInt32) -> Int { partitions[place]?.pointee.passedOver.count ?? 0 }
 
-    /// From where an assigned partition must be read again; nil if it need not be.
+    /// Returns from where an assigned partition must be read again; nil if it need not be.
     ///
-    /// The reason is room for records that were passed over, or a record that did not fit the ledger. When the partition is read again,
-    /// the shell calls ``rereadingBegan(_:from:now:)``.
+    /// A partition is read again when there is room for records that were passed over, or after a record that
+    /// did not fit the ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
     public func rereading(_ place: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return nil }
         if let cut = partition.pointee.passedOver.cutOffset {
@@ -106,7 +113,7 @@ extension Audiences {
         return FanoutRereading(offset: offset, pauseMilliseconds: 0)
     }
 
-    /// The partition is being read again: its next record is the first from this offset on.
+    /// Notes that the partition is being read again: its next record is the first from this offset on.
     public mutating func rereadingBegan(_ place: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[place] else { return }
         partition.pointee.passedOver.beginReading(from: offset)

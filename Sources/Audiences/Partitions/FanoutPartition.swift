@@ -9,7 +9,7 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     var phase = Phase.assigned
     let epoch: UInt32
     let number: Int32
-    /// Records of this assignment that are held and not settled.
+    /// Records of this assignment that are in memory and not settled.
     var outstanding = 0
     var passedOver: PassedOverRecords
     /// When the partition was last read again. Monotonic milliseconds.

@@ -1,6 +1,8 @@
-/// Records of a partition that were read when the core had no room for them. Their offsets are not settled, and they are read again. (R30)
+/// Records of a partition that were read when the core had no room for them. Their offsets are not settled,
+/// and they are read again. (R30)
 ///
-/// Each takes one bit of a window as long as the ledger's. The window is allocated with the first such record.
+/// Each record takes one bit of a window as long as the ledger's. The window is allocated with the first such
+/// record.
 struct PassedOverRecords: ~Copyable {
     struct Lowest {
         var application: UInt16
@@ -14,12 +16,13 @@ struct PassedOverRecords: ~Copyable {
     private(set) var count = 0
     /// For each app: the first record that was passed over and is not being read again.
     ///
-    /// The records of an app keep their order: behind this record only those of ranges under way are taken.
+    /// The records of an app keep their order: after this record only those of ranges under way are taken.
     private(set) var lowest: [Lowest] = []
     /// The first record that did not fit the ledger. Its partition stops: no record from there on is received before the partition is
     /// read again.
     private(set) var cutOffset: Int64?
-    /// The record that is expected next while records are read again; `.max`: none is.
+    /// The offset that is expected next while the partition is read again; `.max`: the partition is not read
+    /// again.
     private(set) var expectedOffset = Int64.max
 
     init(windowOffsets: Int) { self.windowOffsets = windowOffsets }
@@ -36,7 +39,7 @@ struct PassedOverRecords: ~Copyable {
         lowest.first { $0.application == application }?.offset ?? .max
     }
 
-    /// Where reading must begin for those apps that have room.
+    /// Returns the offset from which to read again for the apps that have room; nil if there is none.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
         lowest.filter { hasRoom($0.application) }.map(\.offset).min()
     }
@@ -69,14 +72,15 @@ struct PassedOverRecords: ~Copyable {
 
     mutating func cut(at offset: Int64) { cutOffset = min(cutOffset ?? .max, offset) }
 
-    /// The partition is being read again from this offset. Records that still have no room will be passed over once more.
+    /// Notes that the partition is being read again from this offset. Records that still have no room will be
+    /// passed over once more.
     mutating func beginReading(from offset: Int64) {
         lowest.removeAll { $0.offset >= offset }
         if let cutOffset, cutOffset >= offset { self.cutOffset = nil }
         expectedOffset = offset
     }
 
-    /// - Returns: the records below `offset` that the log no longer has.
+    /// Notes that the record at `offset` was read. Returns the offsets below it that the log no longer has.
     mutating func read(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {
         guard expectedOffset < .max else { return offset..<offset }
         let missing = min(expectedOffset, offset)..<offset

@@ -3,8 +3,8 @@ import LiveActivity
 
 /// Parked members: members that get another attempt.
 ///
-/// They belong to the newest version's window, or wait for an alert that the newest version carries. All other members are left to the
-/// newer version, which reaches them in their turn.
+/// A parked member is in the newest version's window, or waits for an alert that the newest version carries.
+/// Other members whose push failed are not parked: the newer version reaches them in their turn.
 extension Audiences {
     mutating func park(
         _ content: PageMember,
@@ -54,7 +54,8 @@ extension Audiences {
         noteDue(member)
     }
 
-    /// A parked member that may get its push now. If there is none, the round notes when the next one is due.
+    /// Returns a parked member that may get its push now. If there is none, the round notes when the next one
+    /// is due.
     mutating func dueParked(
         of round: UInt32,
         _ environment: DeviceEnvironment,
@@ -82,7 +83,8 @@ extension Audiences {
     mutating func resolve(_ member: UInt32, _ outcome: MemberOutcome) {
         let slot = parked[member]
         let round = slot.round
-        // A lost round has given up its pages and counts nothing: it asks the store again for its state.
+        // A lost round has given up its pages and counts nothing: it will read its state from the store
+        // again.
         guard rounds[round].phase != .lost else { return unpark(member) }
         let sent = slot.version == .max ? rounds[round].newest : slot.version
         if slot.position < rounds[round].watermark {
@@ -116,8 +118,8 @@ extension Audiences {
         rounds[round].lowestParked = lowest
     }
 
-    /// A newer version has taken over and reaches the parked members in their turn. Only members to whom it must bring an older version's
-    /// alert stay parked.
+    /// Ends the parked members that a newer version will reach in their turn, because it has taken over. A
+    /// member stays parked if the newer version must bring it an older version's alert.
     mutating func supersedeParked(to version: UInt32, of round: UInt32, now: Moment) {
         let start = versions[version].start
         var member = rounds[round].firstParked
@@ -166,7 +168,7 @@ extension Audiences {
         while case let member = rounds[round].firstParked, member != .max { unpark(member) }
     }
 
-    /// A random time between a half and the whole of a pause that doubles with each attempt.
+    /// Returns a random time between a half and the whole of a pause that doubles with each attempt.
     mutating func retryPause(attempts: UInt8) -> Int64 {
         let doubled = configuration.retryBaseMilliseconds << min(Int64(attempts), 24)
         return jittered(min(configuration.retryMaxMilliseconds, doubled))

@@ -2,7 +2,7 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// What `pushReturned` must undo.
+/// The push that was handed out last, and the position to restore if it finds no stream.
 struct HandedOutMember: BitwiseCopyable {
     var tag: UInt64 = 0
     var sendPosition: UInt64 = 0
@@ -12,25 +12,26 @@ struct HandedOutMember: BitwiseCopyable {
 extension Audiences {
     /// A round with this many parked members hands out no more.
     static var parkedPerRoundMax: UInt32 { 256 }
-    /// A pool that has requested no push for this long is away. Members of that pool are parked, so that members of the other pool are
-    /// reached.
+    /// A pool that has requested no push for this long counts as unavailable. Its members are parked, so that
+    /// members of the other pool are reached.
     private static var absenceMilliseconds: Int64 { 1_000 }
 
     /// A member that was read longer ago is read again: it may have left, or have another token.
     static var memberMaxAgeMilliseconds: Int64 { 1_000 }
 
-    /// How many of a pool's streams rounds may use: all, or nine tenths while single commands wait for a stream. (R22)
+    /// Returns how many of a pool's streams rounds may use: all, or nine tenths while single commands wait
+    /// for a stream. (R22)
     public static func inFlightMax(streams: Int, singleCommandsWait: Bool) -> Int {
         singleCommandsWait ? max(1, streams * 9 / 10) : streams
     }
 
-    /// Pushes of a pool that are in flight.
+    /// Returns the number of a pool's pushes in flight.
     public func inFlight(_ pool: PoolIndex) -> Int {
         lines[Int(pool.application)].inFlight[Int(pool.environment.rawValue)]
     }
 
-    /// The next push of a pool, to be sent now: the caller has a free stream for it. Nil if there is none, or if the caller must ask the
-    /// app's other pool first.
+    /// Returns the next push of a pool. The caller must have a free stream and send the push now. Nil if
+    /// there is none, or if the caller must ask the app's other pool first.
     ///
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
@@ -121,7 +122,7 @@ extension Audiences {
         return offer
     }
 
-    /// The most members at one position. Their digests are equal, and they are parked together.
+    /// The maximum number of members at one position. Their digests are equal, and they are parked together.
     private static var membersPerPositionMax: Int { 8 }
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
@@ -248,7 +249,7 @@ extension Audiences {
         )
     }
 
-    /// The push that `nextPush` handed out last found no stream.
+    /// Takes back the push that `nextPush` returned last, because it found no stream.
     public mutating func pushReturned(_ push: AudiencePush) {
         precondition(handedOut.tag == push.tag, "only the push that was handed out last can be returned")
         handedOut.tag = 0

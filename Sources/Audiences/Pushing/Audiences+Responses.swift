@@ -1,15 +1,15 @@
 public import Delivery
 import LiveActivity
 
-/// The meaning of an answer for its member.
+/// Decides what APNs' answer to a push means for the member.
 extension Audiences {
     /// Whether the tag of an answer belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
-    /// How many attempts that APNs never processed are repeated at once.
+    /// How often a push that APNs never processed is repeated at once.
     private static var attemptsAtOnceMax: UInt8 { 2 }
 
-    /// APNs answered a push, or no answer will come.
+    /// Called when APNs has answered a push, or when no answer will come.
     ///
     /// A member fails only for a reason of its own push. Faults of the service, the key, the connection or the load only delay its push.
     public mutating func answered(tag value: UInt64, _ result: PushResult, now: Moment) {
@@ -89,7 +89,7 @@ extension Audiences {
         leavePage(tag.page, now: now)
     }
 
-    /// One member fewer of a page is in flight.
+    /// Called when a push to a member of the page has ended.
     private mutating func leavePage(_ page: UInt32, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinished == 0 else { return }
@@ -111,7 +111,8 @@ extension Audiences {
         removeIfFinished(round, now: now)
     }
 
-    /// Whether a member whose push failed for a passing reason needs no retry, because the newest version reaches it later anyway.
+    /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version
+    /// reaches it later anyway.
     func newestVersionReachesLater(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newest
         guard newest != .max, position < versions[newest].start else { return false }
@@ -152,7 +153,7 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// When the token of a member whose push was answered was registered.
+    /// Returns when the token of a member whose push was answered was registered.
     func registeredAtMilliseconds(_ tag: PushTag) -> Int64 {
         tag.isParked ? parked[tag.parked].atMilliseconds : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
     }
@@ -173,7 +174,8 @@ extension Audiences {
         _ result: PushResult,
         now: Moment
     ) {
-        // A refusal that cannot be recorded now is sent again, and refused again.
+        // A refusal that cannot be recorded now is treated as temporary: the push is sent again later, and
+        // APNs refuses it again.
         guard !notices.isFull else { return retryLater(tag, content, result, now: now) }
         record(tag, content, outcome, result, now: now)
     }

@@ -1,9 +1,10 @@
 import LiveActivity
 import Numbers
 
-/// A member that gets another attempt, since APNs could not take its push or its pool was away when its turn came.
+/// A member that gets another attempt, because APNs could not take its push, or because its pool was
+/// unavailable in its turn.
 ///
-/// It is a copy, because the member's page may be freed before.
+/// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
     var round: UInt32
     var next: UInt32
@@ -16,9 +17,10 @@ struct ParkedMember: BitwiseCopyable {
     var kind: StoreSubjectKind
     var frequentUpdates: Bool
     var attempts: UInt8
-    /// A push to the member is in flight, the member is being read again, or its result is being recorded.
+    /// Whether a push to the member is in flight, the member is being read again, or its result is being
+    /// recorded.
     var isUnderWay = false
-    /// APNs limits the rate of this token.
+    /// Whether APNs limits the rate of this token.
     var isLimited = false
     /// The version of the push in flight; `.max`: there is none.
     var version: UInt32 = .max
@@ -68,7 +70,7 @@ struct ParkedMember: BitwiseCopyable {
         }
     }
 
-    /// Takes over what was read again: the member may have another token.
+    /// Updates the copy from an entry that was read again, because the member may have another token.
     mutating func update(from content: PageMember, readMilliseconds: Int64) {
         self.readMilliseconds = readMilliseconds
         environment = content.environment
@@ -77,7 +79,7 @@ struct ParkedMember: BitwiseCopyable {
         copyTexts(of: content)
     }
 
-    /// Whether an entry of a page is this member.
+    /// Whether an entry of a page belongs to this member.
     func isNamed(by content: PageMember) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytes, alignment: 1) { room in
             let count = content.writeIdentifier(to: room)
@@ -85,7 +87,7 @@ struct ParkedMember: BitwiseCopyable {
         }
     }
 
-    /// - Returns: the number of the token's digits.
+    /// Writes the token and returns the number of its digits.
     func writeToken(to destination: UnsafeMutableRawBufferPointer) -> Int {
         withUnsafeBytes(of: tokenRoom) {
             Hexadecimal.write(UnsafeRawBufferPointer(rebasing: $0[..<Int(tokenCount)]), to: destination)

@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// What the rounds of one app share: the line in which they take turns, their part of the pages, the pushes in flight, and counters.
+/// The resources that the rounds of one app share: the queue ("line") in which they take turns, their part of
+/// the pages, the pushes in flight, and counters.
 struct ApplicationQueues: BitwiseCopyable {
     var first: UInt32 = .max
     var last: UInt32 = .max
@@ -9,9 +10,9 @@ struct ApplicationQueues: BitwiseCopyable {
     var firstAwaitingPage: UInt32 = .max
     var lastAwaitingPage: UInt32 = .max
     var pages = 0
-    /// What these pages occupy, or may occupy when they have been read.
+    /// The bytes that these pages occupy, or may occupy when they have been read.
     var pageBytes = 0
-    /// Fan-out records that are held.
+    /// Fan-out records in memory.
     var recordCount = 0
     var recordBytes = 0
     /// By environment: pushes in flight, and when a push was last requested (monotonic milliseconds).
@@ -23,9 +24,9 @@ struct ApplicationQueues: BitwiseCopyable {
     /// By environment: channels that have something to send now.
     var firstChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastChannel: InlineArray<2, UInt32> = .init(repeating: .max)
-    /// By `MemberOutcome.rawValue`. Only grows.
+    /// Members whose turn is over, by `MemberOutcome.rawValue`. Only grows.
     var members: InlineArray<6, UInt64> = .init(repeating: 0)
-    /// By `MembershipChangeKind.rawValue`. Only grows.
+    /// Changes that audiences have acknowledged, by `MembershipChangeKind.rawValue`. Only grows.
     var changes: InlineArray<3, UInt64> = .init(repeating: 0)
 }
 
@@ -52,7 +53,7 @@ extension Audiences {
         }
     }
 
-    /// Removes the first round of a line.
+    /// Removes the first round of an app's queue.
     mutating func leaveLine(_ application: Int) {
         let round = lines[application].first
         let next = rounds[round].nextInLine
@@ -62,7 +63,7 @@ extension Audiences {
         lines[application].count -= 1
     }
 
-    /// Moves the first round of a line to its end.
+    /// Moves the first round of an app's queue to the end.
     mutating func moveToEndOfLine(_ application: Int) {
         let round = lines[application].first
         leaveLine(application)
@@ -76,7 +77,7 @@ extension Audiences {
         if rounds[round].burst >= Self.burstMax { moveToEndOfLine(application) }
     }
 
-    /// Removes a round that is being freed from every line that it is in.
+    /// Removes a round that is being freed from every queue that has it.
     mutating func removeFromLines(_ round: UInt32) {
         let application = Int(rounds[round].application)
         if rounds[round].isInLine {

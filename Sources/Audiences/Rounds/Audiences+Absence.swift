@@ -1,13 +1,13 @@
 import Delivery
 import LiveActivity
 
-/// Rounds of an app whose host is away, perhaps for hours. They must not hold records that newer versions have replaced, nor expired
-/// ones.
+/// Rounds of an app whose host is unavailable, perhaps for hours. Such a round must not keep expired records,
+/// nor records that newer versions have replaced.
 extension Audiences {
-    /// After this time without a push, the host counts as away.
+    /// After this time without a push, the host counts as unavailable.
     private static var notMovedSinceMilliseconds: Int64 { 10_000 }
 
-    /// Called before a newer version takes over at a position: notes since when the round has not moved.
+    /// Notes since when the round has not moved. Called before a newer version takes over at a position.
     mutating func noteStandstill(of round: UInt32, at start: UInt64, now: Moment) {
         let newest = rounds[round].newest
         let hasMoved = newest == .max || versions[newest].start != start
@@ -15,11 +15,12 @@ extension Audiences {
         rounds[round].notMovedSinceMilliseconds = now.monotonicMilliseconds
     }
 
-    /// A newer version has taken over a round whose versions wait for an absent host. It closes the older versions, so that their records
-    /// settle, and reaches their members itself.
+    /// Closes the older versions of a round that waits for its unavailable host, because a newer version has
+    /// taken over. The records of the older versions then settle, and the newer version reaches their members
+    /// itself.
     ///
-    /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a range holds its newest version,
-    /// and at most one older version for its alert.
+    /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a
+    /// range keeps its newest version, and at most one older version for its alert.
     mutating func closeOlderWhileAway(of round: UInt32, now: Moment) {
         guard rounds[round].notMovedSinceMilliseconds <= now.monotonicMilliseconds - Self.notMovedSinceMilliseconds,
             DeviceEnvironment.allCases.allSatisfy({ isAway($0, of: round, now: now) })
@@ -34,7 +35,7 @@ extension Audiences {
         }
     }
 
-    /// When the newest version is expired, ends the members that were read and have not been sent to. This needs no host.
+    /// If the newest version is expired, ends the members that were read and got no push. This needs no host.
     mutating func expireUnsent(of round: UInt32, now: Moment) {
         let newest = rounds[round].newest
         guard newest != .max, !rounds[round].startsDevices, isExpired(newest, now: now) else { return }

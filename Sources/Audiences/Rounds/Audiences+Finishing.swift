@@ -48,8 +48,8 @@ extension Audiences {
         return false
     }
 
-    /// A checkpoint was recorded: finishes the versions whose counts it holds. A new owner after a crash then reports the same counts, so
-    /// the ranges add up to the command.
+    /// Finishes the versions whose counts are in the checkpoint that was just recorded. After a crash a new
+    /// owner then reports the same counts, so the counts of the ranges add up to those of the command.
     mutating func finishRecorded(of round: UInt32) {
         guard rounds[round].phase == .running else { return }
         var version = rounds[round].oldest
@@ -90,7 +90,8 @@ extension Audiences {
         finish(version)
     }
 
-    /// The store has added the counts of a range. If it was the last one, the reply has the command's totals.
+    /// Called when the store has added the counts of a range. If it was the command's last part, the reply
+    /// has the command's totals.
     mutating func rangeCounted(_ version: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             versions[version].totals = totals
@@ -114,7 +115,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Settles finished versions in their order, so that what is read again after a crash is complete up to the newest version.
+    /// Settles finished versions in their order. So the records that are read again after a crash are
+    /// complete up to the newest version.
     ///
     /// Replaced versions need not wait for an older one, which may stay open for hours. The version that replaced them is not settled, so
     /// a new owner reads it again.

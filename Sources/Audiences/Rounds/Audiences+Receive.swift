@@ -3,10 +3,11 @@ public import LiveActivity
 
 /// Records of the fan-out topic.
 extension Audiences {
-    /// Takes a record of the fan-out topic. If there is no room for it, it is passed over, and ``rereading(_:now:)`` asks for it later.
+    /// Takes a record of the fan-out topic. A record without room is passed over, and ``rereading(_:now:)``
+    /// asks for it later.
     ///
     /// - Parameters:
-    ///   - order: the contents of its headers; nil if Causeway did not write them.
+    ///   - order: the contents of the record's headers; nil if Causeway did not write them.
     ///   - dropped: the names of the fields that were dropped because the body was too large, separated by commas.
     public mutating func receive(
         _ record: IncomingRecord,
@@ -66,7 +67,8 @@ extension Audiences {
         addToRound(version, now: now)
     }
 
-    /// - Returns: whether the record is new, or was passed over before.
+    /// Notes a record's offset. Returns whether the record must be handled: it is new, or was passed over
+    /// before.
     private mutating func note(
         _ offset: Int64,
         of partition: UnsafeMutablePointer<FanoutPartition>,
@@ -112,7 +114,7 @@ extension Audiences {
         withUnescaped(text, from: record) { HeapBytes(copying: $0) }
     }
 
-    /// What a round or a channel keeps of a record. The bytes are copies.
+    /// Returns the parts of a record that a round or a channel keeps. The bytes are copies.
     func fanoutRecord(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
@@ -174,7 +176,7 @@ extension Audiences {
         return version
     }
 
-    /// Adds to the bytes that a record holds; a negative number subtracts.
+    /// Adds to the bytes that a record occupies; a negative number subtracts.
     mutating func countBytes(_ bytes: Int, of version: UInt32) {
         countBytes(bytes, ofApplication: Int(rounds[versions[version].round].application))
     }
@@ -219,7 +221,7 @@ extension Audiences {
         admitReceived(of: round, now: now)
     }
 
-    /// Assigns the received records of a round their slots in the round, in the order of arrival.
+    /// Gives the received records of a round their places among its versions, in the order of arrival.
     mutating func admitReceived(of round: UInt32, now: Moment) {
         // Records that already have their places come first in the list.
         var before = UInt32.max

@@ -3,7 +3,7 @@ import LiveActivity
 
 /// The phases of a round, from its claim to its end.
 extension Audiences {
-    /// The store has answered the claim and told where the last owner was.
+    /// Handles the store's answer to a claim, which has the last owner's checkpoint.
     mutating func claimed(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
@@ -33,31 +33,34 @@ extension Audiences {
         rounds[round].restored.parked = checkpoint.parked.withUnsafeBytes { HeapBytes(copying: $0) }
     }
 
-    /// The last owner's checkpoint entry of a version that was under way and whose record has not come yet.
+    /// Returns the last owner's checkpoint entry of a version that was under way and whose record has not
+    /// arrived yet.
     func restoredEntry(of version: Version, in round: UInt32) -> Checkpoint.Entry? {
         restoredEntries(of: round).first { $0.version == version }
     }
 
-    /// The last owner's checkpoint entries of all versions whose records have not come yet, oldest first.
+    /// Returns the last owner's checkpoint entries of all versions whose records have not arrived yet, oldest
+    /// first.
     private func restoredEntries(of round: UInt32) -> [Checkpoint.Entry] {
         let (newest, text) = (rounds[round].newest, rounds[round].restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
-        // An older version may still be open for its alert, and its record comes first.
+        // An older version may still be open for its alert, and its record arrives first.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].lastSettled }
     }
 
-    /// Drops the last owner's checkpoint: every version that comes from here on begins a lap of its own.
+    /// Drops the last owner's checkpoint: every version whose record arrives from now on passes through the
+    /// whole range.
     mutating func forgetRestored(_ round: UInt32) {
         rounds[round].restored.text.free()
         rounds[round].restored.text = .none
     }
 
-    /// The store has told the newest version that it has admitted.
+    /// Notes the newest version that the store has admitted.
     ///
-    /// While that version's record is missing, the round sends nothing older: the newer version may already be under way elsewhere, in
-    /// ranges of another size.
+    /// While the record of that version is missing, the round sends nothing older: the newer version may
+    /// already be under way elsewhere, in ranges of another size.
     mutating func noteAdmitted(_ version: Version?, of round: UInt32, now: Moment) {
         guard let version, version > rounds[round].newestAdmitted else { return }
         rounds[round].newestAdmitted = version
@@ -67,8 +70,9 @@ extension Audiences {
         rounds[round].newerMissingSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
     }
 
-    /// Whether the round waits for a newer version, which was admitted and whose record has not come. It does not wait for a version that
-    /// was passed over: that record is read again when the older versions have made room, so they must continue.
+    /// Whether the round waits for a newer version that was admitted and whose record has not arrived. It
+    /// does not wait for a version that was passed over: that record is read again when the older versions
+    /// have made room, so the older versions must continue.
     func awaitsNewerVersion(_ round: UInt32) -> Bool {
         rounds[round].newerMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
     }
@@ -100,8 +104,8 @@ extension Audiences {
         removeIfFinished(round, now: now)
     }
 
-    /// Closes the older versions if a newer version was admitted and its record has not come to this range within
-    /// `newerPatienceMilliseconds`.
+    /// Closes the older versions if a newer version was admitted and its record has not arrived in this range
+    /// within `newerPatienceMilliseconds`.
     private mutating func closeOlderWithoutNewer(_ round: UInt32, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].newerMissingSinceMilliseconds
@@ -117,10 +121,12 @@ extension Audiences {
         }
     }
 
-    /// Stops waiting for a version that the last owner had under way, if its record does not come within `newerPatienceMilliseconds`.
+    /// Stops waiting for a version that the last owner had under way, if its record does not arrive within
+    /// `newerPatienceMilliseconds`.
     ///
-    /// This happens after partitions were added to the fan-out topic: the record was read from another partition, whose settled offset
-    /// was committed, and this partition's offset was not.
+    /// This happens after partitions were added to the fan-out topic. The record was read from another
+    /// partition, whose offset was committed when the record was settled. This partition's offset was not
+    /// committed.
     private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
         let received = partitions.current(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
             .receivedMilliseconds
@@ -138,7 +144,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Closes the windows of all versions that came. A newer version, which has not come yet, will reach the members that are left.
+    /// Closes the windows of all versions whose records have arrived. A newer version, whose record is still
+    /// missing, will reach the remaining members.
     mutating func closeAllEarly(of round: UInt32) {
         var version = rounds[round].oldest
         while version != .max {
@@ -147,14 +154,15 @@ extension Audiences {
         }
     }
 
-    /// A round without a version has nothing to send and closes. This happens when every record had been settled before.
+    /// Closes a round without a version, because it has nothing to send. This happens when every record had
+    /// been settled before.
     private mutating func closeIfEmpty(_ round: UInt32) {
         guard rounds[round].phase == .running, rounds[round].oldest == .max else { return }
         rounds[round].phase = .closing
         discardPages(of: round)
     }
 
-    /// The end of the newest version's window, and so the end of the round's positions.
+    /// Returns the end of the newest version's window. It is also the end of the round's positions.
     func readEnd(of round: UInt32) -> UInt64 {
         let newest = rounds[round].newest
         return newest == .max ? 0 : versions[newest].end
@@ -178,13 +186,15 @@ extension Audiences {
         arm(round, now: now)
     }
 
-    /// All rounds of a lane are recorded at the same times, so that one call carries many checkpoints.
+    /// Returns when the next checkpoint is due. All rounds of a lane are recorded at the same times, so that
+    /// one call has many checkpoints.
     private func checkpointDue(_ round: UInt32) -> Int64 {
         let interval = configuration.checkpointMilliseconds
         return (rounds[round].checkpointedMilliseconds / interval + 1) * interval
     }
 
-    /// Whether nothing is in flight that the last checkpoint would miss.
+    /// Whether no push is in flight and no refused member is being recorded, so that a last checkpoint misses
+    /// nothing.
     func isQuiet(_ round: UInt32) -> Bool { rounds[round].inFlight == 0 && rounds[round].noticeCount == 0 }
 
     private mutating func arm(_ round: UInt32, now: Moment) {
@@ -214,7 +224,8 @@ extension Audiences {
         timers.append(TimerQueue.Entry(dueMilliseconds: milliseconds, owner: .round, index: round))
     }
 
-    /// The checkpoint of a round; nil if it is too long. Then the previous checkpoint remains in the store.
+    /// Returns the checkpoint of a round; nil if it is too long. Then the previous checkpoint remains in the
+    /// store.
     mutating func checkpointText(of round: UInt32) -> [UInt8]? {
         let slot = rounds[round]
         var checkpoint = Checkpoint(watermark: slot.watermark, lastSettled: slot.lastSettled)
@@ -247,7 +258,8 @@ extension Audiences {
         }
         checkpoint.parked.sort()
         rounds[round].askedRevision = slot.revision
-        // A member may be parked above the watermark. The next owner will hand it out again anyway.
+        // A member may be parked above the watermark. The next owner reads and sends to it again, so it is
+        // omitted.
         checkpoint.parked.removeAll { $0 >= slot.watermark }
         let text = checkpoint.text()
         rounds[round].askedText.free()
@@ -281,8 +293,8 @@ extension Audiences {
         guard !slot.isCallOutstanding, slot.lateCount == 0, isQuiet(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
-        // The round may go if it has no version here: all records that came were settled before. The store still has the last owner's
-        // checkpoint.
+        // A round without a version may be freed: all records that arrived were settled before. The store
+        // still has the last owner's checkpoint.
         case .awaitingVersions: guard slot.oldest == .max else { return }
         case .closing: guard slot.revision == slot.recordedRevision, slot.oldest == .max else { return }
         // Results that are being recorded must be acknowledged first. The last checkpoint names their versions.
@@ -320,7 +332,7 @@ extension Audiences {
         )
     }
 
-    /// The partition of the round is being revoked.
+    /// Stops a round, because its partition is being revoked.
     mutating func drain(_ round: UInt32, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:

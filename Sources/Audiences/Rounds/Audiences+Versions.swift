@@ -3,7 +3,8 @@ import LiveActivity
 
 /// The versions of a round: where each takes over, and whose alert it carries.
 extension Audiences {
-    /// The most versions of a round with open windows. Beyond this number the oldest one closes early.
+    /// The maximum number of versions of a round with open windows. Beyond this number the oldest one closes
+    /// early.
     static var versionsPerRoundMax: Int { 32 }
 
     /// Adds a version to its round. If an earlier owner of the partition had begun the version, it continues from that owner's
@@ -64,7 +65,8 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// A newer version takes over here, and its window is one lap from here.
+    /// Makes a newer version take over at the round's present position. Its window begins there and is one
+    /// range length long.
     private mutating func takeOver(_ version: UInt32, of round: UInt32, now: Moment) {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
         noteStandstill(of: round, at: start, now: now)
@@ -72,8 +74,9 @@ extension Audiences {
         versions[version].end = start + rounds[round].length
         append(version, to: round)
         if rounds[round].phase == .closing { rounds[round].phase = .running }
-        // A member that joins is shown only what was admitted before. Only a page that is read from now on is sure to have the entries of
-        // members that joined before this version was admitted.
+        // A member that joins is shown only states that were admitted before it joined. Pages that are read
+        // from now on surely have the entries of members that joined before this version was admitted; older
+        // pages may lack such entries.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: version, of: round, now: now)
         closeUnsent(of: round, start: start)
@@ -124,7 +127,8 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// A version without an alert carries the newest alert of the versions before it, for the members that have not heard that alert.
+    /// Makes a version without an alert carry the newest alert of the versions before it, for the members
+    /// that have not got this alert.
     ///
     /// The alert goes only to members in the window of the version that brought it.
     private mutating func carryAlert(to version: UInt32, of round: UInt32, now: Moment) {
@@ -157,7 +161,7 @@ extension Audiences {
         versions[version].record.alertSeconds = slot.record.alertSeconds
     }
 
-    /// Every member below this position has its outcome.
+    /// Returns the position below which every member has its outcome.
     private func lowestOpen(of round: UInt32) -> UInt64 {
         let slot = rounds[round]
         return min(slot.watermark, slot.lowestParked, slot.restored.nextParked ?? .max)
@@ -179,7 +183,7 @@ extension Audiences {
         versions.address(of: version).pointee.record.isAlertOld(now: now)
     }
 
-    /// The version to send at a position: the newest one that took over at or below it.
+    /// Returns the version to send at a position: the newest one that took over at or below it.
     func version(at position: UInt64, of round: UInt32) -> UInt32 {
         let newest = rounds[round].newest
         guard position < versions[newest].start else { return newest }
@@ -192,7 +196,7 @@ extension Audiences {
         return found
     }
 
-    /// The body of a version for the member at a position, with or without an alert.
+    /// Returns the body of a version for the member at a position, with or without an alert.
     mutating func body(of version: UInt32, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
         let slot = versions.mutableAddress(of: version)
         if slot.pointee.carriesAlert {

@@ -12,7 +12,7 @@ struct Checkpoint: Equatable {
     struct Entry: Equatable {
         var version: Version
         var start: UInt64
-        /// The length of its window if the window was closed early; nil: one lap.
+        /// The length of the version's window if the window was closed early; nil: the length of the range.
         var length: UInt64?
         var counts = MemberCounts()
         var times = RoundTimes()
@@ -25,10 +25,10 @@ struct Checkpoint: Equatable {
     var watermark: UInt64
     var lastSettled: Version
     var entries: [Entry] = []
-    /// Ascending, and all below the watermark.
+    /// The positions of the parked members, ascending and all below the watermark.
     var parked: [UInt64] = []
 
-    /// Nil if the checkpoint is longer than ``AudienceLimits/progressBytes``.
+    /// Returns the text; nil if it is longer than ``AudienceLimits/progressBytes``.
     func text() -> [UInt8]? {
         var payload: [UInt8] = [Self.format]
         Self.append(watermark, to: &payload)
@@ -56,7 +56,7 @@ struct Checkpoint: Equatable {
         return text
     }
 
-    /// Nil if the text is not of this format.
+    /// Reads a checkpoint; nil if the text is not of this format.
     init?(_ text: UnsafeRawBufferPointer) {
         guard let payload = SettledOffsetsText.payload(of: text), payload.first == Self.format else { return nil }
         var reader = Reader(payload: payload, position: 1)

@@ -6,7 +6,7 @@ struct FanoutRecord: BitwiseCopyable {
     var partition: UInt32
     var epoch: UInt32
     var offset: Int64
-    /// UNIX milliseconds.
+    /// When the record was received, UNIX milliseconds.
     var receivedMilliseconds: Int64
     var order: FanoutOrder
     var version: Version
@@ -14,7 +14,8 @@ struct FanoutRecord: BitwiseCopyable {
     var policy: UInt8
     var expiration: Int64
     var staleDate: Int64
-    /// The version of the alert: of its own alert, of the one that came with its command, or of the one that it carries.
+    /// The version of the command that brought the alert: this record's version, or that of an older command
+    /// whose alert the record carries.
     var alertVersion: Version
     var alertSeconds: Int64
     var identifier: HeapBytes
@@ -52,15 +53,17 @@ extension Audiences {
         )
     }
 
-    /// The time after which nothing of a record is sent. UNIX seconds.
+    /// Returns the time after which nothing of a record is sent. UNIX seconds.
     ///
-    /// As with a single push that waits for the service, this is as long as APNs would have kept the push, counted from its admission.
+    /// It is the time until which APNs would have kept a push that was sent at the admission. The same holds
+    /// for a single push that waits for APNs.
     func expirySeconds(of record: FanoutRecord) -> Int64 {
         sentExpiration(of: record, from: max(0, record.order.admittedMilliseconds / 1_000))
     }
 }
 
-/// What became of a command in all ranges and channels, as the store counted it for the last of them.
+/// The counts of a command over all its ranges and channels. The store returns them with its answer to the
+/// last part.
 struct AudienceTotals: BitwiseCopyable {
     var members = MemberCounts()
     var times = RoundTimes()
@@ -68,7 +71,7 @@ struct AudienceTotals: BitwiseCopyable {
 }
 
 extension AudienceTotals {
-    /// Nil if other ranges or channels are not finished.
+    /// Reads the totals in a reply; nil if other ranges or channels are not finished.
     init?(_ reply: Audiences.Reply) {
         guard let members = reply.totals else { return nil }
         self.init(members: members, times: reply.times, broadcasts: reply.broadcasts)

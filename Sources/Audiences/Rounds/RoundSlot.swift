@@ -4,36 +4,40 @@ struct RoundKey: Hashable {
     var application: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
-    /// Starts go to devices, other events to activities. They have rounds of their own, so neither delays the other.
+    /// Whether the round is for starts, which go to devices. Other events go to activities, in rounds of
+    /// their own, so neither kind delays the other.
     var startsDevices: Bool
 }
 
 /// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
-        /// Asks the store where the last owner was.
+        /// The core claims the range in the store, which answers with the last owner's checkpoint.
         case claiming
-        /// The last owner had newer versions under way. Their records follow in the partition.
+        /// The last owner had newer versions under way. The round waits for their records, which follow in
+        /// the partition.
         case awaitingVersions
-        /// Reads the members again that the last owner had parked.
+        /// The members that the last owner had parked are read again.
         case restoring
         case running
-        /// All versions are finished. A last checkpoint is being recorded.
+        /// All versions of the round are finished. A last checkpoint is being recorded.
         case closing
-        /// Its partition is being revoked. After the pushes in flight are answered, a last checkpoint is recorded.
+        /// The round's partition is being revoked. After the pushes in flight are answered, a last checkpoint
+        /// is recorded.
         case draining
-        /// Another worker has claimed it, or the store has lost it, though the partition belongs to this lane. A claim of an earlier
-        /// owner may have come late, or the partition is about to be revoked. After a pause, and when no push is in flight, the round is
-        /// claimed again.
+        /// Another worker has claimed the round, or the store has lost it, although the partition belongs to
+        /// this lane. A claim of an earlier owner may have come late, or the partition is about to be
+        /// revoked. After a pause, and when no push is in flight, the round is claimed again.
         case lost
-        /// Its partition was released, or it was lost at its end. Nothing is sent or recorded any more.
+        /// The round's partition was released, or the round was lost while it closed. Nothing is sent or
+        /// recorded any more.
         case abandoned
     }
 
     var application: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
-    /// Its members are devices. Each gets a start of its own as a command.
+    /// Whether the members are devices. Each device gets a start of its own as a command.
     var startsDevices: Bool
     var identifier: HeapBytes
     var partition: UInt32
@@ -45,32 +49,34 @@ struct RoundSlot: BitwiseCopyable {
     var claimsAgainMilliseconds: Int64 = .max
     /// When the store was found to have lost the round with its members (monotonic milliseconds); `.min`: it has not.
     var membersLostMilliseconds = Int64.min
-    /// How often it has waited for its members before its first push. The store may not know its versions afterwards either.
+    /// How often the round has waited for its members before its first push. The number is limited, because
+    /// the store may not know the round's versions afterwards either.
     var membersAwaitedCount: UInt8 = 0
-    /// The number of positions in one lap.
+    /// The number of positions in one lap, which is one pass through the range's members.
     var length: UInt64
 
-    // Versions, oldest first.
+    // The round's versions, oldest first.
     var oldest: UInt32 = .max
     var newest: UInt32 = .max
     var versionCount: UInt16 = 0
     /// Versions that came too late for a window and are not freed yet.
     var lateCount: UInt16 = 0
-    /// The newest version that was settled here.
+    /// The newest version that was settled in this round.
     var lastSettled = Version(timestamp: 0, sequence: 0)
-    /// The newest version that the store has admitted, and since when its record is missing here (`.max`: it is not missing).
+    /// The newest version that the store has admitted, and since when its record is missing (`.max`: it is
+    /// not missing).
     var newestAdmitted = Version(timestamp: 0, sequence: 0)
     var newerMissingSinceMilliseconds: Int64 = .max
 
     /// The round's first record that was passed over and is not being read again; `.max`: there is none.
     var passedOverOffset: Int64 = .max
 
-    // Positions.
+    // Positions of the round.
     /// Every member below the watermark has its outcome or is parked.
     var watermark: UInt64 = 0
     /// One above the member that was handed out last.
     var sendPosition: UInt64 = 0
-    /// Where the next page is read.
+    /// The position from which the next page is read.
     var readPosition: UInt64 = 0
     /// Since when versions have come without a push to any member (monotonic milliseconds); `.max`: not known.
     var notMovedSinceMilliseconds: Int64 = .max
@@ -84,20 +90,21 @@ struct RoundSlot: BitwiseCopyable {
     /// The page whose members are being handed out.
     var sendPage: UInt32 = .max
     var pageCount: UInt16 = 0
-    /// What the largest of the round's pages occupied; nil: none has been read yet.
+    /// The bytes of the largest page that the round has read; nil: it has read none yet.
     var largestPageBytes: Int?
 
-    /// What the round's next page is expected to occupy. Members are spread evenly over segments, so the pages of one round are alike;
-    /// those of a small audience differ by a few members.
+    /// The bytes that the round's next page is expected to occupy. Members are spread evenly over segments,
+    /// so the pages of one round have similar lengths; those of a small audience differ by a few members.
     var expectedPageBytes: Int {
         guard let largestPageBytes else { return PageSlot.bytesMax }
         return min(PageSlot.bytesMax, largestPageBytes + largestPageBytes / 2 + 1_024)
     }
     var awaitsPage = false
 
-    // Members under way.
+    // Members of the round that are under way.
     var inFlight: UInt32 = 0
-    /// Notices, and parked members that are being read again.
+    /// The number of refused members that are being recorded, and of parked members that are being read
+    /// again.
     var noticeCount: UInt32 = 0
     var firstParked: UInt32 = .max
     var parkedCount: UInt32 = 0
@@ -109,29 +116,31 @@ struct RoundSlot: BitwiseCopyable {
     // The app's queue of rounds that may have something to send, and its queue of rounds that need a page.
     var isInLine = false
     var nextInLine: UInt32 = .max
-    /// The pages were too old when the round's turn came. Once they are read again the round precedes the others; otherwise the pages
-    /// would be too old again.
+    /// Whether the round takes precedence over the others, because its pages were too old in its turn.
+    /// Without precedence, the pages that are read again would be too old again.
     var hasPriority = false
-    /// Pushes that the round has handed out since its turn began.
+    /// The number of pushes that the round has handed out since its turn began.
     var burst: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
     var restored = RestoredRound.none
 
     // Checkpoints.
-    /// Grows with every change that a checkpoint records.
+    /// A number that grows with every change that a checkpoint records.
     var revision: UInt64 = 0
     var recordedRevision: UInt64 = 0
     var askedRevision: UInt64 = 0
-    /// The checkpoint that is being recorded, and the last recorded one. If the store loses the round, it continues from the last one.
+    /// The checkpoint that is being recorded, and the last recorded one. If the store loses the round, the
+    /// round continues from the last recorded one.
     var askedText = HeapBytes.none
     var recordedText = HeapBytes.none
     var checkpointedMilliseconds: Int64 = .min
-    /// Whether a call of the round itself is outstanding.
+    /// Whether a claim or a checkpoint of the round has no reply yet.
     var isCallOutstanding = false
     /// The time of the timer that is set for this round.
     var timerMilliseconds: Int64 = .max
 
-    /// The key under which the store keeps the round's checkpoint. Rounds of starts have a key of their own beside that of their range.
+    /// The key under which the store keeps the round's checkpoint. Rounds of starts have another key than the
+    /// range's other rounds.
     var progressDigest: AudienceDigest {
         startsDevices ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest
     }
@@ -143,7 +152,8 @@ struct RoundSlot: BitwiseCopyable {
         recordedText.free()
     }
 
-    /// Prepares a round to be claimed again. Its versions stay, and none of its pushes is in flight.
+    /// Prepares a round to be claimed again. The round keeps its versions, and none of its pushes is in
+    /// flight.
     mutating func beginAgain(claim: UInt64) {
         restored.free()
         restored = .none
@@ -160,10 +170,10 @@ struct RoundSlot: BitwiseCopyable {
     }
 }
 
-/// The contents of the last owner's checkpoint, until they are taken over.
+/// The contents of the last owner's checkpoint, until the round has used them.
 struct RestoredRound: BitwiseCopyable {
     var text: HeapBytes
-    /// The newest version that was under way.
+    /// The newest version that the last owner had under way.
     var newest = Version(timestamp: 0, sequence: 0)
     /// Ascending positions of the parked members that have not been read again yet.
     var parked: HeapBytes

@@ -3,16 +3,17 @@ import LiveActivity
 /// A fan-out record: one version of an audience in one range. (R28)
 struct VersionSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// Waits for its round's claim, or for newer versions that the last owner had under way.
+        /// The version waits for its round's claim, or for newer versions that the last owner had under way.
         case received
-        /// Its window is open.
+        /// The version's window is open.
         case underWay
-        /// All members of its window have their outcomes. Its counts wait for a checkpoint, so that a new owner after a crash reports the
-        /// same counts.
+        /// All members of the version's window have their outcomes. The counts wait for a checkpoint, so that
+        /// a new owner after a crash reports the same counts.
         case counted
-        /// The store adds its counts, and its result is being written.
+        /// The store adds the version's counts, and the version's result is being written.
         case finishing
-        /// Recorded. It settles after the versions before it.
+        /// The version's counts and result are recorded. The version settles after the round's older
+        /// versions.
         case finished
     }
 
@@ -20,22 +21,24 @@ struct VersionSlot: BitwiseCopyable {
     /// The next newer version of the round.
     var next: UInt32 = .max
     var stage = Stage.received
-    /// It came after a newer version and was not under way before. It has no window and is finished separately.
+    /// Whether the version came after a newer one and was not under way before. A late version has no window
+    /// and is finished separately.
     var isLate = false
     var record: FanoutRecord
-    // For a start: the fields of the single starts.
+    // For a start: fields of the single starts that are made of it.
     var priority: UInt8
     var policyName: HeapBytes
     var activityTemplate: HeapBytes
-    /// For a start to an audience with channels: Apple's dictionary, which an address completes. Empty: the single starts get the
-    /// dictionary as received.
+    /// For a start to an audience with channels: Apple's `aps` dictionary without the address, which is added
+    /// for each device. Empty: the single starts get the dictionary as received.
     var openDictionary = HeapBytes.none
     /// The second body. For a version with its own alert: without that alert, for when it is too old. Otherwise: with the alert of an
     /// older version, for the members from `alertStart` to below `alertEnd`.
     var alternateBody = HeapBytes.none
     /// The place of the carried alert in `alternateBody`.
     var otherAlert = ByteRange.absent
-    /// The window of the older version whose alert this version carries. Only members in it get the alert.
+    /// The window of the older version whose alert this version carries. Only members in this window get the
+    /// alert.
     var alertStart: UInt64 = 0
     var alertEnd: UInt64 = 0
 
@@ -47,10 +50,11 @@ struct VersionSlot: BitwiseCopyable {
     var totals = AudienceTotals()
     /// The round's revision when this version was counted.
     var countedAtRevision: UInt64 = 0
-    /// Calls and productions that are not acknowledged yet.
+    /// The number of the version's calls and productions that are not acknowledged yet.
     var outstanding: UInt8 = 0
 
-    /// Replaced by a newer version before anything was sent under it, or closed before the end of its window.
+    /// Whether a newer version replaced this one before anything was sent under it, or its window was closed
+    /// early.
     var isOvertaken = false
 
     var carriesAlert: Bool { alertEnd > 0 }

@@ -1,15 +1,16 @@
 import Delivery
 import LiveActivity
 
-/// A start to an audience of devices becomes one start for each device. Each is a command of its own, so all rules of single starts
-/// apply.
+/// A start to an audience of devices becomes one start for each device. Each of these starts is a command, so
+/// all rules of single starts apply.
 ///
-/// A start that is handed on twice after a crash is a `duplicate`, since its activity and its version are the same.
+/// A start that is produced twice because of a crash is a `duplicate`, because its activity and its version
+/// are the same.
 extension Audiences {
     /// How soon a round checks again after it found as many starts under way as are allowed.
     private static var pauseMilliseconds: Int64 { 20 }
 
-    /// Hands on the starts of the pages that were read.
+    /// Produces the starts of the devices on the pages that were read.
     mutating func handOnStarts(of round: UInt32, now: Moment) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
         handOnPages(of: round, now: now)
@@ -59,7 +60,8 @@ extension Audiences {
         finishMember(tag, isTooLarge ? .failed : .started, now: now)
     }
 
-    /// Lends the device's id and the id of its new activity; nil if the template makes that id too long.
+    /// Passes the device's id and the id of its new activity to `body`; nil if the template makes that id too
+    /// long.
     private static func withActivity<Result>(
         of member: PageMember,
         _ template: UnsafeRawBufferPointer,
@@ -120,7 +122,8 @@ struct StartPlace {
 // MARK: - Channels
 
 extension Audiences {
-    /// The part of Apple's dictionary that is the same for all devices of a start to an audience with channels. An address completes it.
+    /// Returns the part of Apple's dictionary that is the same for all devices of a start to an audience with
+    /// channels. An address completes this part for each device.
     ///
     /// None if the start names a channel itself: then its producer keeps that channel.
     static func openDictionary(of slot: VersionSlot) -> HeapBytes {
@@ -132,12 +135,13 @@ extension Audiences {
         }
     }
 
-    /// The address under which a device's activity can be reached; nil: the start's own dictionary says it.
+    /// Returns the address for a device's new activity; nil if the start's own dictionary has the address.
     ///
-    /// It is the audience's channel if the device takes channels and the audience has one in its environment, else a request for a token.
-    /// It is never both.
+    /// It is the audience's channel if the device takes channels and the audience has one in its environment,
+    /// else a request for a token. It is never both.
     ///
-    /// A channel's id that would make the body too long is left out. The activity then gets a token and pushes of its own.
+    /// A channel whose id would make the body too long is not used. The activity then gets a token and pushes
+    /// of its own.
     static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {
         guard !slot.openDictionary.isNone, let channel = slot.record.order.startChannels[member.environment] else {
             return nil

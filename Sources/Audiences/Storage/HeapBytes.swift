@@ -1,4 +1,5 @@
-/// Bytes of one slot, for commands and fan-out records, never for members. The owner of the slot must free them.
+/// Bytes on the heap that belong to one slot, but never to a single push, which allocates no memory (R3). The
+/// owner of the slot must free them.
 struct HeapBytes: BitwiseCopyable {
     private let base: UnsafeMutableRawPointer?
     let count: Int
@@ -10,7 +11,7 @@ struct HeapBytes: BitwiseCopyable {
         self.count = count
     }
 
-    /// The bytes are not initialized.
+    /// Allocates bytes, which are not initialized.
     init(count: Int) {
         self.init(base: count == 0 ? nil : .allocate(byteCount: count, alignment: 16), count: count)
     }

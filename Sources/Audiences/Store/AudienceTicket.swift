@@ -1,25 +1,25 @@
-/// Identifies a call of the store by its purpose and its slot. The ticket is the call's tag.
+/// Identifies a call of the audience store by its purpose and its slot, in the call's tag.
 struct AudienceTicket: Equatable, BitwiseCopyable {
     enum Purpose: UInt8, BitwiseCopyable {
-        /// For a command: a page of one segment, to estimate the size of the audience.
+        /// Reads a page of one segment for a command, to estimate the size of the audience.
         case size
         case admit
         case settle
-        // For a round.
+        // Calls for a round.
         case claim
         case checkpoint
-        /// For a version of a round.
+        /// Adds the counts of a version that has ended in a range.
         case finish
-        /// For a broadcast.
+        /// Counts a broadcast that has ended.
         case finishBroadcast
-        // For a page.
+        // Reads for a page of a round.
         case directory
         case page
-        /// For a notice: removes a member whose token is dead from its segment.
+        /// Removes a member whose token is dead from its segment; see ``RefusedMemberSlot``.
         case removeMember
-        /// For a membership: gives the next audience its entry.
+        /// Adds a member's entry to the next audience; see ``MembershipSlot``.
         case changeMember
-        /// For a question: asks for an audience's newest state.
+        /// Requests an audience's newest state; see ``NewestStateRequest``.
         case newest
     }
 

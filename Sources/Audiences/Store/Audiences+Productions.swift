@@ -4,10 +4,11 @@ import Numbers
 
 /// Records that this core produces.
 extension Audiences {
-    /// The next record to be produced, or nil if there is none now. It stays the first until ``productionTaken()``.
+    /// Returns the next record to be produced; nil if there is none now. The record stays the first until
+    /// ``productionTaken()``.
     public func nextProduction(now: Moment) -> AudienceProduction? { productions.next(now: now) }
 
-    /// The producer has taken the production that `nextProduction` named.
+    /// Removes the production that `nextProduction` returned, because the producer has taken it.
     public mutating func productionTaken() { productions.take() }
 
     /// Takes a delivery report.
@@ -63,7 +64,8 @@ extension Audiences {
             startChannels: command.event == .start ? command.channels : AudienceChannels(),
             channelAbsence: command.channelAbsence
         )
-        // The key names the audience and the range, or the channel's environment. So all versions of a range meet in one partition.
+        // The key names the audience and the range, or the channel's environment. So all versions of a range
+        // are in one partition.
         FanoutKey(audiences[command.audience].digest, range: production.range, environment).write(to: &writer)
         return ComposedRecord(
             key: writer.bytes,

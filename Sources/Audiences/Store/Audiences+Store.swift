@@ -1,11 +1,13 @@
 public import Delivery
 public import LiveActivity
 
-/// Calls of the audience store leave in order. A call that failed for a passing reason is repeated; every call permits that.
+/// Calls of the audience store leave in order. A call that failed for a temporary reason is repeated; every
+/// call permits repetition.
 extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
-    /// Lends the next call to be made; nil if there is none now. The call stays the first until ``storeCallTaken()``.
+    /// Passes the next call to `body`; nil if there is none now. The call stays the first until
+    /// ``storeCallTaken()``.
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only inside it.
     public mutating func withNextStoreCall<Result>(
@@ -37,7 +39,8 @@ extension Audiences {
         return nil
     }
 
-    /// The checkpoint is too long for the store. The previous one stays, and the round continues as if this one had been recorded.
+    /// Drops a checkpoint that is too long for the store. The previous one stays, and the round continues as
+    /// if this one had been recorded.
     private mutating func withdrawCheckpoint(_ round: UInt32, now: Moment) {
         precondition(storeQueue.removeFirst()?.index == round, "the next call is the round's")
         checkpointed(round, nil, now: now)
@@ -51,7 +54,7 @@ extension Audiences {
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
             freePage(ticket.index)
             return true
-        // A claim that nobody waits for would take the round from the worker that has claimed it since.
+        // A claim of an abandoned round would take the round from the worker that has claimed it since.
         case .checkpoint, .claim:
             guard rounds[ticket.index].phase == .abandoned else { return false }
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
@@ -139,19 +142,19 @@ extension Audiences {
         precondition(storeQueue.removeFirst() != nil, "no call waits")
     }
 
-    /// The next call cannot be made now, though others can. It moves to the end of the queue.
+    /// Moves the next call to the end of the queue, because it cannot be made now, though others can.
     public mutating func storeCallPostponed() {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         storeQueue.append(ticket)
     }
 
-    /// The next call exceeds the store's limits, so a retry does not help.
+    /// Ends the next call, because it exceeds the store's limits and a retry does not help.
     public mutating func storeCallRefused(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         replied(ticket, nil, now: now)
     }
 
-    /// A call was refused or will get no reply.
+    /// Handles a call that was refused or will get no reply.
     public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let ticket = ticket(tag)
         switch failure {
@@ -173,7 +176,7 @@ extension Audiences {
         return ticket
     }
 
-    /// - Parameter reply: nil if the call was refused for good.
+    /// - Parameter reply: nil if the call was refused permanently.
     private mutating func replied(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
         let index = ticket.index
         switch ticket.purpose {
