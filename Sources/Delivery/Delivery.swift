@@ -15,16 +15,18 @@ import Synchronization
 /// What must hold:
 /// - At most one command of an activity is worked on at a time (`ActivitySlot.current`). All others wait without an admission,
 ///   where a newer state still replaces them.
-/// - A slot is freed only when nothing outside names it, so a reply never meets another record's slot.
+/// - A slot is freed only when no call, push or production names it, so a reply never meets another record's
+///   slot.
 /// - A record is settled in its ledger exactly once, and only after its result was acknowledged.
-/// - The settlement in Redis goes out beside the result, not after it. If the worker dies between the two, the record is read
-///   again and its result may say `duplicate` although its first outcome was never published.
+/// - The settlement in Redis is sent together with the result, not after it. If the worker dies between the
+///   two, the record is read again and its result may say `duplicate` although its first outcome was never
+///   published.
 /// - A record's key is not compared with its address. If commands of one activity are in two partitions, Redis still orders them,
 ///   but equal versions have no order.
 public struct Delivery: ~Copyable {
     private(set) var configuration: DeliveryConfiguration
     var randomness: SplitMix64
-    /// Room for the id of a command that brings none.
+    /// The maximum bytes of the id that is made for a command without one.
     let defaultIdentifierBytesMax: Int
     private(set) var policies: PolicyTable
 
@@ -33,7 +35,7 @@ public struct Delivery: ~Copyable {
     var partitions = PartitionTable<Partition>()
     /// The last `aps` dictionary that was read. It is remembered so that a dictionary that many commands repeat is decoded once.
     var lastAps = RepeatedAps()
-    /// What the apps' phones can decode.
+    /// The apps' contracts, which say what their phones can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
     var readAhead: ReadAhead
@@ -43,17 +45,17 @@ public struct Delivery: ~Copyable {
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
     let applicationNames: ApplicationNames
-    /// Kept between held commands, so that its memory is used again.
+    /// Writes held commands. Kept between two uses, so that its memory is used again.
     var heldCommandWriter = JSONWriter()
     var productions: ProductionQueue<Production>
     /// Commands that are being produced to the deferred topic.
     var deferrals: ProductionQueue<Production>
     /// Commands to audiences that the core of audiences has not taken yet.
     var handovers: IndexQueue<UInt32>
-    /// The same for commands that are read again and wait for the audiences' members.
+    /// Commands to audiences that are read again. They wait until Redis holds the audiences' members.
     var handoversReadAgain: IndexQueue<UInt32>
-    /// Whether the store holds the members of all audiences, as far as the shell knows. While it does not, commands to audiences
-    /// that are read again wait.
+    /// Whether the store holds the members of all audiences, as far as the shell knows. If not, commands to
+    /// audiences that are read again wait.
     public var membersAreHeld = true
     var memberships: PendingMembershipChanges
     /// When `deferBlocked` next scans the commands that wait for pools.
@@ -67,9 +69,9 @@ public struct Delivery: ~Copyable {
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApplication: [ApplicationCounters]
-    /// When unused blocks were last given back, a monotonic time.
+    /// When unused blocks were last freed, a monotonic time.
     var blocksReleasedMilliseconds: Int64 = 0
-    /// Records whose next step is a reply of the store.
+    /// The number of records whose next step is a reply of the store.
     public internal(set) var recordsAwaitingStore = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -84,7 +86,8 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.policies)
         contracts = LaneContracts(configuration.applications, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // Receiving stops at `activitiesReceivedMax`. After that, each registration that is held may still release a command.
+        // Receiving stops at `activitiesReceivedMax`. After that, each received registration may still
+        // release a held command of one more activity.
         let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
         // At most four calls name a record at a time. An unregistration has up to three calls for each app.
         let callsMax = recordsMax * max(4, configuration.applications.count * 3)
@@ -102,13 +105,14 @@ public struct Delivery: ~Copyable {
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
-    /// An activity without a record keeps its slot for one spacing. The limit allows as many of these as records, so that they do not stop
-    /// the receiving.
+    /// Returns the maximum number of activities while the lane receives. An activity without a record keeps
+    /// its slot for one spacing. The limit allows as many such activities as records, so that they do not
+    /// stop the receiving.
     private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
 
-    /// Uses other numbers from now on. Activities that already wait keep their times.
+    /// Applies reloaded settings. Activities that already wait keep their times.
     public mutating func take(_ settings: ReloadableSettings) {
         configuration.take(settings)
         policies = PolicyTable(configuration.policies)
@@ -118,15 +122,15 @@ public struct Delivery: ~Copyable {
         readAhead.take(configuration)
     }
 
-    /// Records between their receipt and their settlement.
+    /// The number of records between their receipt and their settlement.
     public var recordsInProgress: Int { records.count }
 
-    /// Records that have their outcome, or need none, and wait for acknowledgements only.
+    /// The number of records that have their outcome, or need none, and wait for acknowledgements only.
     public var recordsFinished: Int { records.awaitingAcknowledgementsCount }
 
     public func counters(of application: Int) -> ApplicationCounters { countersByApplication[application] }
 
-    /// Admitted pushes of a pool that wait for a stream.
+    /// Returns the number of admitted pushes of a pool that wait for a stream.
     public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: PoolKey(pool)) }
 
     /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of activities. (R4)
@@ -177,8 +181,8 @@ public struct ApplicationCounters: Sendable, Equatable {
     public var trimmedBodies: UInt64 = 0
 }
 
-/// Counters of the core for tests and benchmarks. They only grow, except that a push which finds no stream is taken back. A counter that
-/// a metric exports belongs in ``ApplicationCounters``.
+/// Counters of the core for tests and benchmarks. They only grow; only `pushes` is reduced when no stream
+/// takes a push. A counter that a metric exports belongs in ``ApplicationCounters``.
 public struct DeliveryCounters: Sendable {
     public var received: UInt64 = 0
     /// Records that were read again and skipped, because an earlier owner of the partition had settled them.

@@ -1,16 +1,18 @@
-/// The bytes around a record's value, in the batch that it was fetched in.
+/// Reads the bytes around a record's value in the fetched batch, to detect records without headers.
 ///
-/// librdkafka allocates a buffer before it checks how many headers a record has. In the record format since Kafka 0.11
-/// (magic 2: https://kafka.apache.org/documentation/#record) that number follows the value directly.
+/// librdkafka allocates a buffer before it checks how many headers a record has. In the record format since
+/// Kafka 0.11 (magic 2: https://kafka.apache.org/documentation/#record) the number of headers follows the
+/// value directly.
 enum BatchFormat {
     /// Whether a record certainly has no headers. If false, ask librdkafka.
     ///
-    /// The byte behind the value is trusted only if the bytes before the value have this format: the key, then the
-    /// value's length as a varint. Older formats have four bytes for the length, and so have values of a mebibyte or
-    /// more. If librdkafka had copied a record's parts apart, the bytes would match only by chance.
+    /// The byte after the value is used only if the bytes before the value have this format: the key, then
+    /// the value's length as a varint. Older formats have four bytes for the length, and so have values of a
+    /// mebibyte or more. If librdkafka had copied key and value to separate places, these bytes would match
+    /// only by chance.
     ///
-    /// A record of this format never ends with its value unless a broker broke it. Then one byte behind the record is
-    /// read, and at worst the record counts as one without headers, which it is.
+    /// In this format at least one byte follows the value, unless a broker damaged the record. In this case
+    /// one byte after the record is read. At worst the record counts as one without headers, and it has none.
     ///
     /// - Parameters:
     ///   - key: the record's key.

@@ -14,7 +14,8 @@ func hasMetBroker(_ client: OpaquePointer) -> Bool {
 /// - Returns: whether there was an answer.
 func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
-    // A question that is given up begins again, so later ones wait longer: a slow broker is found too.
+    // A request that times out starts again from the beginning. So later requests wait longer, to find a slow
+    // broker too.
     var questionMilliseconds: Int32 = 500
     while !hasMetBroker(client) {
         if deadline.hasPassed { return false }
@@ -44,7 +45,7 @@ extension TopicAdministrator {
     /// Waits until a broker has answered.
     ///
     /// - Parameter whileWaiting: called about every half second.
-    /// - Returns: whether one has.
+    /// - Returns: whether a broker has answered.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)
         return Kafka.awaitBroker(handle, timeoutMilliseconds: timeoutMilliseconds, whileWaiting)
@@ -55,7 +56,7 @@ extension PartitionReader {
     /// Waits until a broker has answered.
     ///
     /// - Parameter whileWaiting: called about every half second.
-    /// - Returns: whether one has.
+    /// - Returns: whether a broker has answered.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)
         return Kafka.awaitBroker(handle, timeoutMilliseconds: timeoutMilliseconds, whileWaiting)

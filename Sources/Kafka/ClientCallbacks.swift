@@ -8,9 +8,10 @@ public protocol ClientLogHandler: AnyObject {
     ///   - level: syslog severity, 0 (emergency) to 7 (debug).
     ///   - facility: librdkafka's short name for the kind of line, such as `FAIL`.
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer)
-    /// An error of the client as a whole, for example that all brokers are down. Only informational, unless `isFatal`.
+    /// Reports an error of the whole client, for example that all brokers are down. Only informational,
+    /// unless `isFatal`.
     func clientFailed(_ error: KafkaError)
-    /// librdkafka's statistics as JSON, every `statistics.interval.ms` if that property is set.
+    /// Reports librdkafka's statistics as JSON, every `statistics.interval.ms` if that property is set.
     func clientStatistics(json: UnsafeRawBufferPointer)
 }
 
@@ -34,7 +35,8 @@ final class ClientCallbacks {
         }
     }
 
-    /// Passes an event on to the log handler. A queue that is polled for events gets these events even if callbacks are registered.
+    /// Passes an event to the log handler. If a queue is polled for events, librdkafka returns events instead
+    /// of calling the callbacks.
     func pass(_ event: OpaquePointer) {
         guard let logHandler else { return }
         switch rd_kafka_event_type(event) {
@@ -59,7 +61,7 @@ final class ClientCallbacks {
     }
 }
 
-/// The context of `client`; nil before `rd_kafka_new` has stored it.
+/// Returns the context of `client`; nil before `rd_kafka_new` has stored it.
 private func callbacks(of client: OpaquePointer?) -> ClientCallbacks? {
     guard let client, let opaque = rd_kafka_opaque(client) else { return nil }
     return Unmanaged<ClientCallbacks>.fromOpaque(opaque).takeUnretainedValue()
@@ -90,7 +92,7 @@ private func errorCallback(
     _ opaque: UnsafeMutableRawPointer?
 ) {
     guard let client, let handler = callbacks(of: client)?.logHandler else { return }
-    // The code of a fatal error only says that it is fatal. Ask for the real error.
+    // The code of a fatal error says only that the error is fatal, so the real error is requested.
     let error = fatalError(of: client) ?? KafkaError(rd_kafka_resp_err_t(code), reason.map { String(cString: $0) })
     handler.clientFailed(error)
 }
@@ -105,7 +107,7 @@ private func statisticsCallback(
     return 0
 }
 
-/// The error that made `client` unusable; nil if there is none.
+/// Returns the error that made `client` unusable; nil if there is none.
 func fatalError(of client: OpaquePointer) -> KafkaError? {
     var text = ErrorText()
     let code = rd_kafka_fatal_error(client, &text.bytes, ErrorText.capacity)

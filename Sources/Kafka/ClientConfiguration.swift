@@ -12,8 +12,8 @@ struct ClientConfiguration: ~Copyable {
         rd_kafka_conf_destroy(handle)
     }
 
-    /// Applies `defaults`, then those of `defaultsWhereKnown` that librdkafka knows, then `overrides` in order. Then checks `promises`.
-    /// Throws the first of the faults.
+    /// Applies `defaults`, then the properties in `defaultsWhereKnown` that librdkafka knows, then
+    /// `overrides`, in order. Then checks `promises`. Throws the first fault.
     borrowing func apply(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property] = [],
@@ -29,7 +29,7 @@ struct ClientConfiguration: ~Copyable {
         if let fault = faults.first { throw KafkaError.property(fault.name, fault.reason) }
     }
 
-    /// Applies the same, and returns all faults.
+    /// Applies the properties and checks the promises as `apply` does, and returns all faults.
     borrowing func faults(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property],
@@ -54,7 +54,7 @@ struct ClientConfiguration: ~Copyable {
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }
 
-    /// The value in force; nil if the property is unset or unknown.
+    /// Returns the value in force; nil if the property is unset or unknown.
     borrowing func value(of name: String) -> String? {
         var size = 0
         guard rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK, size > 0 else { return nil }
@@ -66,19 +66,20 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Refuses a configuration without this property. librdkafka itself would wait forever, or fail later with another error.
+    /// Throws if the configuration lacks this property. librdkafka itself would wait forever, or fail later
+    /// with another error.
     borrowing func require(_ name: String, reason: String) throws(KafkaError) {
         guard let value = value(of: name), !value.isEmpty else {
             throw KafkaError.property(name, reason)
         }
     }
 
-    /// Gives access to the handle, to set what is not a string: callbacks and their context.
+    /// Passes the handle to `body`, to set callbacks and their context, which are not strings.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }
 
-    /// Creates the client. librdkafka takes the configuration over if, and only if, it succeeds.
+    /// Creates the client. librdkafka becomes the owner of the configuration only if this succeeds.
     consuming func makeClient(_ type: rd_kafka_type_t) throws(KafkaError) -> OpaquePointer {
         var text = ErrorText()
         guard let client = rd_kafka_new(type, handle, &text.bytes, ErrorText.capacity) else {
@@ -90,7 +91,8 @@ struct ClientConfiguration: ~Copyable {
         return client
     }
 
-    /// Why no client was made. librdkafka says of a file `ssl.ca.location failed: error:05800088:x509 certificate routines::no certificate…`.
+    /// Returns the error for a client that could not be made. Takes the property from librdkafka's text, for
+    /// example `ssl.ca.location failed: error:05800088:x509 certificate routines::no certificate…`.
     private borrowing func refusal(_ text: String, _ code: rd_kafka_resp_err_t) -> KafkaError {
         guard let end = text.firstRange(of: " failed: "), let value = value(of: String(text[..<end.lowerBound])),
             let cause = text[end.upperBound...].split(separator: ":", omittingEmptySubsequences: true).last
@@ -98,6 +100,7 @@ struct ClientConfiguration: ~Copyable {
         return KafkaError.property(String(text[..<end.lowerBound]), "\(value): \(cause.drop { $0 == " " })")
     }
 
+    /// Sets a property.
     /// - Returns: why the property was not set; nil if it was.
     private borrowing func set(_ name: String, _ value: String) -> String? {
         guard !name.utf8.contains(0), !value.utf8.contains(0) else { return "contains a NUL byte" }

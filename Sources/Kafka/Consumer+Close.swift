@@ -1,7 +1,7 @@
 import CRdkafka
 
 extension Consumer {
-    /// The longest single wait inside `close`. After it the deadline is checked again.
+    /// The longest single wait inside `close`, after which the deadline is checked again.
     private static let waitMilliseconds: Int32 = 100
 
     /// Gives the partitions back through `revoked`, commits, leaves the group and frees the client, if all of this
@@ -9,9 +9,10 @@ extension Consumer {
     ///
     /// Every `Message` must be released first: the client cannot be freed while one exists.
     ///
-    /// librdkafka 2.0.2 aborts the process if a cooperative-sticky member closes before its first assignment, so this
-    /// waits for that assignment. It can also hang if an assignment arrives during the close, which the deadline limits.
-    /// In both cases the outcome is `.unfinished`, and the group notices the departure when the session times out.
+    /// librdkafka 2.0.2 aborts the process if a cooperative-sticky member closes before its first assignment,
+    /// so `close` waits for that assignment. librdkafka can also hang if an assignment arrives during the
+    /// close; the deadline limits this. In both cases the outcome is `.unfinished`, and the group notices the
+    /// departure when the session times out.
     public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: deadlineMilliseconds)
@@ -39,10 +40,11 @@ extension Consumer {
         return true
     }
 
-    /// Leaves the group. librdkafka does so asynchronously; its callbacks arrive on our queue, so they run on this thread.
+    /// Leaves the group. librdkafka does this asynchronously. Its callbacks arrive on our queue, so they run
+    /// on this thread.
     private func leaveGroup(until deadline: Deadline) -> Bool {
         if let error = rd_kafka_consumer_close_queue(handle, queue) {
-            // After a fatal error there is no membership to give back.
+            // After a fatal error the consumer is no longer a member, so there is no group to leave.
             return KafkaError(consuming: error).isFatal
         }
         while rd_kafka_consumer_closed(handle) == 0 {
@@ -52,7 +54,8 @@ extension Consumer {
         return true
     }
 
-    /// Gives the client up. Its threads may continue to use the callbacks' context, so the context is never freed.
+    /// Gives up a client that could not be closed. Its threads may continue to use the callbacks' context, so
+    /// the context is never freed.
     private func abandon() {
         _ = Unmanaged.passRetained(callbacks)
     }

@@ -27,8 +27,9 @@ extension Consumer {
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
-    /// Stops fetching. Fetched records of these partitions that were not handed out are dropped, and fetched again after
-    /// `resume`, so frequent pauses are expensive. Partitions that are not assigned or already paused are left as they are.
+    /// Stops fetching. Fetched records of these partitions that were not polled are dropped, and fetched
+    /// again after `resume`, so frequent pauses are expensive. Partitions that are not assigned or already
+    /// paused are left as they are.
     public func pause(_ partitions: [TopicPartition]) {
         precondition(isOpen)
         let wanted = Set(partitions).intersection(assignment).subtracting(paused)
@@ -40,10 +41,10 @@ extension Consumer {
         }
     }
 
-    /// Stops fetching, and gives back the records that were handed out from an offset on: `resume` hands them out
-    /// again. So the caller need not keep these records, and the batches that they belong to, during the pause.
+    /// Stops fetching, and makes `resume` return polled records again, from an offset on. So the caller need
+    /// not keep these records, and the batches that they belong to, during the pause.
     ///
-    /// - Parameter offset: the first record that is given back.
+    /// - Parameter offset: the first record that is returned again.
     public func pause(_ partition: TopicPartition, rereadingFrom offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }
@@ -51,8 +52,8 @@ extension Consumer {
         pause([partition])
     }
 
-    /// Starts fetching again, behind the last record that was handed out and not given back. Partitions that are not
-    /// paused are left as they are.
+    /// Starts fetching again, after the last polled record or at the offset of `pause(_:rereadingFrom:)`.
+    /// Partitions that are not paused are left as they are.
     public func resume(_ partitions: [TopicPartition]) {
         precondition(isOpen)
         let wanted = Set(partitions).intersection(paused)
@@ -67,14 +68,16 @@ extension Consumer {
     private func wakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = positions(of: CollectionOfOne(partition))
-            // The position is unknown if no record was handed out since the start or the last seek. Then the thread wakes automatically.
+            // The position is unknown if no record was polled since the start or the last seek. Then the
+            // thread wakes automatically.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
             // The seek is asynchronous, so only a wrong argument could be an error.
             rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
         }
     }
 
-    /// The offsets at which reading continues; negative where no record was handed out since reading began.
+    /// Returns the offsets at which reading continues; negative for a partition of which no record was polled
+    /// since reading began.
     private func positions(of partitions: some Collection<TopicPartition>) -> PartitionList {
         let list = PartitionList(partitions, of: topics)
         list.withPointer { pointer in
@@ -89,8 +92,9 @@ extension Consumer {
     /// Continues reading at another position. Records fetched before are dropped. Waits until the seek is done, at most
     /// `requestLimitMilliseconds`.
     ///
-    /// Also restarts a partition that stopped after an error. With the eager protocol this takes a new assignment of everything:
-    /// the other partitions continue where they are, and their fetched records that were not handed out are fetched again.
+    /// Also restarts a partition that stopped after an error. With the eager protocol this needs a new
+    /// assignment of all partitions: the others continue where they are, and their fetched records that were
+    /// not polled are fetched again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         rewoundOffsets[partition] = nil
@@ -113,7 +117,7 @@ extension Consumer {
         }
     }
 
-    /// Gives the partition up and takes it again, at the offset in the list.
+    /// Removes the partition from the assignment and adds it again, at the offset in the list.
     private func restart(_ list: borrowing PartitionList) -> KafkaError? {
         if let error = list.withPointer({ rd_kafka_incremental_unassign(handle, $0) }) {
             return KafkaError(consuming: error)
@@ -121,10 +125,11 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again. Paused partitions are resumed before and paused afterwards: the assignment itself
-    /// would keep them paused without librdkafka's own book-keeping knowing it.
+    /// Assigns all partitions again. Paused partitions are resumed before and paused afterwards, because
+    /// librdkafka would keep them paused without counting them as paused.
     private func restartAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
-        // Where no record was handed out the offset stays unset, and librdkafka asks for the committed offset.
+        // If no record of a partition was polled, its offset stays unset, and librdkafka requests the
+        // committed offset.
         let others = positions(of: assignment.subtracting([partition]))
         others.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
         let wasPaused = paused
@@ -137,7 +142,8 @@ extension Consumer {
         return assigned == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assigned, partition: partition)
     }
 
-    /// The range of offsets from the last fetch; no broker is asked. The lag is `high` minus the offset of the next record to settle.
+    /// Returns the range of offsets from the last fetch; no broker is asked. The lag is `high` minus the
+    /// offset of the next record to settle.
     public func watermarks(of partition: TopicPartition) -> Watermarks? {
         precondition(isOpen)
         var watermarks = Watermarks(low: Int64(RD_KAFKA_OFFSET_INVALID), high: Int64(RD_KAFKA_OFFSET_INVALID))
@@ -151,8 +157,8 @@ extension Consumer {
         return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
     }
 
-    /// Asks the brokers where the logs of these partitions end, and waits for the answer. Partitions that are not
-    /// fetched from have no other source.
+    /// Asks the brokers where the logs of these partitions end, and waits for the answer. `watermarks` does
+    /// not know the end of a partition that is not fetched.
     ///
     /// - Returns: the ends of the partitions that were answered.
     public func logEnds(

@@ -1,7 +1,7 @@
 import CRdkafka
 import Glibc
 
-/// Receives rebalances from librdkafka, within a poll of the consumer queue and so on our thread.
+/// Receives rebalances from librdkafka. Called inside a poll of the consumer queue, on the polling thread.
 func rebalanceCallback(
     _ client: OpaquePointer?,
     _ code: rd_kafka_resp_err_t,
@@ -17,8 +17,8 @@ extension Consumer {
     /// Whether the group agreed on the cooperative protocol; false before it agreed on any.
     var isCooperative: Bool { strcmp(rd_kafka_rebalance_protocol(handle), "COOPERATIVE") == 0 }
 
-    /// Handles a rebalance. With the cooperative protocol `partitions` has what is added or removed, with the eager
-    /// protocol everything.
+    /// Handles a rebalance. With the cooperative protocol, `partitions` has the added or removed ones; with
+    /// the eager protocol, all.
     fileprivate func rebalance(
         _ code: rd_kafka_resp_err_t,
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?
@@ -53,14 +53,16 @@ extension Consumer {
         }
     }
 
-    /// Asks what the group has committed for these partitions. So the lag, and the settled records above the committed
-    /// offset, are known before the first record arrives.
+    /// Requests the committed offsets of these partitions. So the lag, and the settled records above the
+    /// committed offset, are known before the first record arrives.
     ///
-    /// If nothing is committed and `auto.offset.reset` is `error`, reading begins at the beginning. With the
-    /// cooperative protocol such a partition may stop and be sought. With the eager protocol only a new assignment of
-    /// everything could start it again.
+    /// If nothing is committed and `auto.offset.reset` is `error`, reading begins at the beginning. The eager
+    /// protocol sets this position here, because only a new assignment of all partitions could restart a
+    /// partition that stopped with an error. With the cooperative protocol the partition stops with the
+    /// error, and `seek` restarts it alone.
     ///
-    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more automatically.
+    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more
+    /// automatically.
     private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool
@@ -92,7 +94,8 @@ extension Consumer {
         loadLogEnds()
     }
 
-    /// Learns where the logs end that have commit metadata: an offset at or above the end in the metadata must be wrong.
+    /// Requests the ends of the logs that have commit metadata. An offset in the metadata must be wrong if it
+    /// is not below the end.
     private func loadLogEnds() {
         let claimed = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }.map(\.key)
         // A consumer that is closing reads nothing.
@@ -105,7 +108,7 @@ extension Consumer {
         }
     }
 
-    /// Whether an unknown position is an error, or librdkafka resets it.
+    /// Whether an unknown position is reported as an error. If not, librdkafka resets the position.
     private var resetIsError: Bool {
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
@@ -126,7 +129,8 @@ extension Consumer {
                 deferredError = error
             }
             commits.remove(removed)
-            // librdkafka keeps a pause on a partition that is given up. If the partition came back, it would not be read.
+            // librdkafka keeps the pause of a partition that is given up. After a later assignment the
+            // partition would not be read.
             resume(removed)
         }
         assignment.subtract(removed)
@@ -142,7 +146,7 @@ extension Consumer {
         }
     }
 
-    /// The partitions of topics that this consumer has subscribed to.
+    /// Returns the partitions of topics that this consumer has subscribed to.
     private func subscribed(_ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?) -> [TopicPartition] {
         guard let partitions else { return [] }
         return UnsafeBufferPointer(start: partitions.pointee.elems, count: Int(partitions.pointee.cnt))

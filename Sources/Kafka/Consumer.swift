@@ -3,29 +3,29 @@ import Glibc
 
 /// Reacts to partitions that are assigned or revoked. Called inside `poll` and `close`, on the polling thread.
 public protocol ConsumerHandler: AnyObject {
-    /// A rebalance has ended, and reading from these partitions begins after this call.
+    /// Handles the end of a rebalance. Reading from these partitions begins after this call.
     ///
     /// With the eager protocol these are all of the member's partitions, with the cooperative protocol only the new
     /// ones. The list may be empty: librdkafka reports an empty assignment too, so this call always marks the end of a
     /// rebalance. The handler must not call the consumer, but may read `startPositions` and `committedOffsets`.
     func assigned(_ partitions: [TopicPartition])
 
-    /// These partitions are about to go to another member. The handler stops new work and lets work in flight finish
-    /// within its drain time. Meanwhile it may call `storeOffset` and `watermarks`, and no other method. When it
-    /// returns, the stored offsets are committed and the partitions are given up.
+    /// Handles partitions that are about to go to another member. The handler stops new work and lets work in
+    /// flight finish within its drain time. Meanwhile it may call `storeOffset` and `watermarks`, and no
+    /// other method. When it returns, the stored offsets are committed and the partitions are given up.
     ///
-    /// - Parameter lost: the group has already given the partitions away. No stored offset will be committed, so there
-    ///   is nothing to wait for.
+    /// - Parameter lost: whether the group has already given the partitions away. If so, no stored offset
+    ///   will be committed, so there is nothing to wait for.
     func revoked(_ partitions: [TopicPartition], lost: Bool)
 }
 
 /// The result of one `poll`.
 public enum ConsumerEvent: ~Copyable {
     case message(Message)
-    /// Nothing is waiting. The wake-up descriptor announces the next event.
+    /// The queue is empty. librdkafka writes to the wake-up descriptor at the next event.
     case none
-    /// All records of the partition were handed out; the next record will have this offset or a later one. Sent only
-    /// with `enable.partition.eof`.
+    /// All records of the partition were polled; the next record will have this offset or a later one. Sent
+    /// only with `enable.partition.eof`.
     case partitionEnd(TopicPartition, offset: Int64)
     /// An error. The consumer continues, unless `isFatal`. A partition whose position is unknown
     /// (`auto.offset.reset=error`) or out of range stops, and the error names it; `seek` starts it again.
@@ -50,7 +50,8 @@ public final class Consumer {
     /// The longest wait for the ends of the logs at an assignment. If it is exceeded, settled records are read again.
     static let logEndLimitMilliseconds: Int32 = 2_000
 
-    /// Whether a full queue stops fetching for up to a second, even if the queue is empty sooner. Then `wakeFetching` is needed.
+    /// Whether a full queue stops fetching for up to a second, even if the queue is empty sooner. If so,
+    /// `wakeFetching` must be called.
     public let stopsFetchingWhenFull: Bool
 
     let handle: OpaquePointer
@@ -65,11 +66,12 @@ public final class Consumer {
     /// The position at which reading of each assigned partition begins. Missing if the coordinator did not answer. Also
     /// missing before a seek if `auto.offset.reset` is not `error`.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
-    /// What the group had committed for each assigned partition at the assignment. A partition is missing if the brokers did not answer for it.
+    /// The offset and metadata that the group had committed for each partition at its assignment. A partition
+    /// is missing if the brokers did not answer for it.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
-    /// The paused partitions. We keep our own record, because resuming a partition that is not paused can rewind it.
+    /// The paused partitions. Kept here, because resuming a partition that is not paused can rewind it.
     public internal(set) var paused: Set<TopicPartition> = []
-    /// For partitions whose last records were given back: the offset of the first of them.
+    /// The offset of `pause(_:rereadingFrom:)` for each partition of which no record was polled since.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
 
     /// Whether there was an assignment. Closing before the first one aborts the process (a failed assertion in
@@ -78,7 +80,7 @@ public final class Consumer {
     var isOpen = true
     /// The time by which the consumer must be closed; nil before `close`.
     var closingDeadline: Deadline?
-    /// An error inside a callback, which cannot return it. The next `poll` reports it.
+    /// An error of a callback, which cannot throw. The next `poll` reports it.
     var deferredError: KafkaError?
     /// The stored offsets, to be committed.
     var commits: OffsetCommits
@@ -102,7 +104,7 @@ public final class Consumer {
         do throws(KafkaError) {
             topics = try Self.subscribe(client, to: names)
         } catch {
-            // There is no subscription and so no group to leave: this call cannot wait.
+            // Without a subscription there is no group to leave, so this call does not wait.
             withExtendedLifetime(callbacks) { rd_kafka_destroy(client) }
             throw error
         }
@@ -121,14 +123,14 @@ public final class Consumer {
 
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there is something to poll.
     ///
-    /// librdkafka writes once when the queue becomes non-empty. So the reader first drains the descriptor and then
-    /// polls until `.none`; if it stops earlier, it must come back by itself.
+    /// librdkafka writes once when the queue becomes non-empty. So the reader first drains the descriptor and
+    /// then polls until `.none`. A reader that stops earlier must poll again without a wake-up.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         enableWakeup(of: queue, descriptor: descriptor)
     }
 
-    /// Takes one record or other event without waiting. Rebalances happen inside this call.
+    /// Takes one record or other event from the queue without waiting. Rebalances happen inside this call.
     public func poll() -> ConsumerEvent {
         poll(waitMilliseconds: 0)
     }
@@ -150,7 +152,7 @@ public final class Consumer {
         return .message(record)
     }
 
-    /// Records and other events in the queue that have not been polled.
+    /// The number of records and other events in the queue that have not been polled.
     public var queuedCount: Int {
         precondition(isOpen)
         return rd_kafka_queue_length(queue)
@@ -166,7 +168,8 @@ public final class Consumer {
         return String(cString: text)
     }
 
-    /// Turns an error message into an event, and destroys the message. It may have neither a topic nor a text.
+    /// Turns an error message into an event, and destroys the message. The message may have neither a topic
+    /// nor a text.
     private func event(consuming message: UnsafeMutablePointer<rd_kafka_message_t>) -> ConsumerEvent {
         let message = Message(taking: message)
         let code = message.pointer.pointee.err

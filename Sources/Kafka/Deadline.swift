@@ -11,10 +11,10 @@ struct Deadline {
 
     var hasPassed: Bool { remainingMilliseconds == 0 }
 
-    /// Never negative.
+    /// The time until the deadline; 0 when it has passed.
     var remainingMilliseconds: Int64 { max(0, milliseconds - Self.nowMilliseconds) }
 
-    /// The wait to pass to librdkafka: the remaining time, but at most `limit`.
+    /// Returns the wait to pass to librdkafka: the remaining time, but at most `limit`.
     func wait(atMostMilliseconds limit: Int32) -> Int32 {
         Int32(clamping: min(Int64(limit), remainingMilliseconds))
     }

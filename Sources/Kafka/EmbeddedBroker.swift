@@ -3,10 +3,11 @@ import Reactor
 
 /// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the demo.
 ///
-/// It cannot have more than one member per group (a second member never gets an assignment), look up offsets by time, delete
-/// topics, or keep data over a restart. It ignores `fetch.min.bytes` and answers a fetch with one batch per partition. An
-/// empty fetch is answered only after the whole `fetch.wait.max.ms`, even if records arrive meanwhile, so that property
-/// determines the latency. A new group waits 3 s for its partitions, a group that was used before about its session timeout.
+/// The cluster cannot have more than one member per group (a second member never gets an assignment), look up
+/// offsets by time, delete topics, or keep data over a restart. It ignores `fetch.min.bytes` and answers a
+/// fetch with one batch per partition. It answers an empty fetch only after the whole `fetch.wait.max.ms`,
+/// even if records arrive meanwhile, so that property determines the latency. A new group waits 3 s for its
+/// partitions; a group that was used before waits about its session timeout.
 ///
 /// - Important: A partition keeps its newest `retainedBytesPerPartition` and `retainedBatchesPerPartition`, and
 ///   silently drops older batches, read or not. A reader that falls behind so far gets an offset that is out of range.
@@ -39,8 +40,8 @@ public final class EmbeddedBroker {
     private let defaultPartitions: Int32
 
     /// - Parameters:
-    ///   - brokers: how many. Each gets an ephemeral port on loopback, and a number from 1.
-    ///   - defaultPartitions: for topics that are created without a number of partitions.
+    ///   - brokers: the number of brokers. Each gets an ephemeral port on loopback, and a number from 1.
+    ///   - defaultPartitions: the number of partitions of a topic that is created without one.
     public init(brokers: Int = 1, defaultPartitions: Int = 4) throws(KafkaError) {
         precondition((1...64).contains(brokers) && (1...10_000).contains(defaultPartitions))
         let configuration = ClientConfiguration()
@@ -92,8 +93,9 @@ public final class EmbeddedBroker {
 
     /// Closes a broker's connections and refuses new ones. The broker keeps its port.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
-        // The mock cluster closes the listener and binds its port again. It ends this process if it cannot, which is so while a
-        // program that is just being started has a copy of the listener.
+        // The mock cluster closes the listener and binds its port again. If the port is in use, it ends this
+        // process. A program that is just being started may have a copy of the listener, so no program is
+        // started meanwhile.
         try ProgramStart.exclusively { () throws(KafkaError) in
             try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }

@@ -1,11 +1,11 @@
 import CRdkafka
 
-/// Reads how far a group has committed a topic, without being a member of the group.
+/// Reads the offsets that a group has committed for a topic, without being a member of the group.
 ///
 /// Only one thread may use it. Every call waits for the brokers, with a limit.
 public final class GroupPositions {
     public struct Position: Equatable, Sendable {
-        /// Nil if nothing has been committed.
+        /// The committed offset; nil if nothing has been committed.
         public var committed: Int64?
         /// The end of the log: the offset that the next record gets.
         public var end: Int64
@@ -49,7 +49,7 @@ public final class GroupPositions {
         precondition(!isOpen, "positions must be closed before they are released")
     }
 
-    /// The positions of all partitions, in order.
+    /// Requests the positions of all partitions; they are returned in order.
     public func positions(timeoutMilliseconds: Int32) throws(KafkaError) -> [Position] {
         precondition(isOpen)
         let list = rd_kafka_topic_partition_list_new(Int32(partitions.count))

@@ -5,7 +5,7 @@ import Glibc
 public struct MessageHeaders {
     let list: OpaquePointer
 
-    /// Passes on each header in order. A nil value is Kafka's null.
+    /// Calls `body` with each header, in order. A nil value is Kafka's null.
     public func visit(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer?) -> Void) {
         var index = 0
         var name: UnsafePointer<CChar>?
@@ -21,7 +21,8 @@ public struct MessageHeaders {
         }
     }
 
-    /// The value of the last header with this name. Nil if there is none, or its value is Kafka's null.
+    /// Returns the value of the last header with this name; nil if there is none, or its value is Kafka's
+    /// null.
     public func last(_ name: StaticString) -> UnsafeRawBufferPointer? {
         var value: UnsafeRawPointer?
         var count = 0
@@ -51,7 +52,7 @@ public struct ProducedHeaders: ~Copyable {
         name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in
             // An empty value is not null, although its buffer may have no start.
             let start = value.map { $0.baseAddress ?? UnsafeRawPointer(name) }
-            // Only a list that a record has taken over refuses a header.
+            // librdkafka refuses a header only if a record has taken over the list.
             precondition(rd_kafka_header_add(list, name, -1, start, value?.count ?? 0) == RD_KAFKA_RESP_ERR_NO_ERROR)
         }
     }

@@ -13,7 +13,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isRetriable: Bool
     /// Whether the client instance is unusable and must be replaced.
     public var isFatal: Bool
-    /// Whether the reason is this program's own and says all; librdkafka's name of the code would add nothing.
+    /// Whether this module wrote the reason, so that librdkafka's name of the code would add nothing.
     public var isOwn = false
     /// The partition concerned; nil if the error is not about one partition.
     public var partition: TopicPartition?
@@ -47,7 +47,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code of a record for a partition that its topic does not have.
     public static let unknownPartition = RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION.rawValue
 
-    /// The code of an impossible record, such as one at an offset that no log reaches.
+    /// The code of an impossible record, for example at an offset that no log reaches.
     public static let badRecord = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue
 
     /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. Short, and one of a fixed set, so fit for a metric label.
@@ -78,13 +78,13 @@ extension KafkaError {
         rd_kafka_error_destroy(error)
     }
 
-    /// No broker has answered.
+    /// Makes the error that no broker has answered.
     public static func noBroker(_ reason: String) -> KafkaError { own(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
 
-    /// The brokers have no such topic, or this client may not see it.
+    /// Makes the error that the brokers have no such topic, or that this client may not see it.
     public static func noTopic(_ reason: String) -> KafkaError { own(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, reason) }
 
-    /// A property that this module or librdkafka refuses.
+    /// Makes the error that this module or librdkafka refuses a property.
     public static func property(_ name: String, _ reason: String) -> KafkaError {
         own(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
     }
@@ -95,8 +95,8 @@ extension KafkaError {
         return error
     }
 
-    /// The codes for which waiting helps. librdkafka marks only its error objects as retriable; this list serves the
-    /// calls that return a bare code.
+    /// The codes of errors that may pass while the caller waits. librdkafka marks only its error objects as
+    /// retriable; this list is for the calls that return a bare code.
     private static let retriableCodes: Set<Int32> = Set(
         [
             RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, RD_KAFKA_RESP_ERR__TIMED_OUT,

@@ -1,7 +1,7 @@
 import CRdkafka
 import Glibc
 
-/// What librdkafka says about itself.
+/// The version and the errors of the loaded librdkafka.
 public enum KafkaLibrary {
     /// The version of the loaded library, such as `2.0.2`.
     public static var version: String { String(cString: rd_kafka_version_str()) }
@@ -11,7 +11,7 @@ public enum KafkaLibrary {
         var descriptions: UnsafePointer<rd_kafka_err_desc>?
         var count = 0
         rd_kafka_get_err_descs(&descriptions, &count)
-        // The table has gaps.
+        // The table has entries without a name.
         return UnsafeBufferPointer(start: descriptions, count: count)
             .compactMap { entry in
                 entry.name.map { (entry.code.rawValue, String(cString: $0)) }
@@ -23,7 +23,8 @@ public enum KafkaLibrary {
     public static func hasBrokerUp(statistics json: UnsafeRawBufferPointer) -> Bool {
         let pattern: StaticString = "\"state\":\"UP\""
         let count = pattern.utf8CodeUnitCount
-        // The place in the text of the byte `U`, which is rare in keys and numbers, so `memchr` stops seldom.
+        // The index of `U` in the pattern. `memchr` searches for this byte, because it is rare in keys and
+        // numbers.
         let rare = 9
         var start = rare
         while start < json.count, let base = json.baseAddress,

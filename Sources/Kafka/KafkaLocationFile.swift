@@ -1,11 +1,13 @@
 import Glibc
 
-/// A file that a property names: certificates, keys. librdkafka itself says of a missing one only that the system has failed.
+/// A file that a property names, such as a certificate or a key. It is checked here, because librdkafka
+/// reports a missing file only as a failure of the system.
 public struct KafkaLocationFile {
     private static let suffix = ".location"
-    /// The value of `ssl.ca.location` that makes librdkafka look for the authorities.
+    /// The value of `ssl.ca.location` that makes librdkafka search the usual paths for certificate
+    /// authorities.
     private static let probing = "probe"
-    /// A certificate and its key: one of them is of no use alone.
+    /// The properties of a certificate and its key. One of them alone is useless.
     private static let pair: Set<String> = ["ssl.certificate.location", "ssl.key.location"]
 
     public let path: String
@@ -18,7 +20,7 @@ public struct KafkaLocationFile {
         path = property.value
     }
 
-    /// Why it cannot be used; nil if it can be opened. It may be a directory.
+    /// Why the file cannot be opened; nil if it can. The path may be a directory.
     var fault: String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor < 0 else {
@@ -28,7 +30,8 @@ public struct KafkaLocationFile {
         return "\(path): cannot be opened: \(String(cString: strerror(errno)))"
     }
 
-    /// The properties without those whose files cannot be opened.
+    /// Returns the properties without those whose files cannot be opened. A certificate and its key are left
+    /// out together.
     static func usable(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         var away = Set(properties.filter { Self($0)?.fault != nil }.map(\.name))
         if !away.isDisjoint(with: pair) { away.formUnion(pair) }

@@ -1,26 +1,27 @@
-/// The librdkafka properties that Causeway sets before the user's own, so that a changed default of the library does
-/// not change what Causeway promises. Names and values are librdkafka's (its `CONFIGURATION.md`).
+/// The librdkafka properties that Causeway sets before the user's own. Causeway's promises then do not change
+/// with the library's defaults. Names and values are librdkafka's (its `CONFIGURATION.md`).
 public enum KafkaProperties {
     public typealias Property = (name: String, value: String)
 
-    /// The most kilobytes of fetched records in the client; beyond it fetching stops. This is the consumer's memory
-    /// budget, without the records already handed out. librdkafka counts only keys and values here, so small records
-    /// take several times as much memory. `queued.min.messages` limits their number.
+    /// The maximum kilobytes of fetched records in the client; above it fetching stops. This is the
+    /// consumer's memory budget, without the polled records. librdkafka counts only keys and values here, so
+    /// small records take several times as much memory. `queued.min.messages` limits their number.
     public static let consumerQueueKilobytes = 32 * 1024
-    /// The most records that wait for acknowledgement; beyond it `produce` returns `.queueFull`. Limits the memory of
-    /// small records, whose overhead the limit in kilobytes does not count.
+    /// The maximum number of records that wait for acknowledgement; above it `produce` returns `.queueFull`.
+    /// Limits the memory of small records, whose overhead the limit in kilobytes does not count.
     public static let producerQueueMessages = 200_000
-    /// The most kilobytes that wait for acknowledgement; beyond it `produce` returns `.queueFull`.
+    /// The maximum kilobytes that wait for acknowledgement; above it `produce` returns `.queueFull`.
     public static let producerQueueKilobytes = 128 * 1024
 
-    /// How long the group waits for a member's heartbeat before it gives the member's partitions to others. After a
-    /// kill a worker's partitions are unread for this time and a rebalance: until the other members' next heartbeats,
-    /// and until they have drained and joined. Both together fit into 12 s.
+    /// How long the group waits for a member's heartbeat before it gives the member's partitions to others.
+    /// After a worker is killed, its partitions are unread for this time and for a rebalance: the other
+    /// members must send their next heartbeats, drain and join. Both together take at most 12 s.
     ///
     /// A short session has a price: a worker that is cut off or paused for this long loses its partitions, and another worker
     /// reads its unsettled records again. Brokers refuse a session below `group.min.session.timeout.ms`, 6 s by default.
     public static let sessionMilliseconds = 8_000
-    /// How soon the members learn of a rebalance. Several heartbeats fit into a session, so that a late one does no harm.
+    /// The interval of heartbeats, after which members learn of a rebalance. Several heartbeats fit into a
+    /// session, so a late one does no harm.
     public static let heartbeatMilliseconds = 1_000
 
     /// Defaults of every client.
@@ -39,11 +40,11 @@ public enum KafkaProperties {
     /// Defaults of every consumer.
     public static let consumer: [Property] =
         common + [
-            // `Consumer` itself commits, so that metadata goes with the offsets.
+            // `Consumer` itself commits, because librdkafka before 2.2 commits no metadata with the offsets.
             ("enable.auto.commit", "false"),
             // After a kill, the records settled since the last commit are read again, and their results are written twice.
             ("auto.commit.interval.ms", "250"),
-            // Offsets are stored when a command is settled, not when its record is handed out.
+            // Offsets are stored when a command is settled, not when its record is polled.
             ("enable.auto.offset.store", "false"),
             // Gives each worker the same partition numbers of all topics. `cooperative-sticky` counts the partitions of
             // all topics together, and may give one worker all commands and another all registrations.
@@ -67,17 +68,19 @@ public enum KafkaProperties {
             ("fetch.error.backoff.ms", "200"),
         ]
 
-    /// Defaults of every consumer if its librdkafka knows the property; older versions are left as they are.
+    /// Defaults of every consumer whose librdkafka knows the property; older versions are left as they are.
     ///
-    /// A full queue stops fetching, since 2.2 for this long at a time. The library's default is a second, for most of
-    /// which a lane that works off a backlog would do nothing. Before 2.2 `Consumer.wakeFetching` is needed instead.
+    /// A full queue stops fetching. Since librdkafka 2.2 it stops for `fetch.queue.backoff.ms`, by default 1
+    /// s, and a lane that reads a backlog would be idle for most of this time. Before 2.2
+    /// `Consumer.wakeFetching` is needed instead.
     static let consumerWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
     static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
 
     /// Defaults of every producer.
     public static let producer: [Property] =
         common + [
-            // Of a consumer this is the default. It is not set there, because librdkafka then warns of every broker that does not know it.
+            // A consumer has this value by default. Setting it there would make librdkafka warn about every
+            // broker that does not know it.
             ("allow.auto.create.topics", "false"),
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -91,7 +94,8 @@ public enum KafkaProperties {
             ("partitioner", "murmur2_random"),
             ("queue.buffering.max.messages", String(producerQueueMessages)),
             ("queue.buffering.max.kbytes", String(producerQueueKilobytes)),
-            // Report every record: without the report of its result a command would hold its offset back forever.
+            // Every record is reported: without the report of its result, a command would keep its offset
+            // unsettled forever.
             ("delivery.report.only.error", "false"),
         ]
 

@@ -22,13 +22,13 @@ public struct TopicPartition: Hashable, Sendable {
     }
 }
 
-/// One record, in librdkafka's own memory. Destroyed with its owner.
+/// One record, in librdkafka's own memory, which is freed with this value.
 ///
 /// A record keeps alive its client and the whole batch that it was fetched in. So a record that is kept for long pins some
 /// hundred kilobytes, and every record must be released before the consumer is closed. Any thread may read and destroy it.
 @frozen
 public struct Message: ~Copyable {
-    /// librdkafka's record, in the form in which it passes between threads.
+    /// librdkafka's record, as a pointer that can be passed between threads.
     public typealias Pointer = UnsafeMutablePointer<rd_kafka_message_t>
 
     @usableFromInline
@@ -104,7 +104,8 @@ public struct Message: ~Copyable {
     }
 }
 
-/// The index of a message's topic. It is stored as the topic's opaque pointer plus one, so that zero means "not ours".
+/// Returns the index of a message's topic; -1 if it has none. The index plus one is stored as the topic's
+/// opaque pointer, so that zero means no index.
 @usableFromInline
 func topicIndex(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Int32 {
     guard let topic = message.pointee.rkt else { return -1 }

@@ -1,7 +1,7 @@
 import CRdkafka
 import Glibc
 
-/// What the group has committed for a partition.
+/// The offset and the metadata that the group has committed for a partition.
 public struct CommittedOffset: Sendable {
     public var offset: Int64
     /// The bytes that the partition's owner committed with the offset.
@@ -34,9 +34,11 @@ struct OffsetCommits {
     private var stored: [TopicPartition: Stored] = [:]
     private(set) var isUnderWay = false
     private var dueMilliseconds: Int64 = 0
-    /// Whether the broker refuses metadata of this length (`offset.metadata.max.bytes`). From then on offsets are committed without it.
+    /// Whether the broker refuses metadata of this length (`offset.metadata.max.bytes`). If so, all later
+    /// commits leave the metadata out.
     private(set) var leavesOutMetadata = false
-    /// Why the last answer refused offsets for now: a rebalance is in progress. The offsets are sent again.
+    /// The temporary error with which the last answer refused offsets: a rebalance is in progress. The
+    /// offsets are sent again.
     private(set) var refusal: KafkaError?
     /// Whether the last answer refused the metadata. The offsets are sent again without it.
     private var refusesMetadata = false
@@ -100,9 +102,9 @@ struct OffsetCommits {
     /// Whether the offsets that the last answer refused may be accepted if they are sent again.
     var shouldRetry: Bool { refusal != nil || refusesMetadata }
 
-    /// Takes the answer to a commit. Refused offsets are sent again with the next commit.
+    /// Handles the answer to a commit. Refused offsets are sent again with the next commit.
     ///
-    /// - Returns: an error that does not pass without a change. The error of a rebalance passes, and is kept in `refusal`.
+    /// - Returns: an error that is not temporary. The temporary error of a rebalance is kept in `refusal`.
     mutating func take(_ answer: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isUnderWay = false
         refusal = nil
@@ -122,7 +124,8 @@ struct OffsetCommits {
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
             stored[partition]?.isCommitted = false
-            // A rebalance refused the offset. The offset is not lost: the next commit, or the commit of the revocation, sends it again.
+            // A rebalance refused the offset. The next commit, or the commit of the revocation, sends it
+            // again.
             if Self.passes(refusal) {
                 self.refusal = KafkaError(refusal, partition: partition)
                 continue
@@ -136,7 +139,8 @@ struct OffsetCommits {
         return failure
     }
 
-    /// Whether an error passes without a change: a coordinator refuses commits from the joining of the members until the leader's assignment.
+    /// Whether an error is temporary: during a rebalance, from the joining of the members to the leader's
+    /// assignment, the coordinator refuses commits.
     private static func passes(_ code: rd_kafka_resp_err_t) -> Bool { code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS }
 }
 
@@ -145,8 +149,8 @@ extension Consumer {
     ///
     /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`). Brokers
     ///   accept 4,096 bytes by default.
-    /// - Returns: nil, or why the offset was not stored. Above all: the partition is no longer assigned, so a late
-    ///   completion cannot commit for another member.
+    /// - Returns: nil, or why the offset was not stored. The usual reason is that the partition is no longer
+    ///   assigned, so that a late completion cannot commit for another member.
     public func storeOffset(
         topic: TopicIdentifier,
         partition: Int32,
@@ -183,8 +187,8 @@ extension Consumer {
     /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the commit is
     /// answered on a queue of its own.
     ///
-    /// A refusal that passes is retried until the deadline. During a rebalance the coordinator takes no commit before
-    /// the leader has answered, and a member that leaves has no later commit.
+    /// A temporary refusal is retried until the deadline. During a rebalance the coordinator accepts no
+    /// commit before the leader has answered, and a member that leaves has no later commit.
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitReplies(until: deadline)
         while true {
@@ -196,7 +200,8 @@ extension Consumer {
         }
     }
 
-    /// Waits before a commit is sent again, since no event tells that the coordinator takes commits again. An answer ends the wait.
+    /// Waits before a commit is sent again, because no event tells when the coordinator accepts commits
+    /// again. An answer ends the wait.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
         let wait = deadline.wait(atMostMilliseconds: Self.commitPauseMilliseconds)
         if let answer = rd_kafka_queue_poll(commits.replies, wait) { _ = take(answer) }

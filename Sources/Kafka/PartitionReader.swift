@@ -1,7 +1,8 @@
 import CRdkafka
 import Glibc
 
-/// Reads ranges of a topic's partitions without being a member of a group. It commits nothing, and so needs no right to a group.
+/// Reads ranges of a topic's partitions without being a member of a group. It commits nothing, so it needs no
+/// access to a group.
 ///
 /// Only one thread may use it. Every call waits for the brokers, with a limit.
 public final class PartitionReader {
@@ -14,17 +15,19 @@ public final class PartitionReader {
     private static let promises: [KafkaProperties.Property] = [
         ("enable.auto.commit", "false"),
         ("enable.auto.offset.store", "false"),
-        // The last offset before the end may be a transaction's marker, which is never handed out. Only this tells the end.
+        // The last offset before the end may be a transaction's marker, which is never returned. Only this
+        // property reports the end.
         ("enable.partition.eof", "true"),
         // If records are gone, report an error instead of reading from another position.
         ("auto.offset.reset", "error"),
     ]
     /// Properties that would make the reader a member of a group.
     private static let membership: Set<String> = ["group.id", "group.instance.id"]
-    /// The longest wait for one record. After it the limits are checked again.
+    /// The longest wait for one record, after which the limits are checked again.
     private static let waitMilliseconds: Int32 = 100
 
-    /// - Parameter properties: a consumer's properties, of which those of membership are ignored. `bootstrap.servers` is required.
+    /// - Parameter properties: a consumer's properties. `bootstrap.servers` is required; properties of group
+    ///   membership are ignored.
     public init(
         properties: [(name: String, value: String)],
         topic: String,
@@ -74,7 +77,8 @@ public final class PartitionReader {
         return found.pointee.partition_cnt
     }
 
-    /// The partition into which a producer's `partitioner` puts a key. Nil if the partitioner chooses at random or is not known.
+    /// Returns the partition into which a producer's `partitioner` puts a key; nil if the partitioner chooses
+    /// at random or is not known.
     ///
     /// - Parameter partitioner: the property's value; nil for the default in ``KafkaProperties/producer``.
     public func partition(of key: [UInt8], among count: Int32, partitioner: String?) -> Int32? {
@@ -132,7 +136,7 @@ public final class PartitionReader {
         return found.offset >= 0 ? found.offset : nil
     }
 
-    /// Passes on the records in `offsets`, in order.
+    /// Calls `body` with the records in `offsets`, in order.
     ///
     /// - Returns: false if the time passed before the end of the range.
     public func read(
@@ -145,10 +149,10 @@ public final class PartitionReader {
         return try read(partition, offsets: offsets, until: { deadline.hasPassed }, body) == nil
     }
 
-    /// Passes on the records in `offsets`, in order, until `isOver` returns true. `isOver` is called before each record
-    /// and while none arrives.
+    /// Calls `body` with the records in `offsets`, in order, until `isOver` returns true. `isOver` is called
+    /// before each record and while none arrives.
     ///
-    /// - Returns: nil if the range was read to its end, else the offset to continue at.
+    /// - Returns: nil if the range was read to its end; otherwise the offset at which to continue.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,

@@ -6,9 +6,9 @@ import Synchronization
 public enum ProduceOutcome: Sendable {
     /// The record was copied and queued. A report will follow.
     case queued
-    /// The queue has as many records or bytes as it may. Nothing was taken; try again after the next reports.
+    /// The queue is full of records or bytes. The record was not taken; try again after the next reports.
     case queueFull
-    /// Nothing was taken, and no report will follow.
+    /// The record was not taken, and no report will follow.
     case failed(KafkaError)
 }
 
@@ -32,7 +32,8 @@ public struct ProducerTopic: @unchecked Sendable {
 /// Any thread may call `produce`, also concurrently. All other methods are for one thread: the one that polls the
 /// reports. `close` must follow the return of the last `produce`.
 public final class Producer: @unchecked Sendable {
-    /// The most events that one `pollReports` takes. A report event has the reports of one batch.
+    /// The maximum number of events that one `pollReports` takes. A report event has the reports of one
+    /// batch.
     public static let eventsPerPoll = 256
 
     let handle: OpaquePointer
@@ -94,7 +95,7 @@ public final class Producer: @unchecked Sendable {
     /// Queues a copy of a record. Thread-safe; never waits.
     ///
     /// - Parameters:
-    ///   - partition: -1 for the partitioner's choice: by key, or at random without a key.
+    ///   - partition: -1 lets the partitioner choose: by key, or at random without a key.
     ///   - key: nil for none; an empty key counts as a key.
     ///   - value: nil for a tombstone; an empty value does not count as one.
     ///   - opaque: returned in the record's report.
@@ -155,7 +156,7 @@ public final class Producer: @unchecked Sendable {
             arguments[7].u.i64 = timestampMilliseconds
             return rd_kafka_produceva(handle, arguments.baseAddress, arguments.count)
         }
-        // librdkafka takes over the list of headers only if it took the record.
+        // librdkafka becomes the owner of the list of headers only if it took the record.
         guard let error else {
             headers.releaseOwnership()
             return .queued
@@ -170,7 +171,7 @@ public final class Producer: @unchecked Sendable {
     /// Records reported as `.notPersisted` or `.possiblyPersisted` are produced again.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
-    /// Records without a report, and other events that wait to be polled.
+    /// The number of records without a report, and of other events that wait to be polled.
     public var outstanding: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
 
     private func failure(_ code: rd_kafka_resp_err_t) -> KafkaError {
@@ -189,9 +190,10 @@ extension Producer {
         enableWakeup(of: queue, descriptor: descriptor)
     }
 
-    /// Passes on the waiting reports, without waiting for more. Errors and log lines are passed on as well.
+    /// Calls `body` with each waiting report, without waiting for more. Errors and log lines are passed to
+    /// the log handler.
     ///
-    /// - Parameter body: `error` is 0 if the record was acknowledged, else an `rd_kafka_resp_err_t`.
+    /// - Parameter body: gets the error 0 if the record was acknowledged, else an `rd_kafka_resp_err_t`.
     @discardableResult
     public func pollReports(
         _ body: (_ opaque: UInt64, _ error: Int32, _ persistence: Persistence) -> Void
@@ -216,7 +218,8 @@ extension Producer {
         return count
     }
 
-    /// Sends the queued records without lingering, and passes on reports until all have arrived or the time has passed.
+    /// Sends the queued records without lingering, and calls `body` with reports until all have arrived or
+    /// the time has passed.
     ///
     /// - Returns: whether everything was reported.
     public func flush(
@@ -228,18 +231,19 @@ extension Producer {
             pollReports(body)
             if outstanding == 0 { return true }
             if deadline.hasPassed { return false }
-            // Reports are events, so this call only turns the linger off while it waits; `pollReports` above takes the reports.
+            // Reports are events, so `rd_kafka_flush` only turns the linger off while it waits; `pollReports`
+            // above takes the reports.
             rd_kafka_flush(handle, deadline.wait(atMostMilliseconds: Self.flushWaitMilliseconds))
         }
     }
 
-    /// Gives up all records that wait or are in flight. A later `pollReports` reports each as failed.
+    /// Drops all records that wait or are in flight. A later `pollReports` reports each as failed.
     public func purge() {
         precondition(isOpen)
         rd_kafka_purge(handle, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING)
     }
 
-    /// Frees the client. Records that were not flushed are given up without a report.
+    /// Frees the client. Records that were not flushed are dropped without a report.
     public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         purge()
@@ -260,12 +264,13 @@ extension Producer {
     private static let flushWaitMilliseconds: Int32 = 5
 
     private func persistence(of message: UnsafePointer<rd_kafka_message_t>) -> Persistence {
-        // An unknown status counts as the one that promises least.
+        // An unknown status is treated as the one that promises least.
         Persistence(rawValue: Int32(rd_kafka_message_status(message).rawValue)) ?? .possiblyPersisted
     }
 }
 
-/// The start of a buffer, never nil: librdkafka takes nil for "no value", and an empty buffer may have no start.
+/// Returns the start of a buffer, never nil: librdkafka takes nil for "no value", and an empty buffer may
+/// have no start.
 private func start(of bytes: UnsafeRawBufferPointer) -> UnsafeRawPointer {
     bytes.baseAddress ?? UnsafeRawPointer(bitPattern: 1).unsafelyUnwrapped
 }

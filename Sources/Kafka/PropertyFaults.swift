@@ -1,6 +1,6 @@
 import CRdkafka
 
-/// What is wrong with a property of a client.
+/// A property of a client that this module or librdkafka refuses, and why.
 public struct KafkaPropertyFault: Sendable, Hashable {
     /// The property; empty if librdkafka refuses several together.
     public var name: String
@@ -13,7 +13,8 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 }
 
 extension Consumer {
-    /// All faults for which `init` would throw. Creates the client as `init` does, but without servers, so that it does not connect.
+    /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without
+    /// servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         ClientTrial(
             type: RD_KAFKA_CONSUMER,
@@ -27,7 +28,8 @@ extension Consumer {
 }
 
 extension Producer {
-    /// All faults for which `init` would throw. Creates the client as `init` does, but without servers, so that it does not connect.
+    /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without
+    /// servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         ClientTrial(
             type: RD_KAFKA_PRODUCER,
@@ -40,7 +42,8 @@ extension Producer {
     }
 }
 
-/// Makes a client without servers, to learn what librdkafka refuses only then: certificates, keys, and properties that exclude each other.
+/// Makes a client without servers. Finds the faults that librdkafka reports only when a client is made:
+/// certificates, keys, and properties that exclude each other.
 private struct ClientTrial {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
@@ -50,13 +53,13 @@ private struct ClientTrial {
 
     private static let servers: Set<String> = ["bootstrap.servers", "metadata.broker.list"]
     private static let protocolName = "security.protocol"
-    /// Mechanisms for which a new client at once asks a server for a ticket or token.
+    /// The SASL mechanisms for which a new client asks a server for a ticket or token at once.
     private static let mechanismsThatAsk: Set<String> = ["GSSAPI", "OAUTHBEARER"]
     private static let closeMilliseconds: Int64 = 5_000
 
     func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         let faults = configured(ClientConfiguration(), properties, required)
-        // Files that are missing do not hide what else is wrong.
+        // The trial continues without missing files, so that they do not hide other faults.
         let usable = KafkaLocationFile.usable(properties)
         guard configured(ClientConfiguration(), usable, required).isEmpty else { return faults }
         let configuration = ClientConfiguration()
@@ -71,7 +74,7 @@ private struct ClientTrial {
             _ = destroy(client, until: Deadline(afterMilliseconds: Self.closeMilliseconds))
             return faults
         } catch {
-            // The text names the property, if only one is to blame.
+            // The text names the property if only one property is wrong.
             guard let named = usable.map(\.name).filter({ error.reason.contains($0) }).max(by: { $0.count < $1.count })
             else { return faults + [KafkaPropertyFault(name: "", reason: error.reason)] }
             let prefix = "property \(named): "
@@ -95,7 +98,7 @@ private struct ClientTrial {
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
-    /// The same protocol without SASL, if SASL would ask a server.
+    /// Returns the same protocol without SASL, if the SASL mechanism would ask a server.
     private func withoutTicket(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatAsk.contains(mechanism.uppercased()) else { return [] }

@@ -3,8 +3,9 @@ import Glibc
 
 /// The topics that a consumer subscribes to: their names as C strings, and a handle for each.
 ///
-/// librdkafka has one topic object per name and client, and stores a pointer of ours with it. The handles are created before the
-/// subscription, so the pointer is there when the first record arrives, and a record's topic is found without comparing names.
+/// librdkafka has one topic object per name and client, which can store a pointer for the application. It
+/// stores the topic's index here. The handles are created before the subscription, so the index is there when
+/// the first record arrives, and no names are compared.
 struct SubscribedTopics {
     private var handles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []
@@ -41,7 +42,7 @@ struct SubscribedTopics {
         names.firstIndex { strcmp($0, name) == 0 }.map { TopicIdentifier(index: Int32($0)) }
     }
 
-    /// Destroys the handles. This must happen before the client is destroyed, or destroying it waits forever.
+    /// Destroys the handles. Call this before the client is destroyed, or the destruction waits forever.
     mutating func destroyHandles() {
         for handle in handles { rd_kafka_topic_destroy(handle) }
         handles.removeAll()
@@ -72,6 +73,7 @@ struct PartitionList: ~Copyable {
         rd_kafka_topic_partition_list_destroy(pointer)
     }
 
+    /// Adds a partition to the list.
     /// - Parameter metadata: committed with the offset.
     borrowing func add(
         _ topic: UnsafePointer<CChar>,
@@ -95,7 +97,7 @@ struct PartitionList: ~Copyable {
         body(pointer)
     }
 
-    /// Maps each element, in order. An element's topic is valid only during its call.
+    /// Maps each element, in order. An element's topic is valid only while `body` runs.
     borrowing func map<Result>(_ body: (rd_kafka_topic_partition_t) -> Result) -> [Result] {
         UnsafeBufferPointer(start: pointer.pointee.elems, count: Int(pointer.pointee.cnt)).map(body)
     }

@@ -24,7 +24,8 @@ public struct NewTopic: Sendable, Equatable {
     }
 }
 
-/// Asks the brokers for topics, and creates topics. Only one thread may use it; every call waits for the brokers, with a limit.
+/// Reads the list of topics from the brokers and creates topics. Only one thread may use it; every call waits
+/// for the brokers, with a limit.
 public final class TopicAdministrator {
     let handle: OpaquePointer
     private let queue: OpaquePointer
@@ -55,7 +56,7 @@ public final class TopicAdministrator {
         precondition(!isOpen, "an administrator must be closed before it is released")
     }
 
-    /// The number of partitions of each topic that exists and that this client may see.
+    /// Requests the number of partitions of each topic that exists and that this client may see.
     public func partitionCounts(timeoutMilliseconds: Int32) throws(KafkaError) -> [String: Int] {
         precondition(isOpen)
         var answer: UnsafePointer<rd_kafka_metadata>?
@@ -73,7 +74,7 @@ public final class TopicAdministrator {
     /// Creates topics, each independently of the others.
     ///
     /// - Returns: for each topic that was not created, why. A topic that already exists does not count as failed.
-    /// - Throws: the failure of the request as a whole. Some topics may have been created.
+    /// - Throws: the failure of the whole request. Some topics may have been created.
     public func create(
         _ topics: [NewTopic],
         timeoutMilliseconds: Int32

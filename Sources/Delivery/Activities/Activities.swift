@@ -3,7 +3,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let application: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
-    /// Attempts in a row that failed because of the service, over all states of the activity. Each one lengthens the next wait.
+    /// Attempts in a row that failed because APNs could not take the push, over all states of the activity.
+    /// Each failure lengthens the next wait.
     private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierCount: Int
@@ -11,14 +12,15 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var current: UInt32 = .max
     var waiting = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
-    /// The record whose alert was carried last. Only a hint for a prefetch: the record may have been freed.
+    /// The last command whose alert a newer state of this activity carried. Used only to prefetch its slot,
+    /// which may have been freed.
     var lastRider: UInt32 = .max
     /// The pool of the activity's pushes, or `unknownEnvironment` while its environment is not known.
     var line = PoolKey.Kind.unknownEnvironment
-    /// The line from which the current command took its credit.
+    /// The pool from which the current command took its credit.
     var creditedPool = PoolKey.Kind.unknownEnvironment
     var deferred = ExpectedDeferral()
-    /// No push is sent earlier than this monotonic time. Redis has the last word on the spacing.
+    /// No push is sent earlier than this monotonic time. Redis makes the final decision about the spacing.
     private(set) var restsUntilMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
@@ -30,11 +32,13 @@ struct ActivitySlot: BitwiseCopyable {
     /// Whether a command waits and the spacing has ended.
     @inline(__always) func hasWork(now: Moment) -> Bool { !waiting.isEmpty && !isResting(now: now) }
 
-    /// Whether the waiting commands may have to wait longer. This quick check is nearly always false.
+    /// Whether the waiting commands may have to wait for the spacing or for a deferred command. Quick, and
+    /// nearly always false.
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isResting(now: now) || deferred.isKnown }
 
-    /// When the first of these waits ends: the spacing, the wait of a rider, the wait for a deferred command. nil: there is none.
+    /// Returns the earliest end of the activity's waits: for the spacing, for a rider's carrier, for a
+    /// deferred command. A monotonic time; nil: the activity waits for none of these.
     @inline(__always)
     func restEndMilliseconds(now: Moment) -> Int64? {
         var end = isResting(now: now) ? restsUntilMilliseconds : .max
@@ -48,14 +52,14 @@ struct ActivitySlot: BitwiseCopyable {
     /// Restores the count that a command had when it was deferred.
     mutating func restore(serviceFaults: UInt8) { self.serviceFaults = max(self.serviceFaults, serviceFaults) }
 
-    /// APNs has judged a push of this activity on its own merits, so the service works.
+    /// Resets the count, because APNs' answer to a push of this activity shows that the service works.
     mutating func forgetServiceFaults() { serviceFaults = 0 }
 
     mutating func rest(until monotonicMilliseconds: Int64) {
         restsUntilMilliseconds = max(restsUntilMilliseconds, monotonicMilliseconds)
     }
 
-    /// Restores the previous rest when the push that caused the last rest was not sent.
+    /// Restores the end of the previous spacing, when the push that set the last one was not sent.
     mutating func restorePreviousRest(until monotonicMilliseconds: Int64) {
         restsUntilMilliseconds = monotonicMilliseconds
     }
@@ -63,8 +67,8 @@ struct ActivitySlot: BitwiseCopyable {
 
 /// The activities of a lane: their slots, the table that finds a slot by its id, and their phases. (R12)
 ///
-/// The timer and the queues of activities that begin together change with the phase, in `enter`. So no phase is left with its
-/// timer set.
+/// `enter` also sets and clears the timer and fills the queues of activities to begin, so no activity leaves
+/// a phase with its timer set.
 struct Activities: ~Copyable {
     private var slots: Slab<ActivitySlot>
     private var table = ActivityTable()
@@ -87,8 +91,8 @@ struct Activities: ~Copyable {
 
     var count: Int { slots.count }
 
-    /// The memory of one activity: its slot, an id of usual length, its timer, and its places in the queues and in the table. The
-    /// table is at most half full and has just doubled at worst.
+    /// Bytes of memory for one activity: its slot, an id of usual length, its timer, and its places in the
+    /// queues and in the table. In the worst case the table has just doubled.
     static var bytesPerActivity: Int { Slab<ActivitySlot>.strideBytes + 64 + 24 + 4 * 16 + 16 }
 
     subscript(_ activity: UInt32) -> ActivitySlot {
@@ -96,10 +100,10 @@ struct Activities: ~Copyable {
         unsafeMutableAddress { slots.mutableAddress(of: activity) }
     }
 
-    /// Valid until the next allocation.
+    /// Returns the activity's slot. The pointer is valid until the next allocation.
     func address(of activity: UInt32) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
-    /// The activity with this id. It is added if it is not known.
+    /// Returns the activity with this id, and adds the activity if it is not known.
     mutating func find(_ application: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
         let hash = activityHash(seed: seed, application: application, identifier: identifier)
         let known = table.find(hash) { index in
@@ -131,7 +135,8 @@ struct Activities: ~Copyable {
 
     // MARK: - Phases
 
-    /// Enters a phase that has no timer. Inlined, so that the code for one phase costs nothing where another is entered. (R7)
+    /// Enters a phase that has no timer. Inlined, so that a caller with a constant phase pays only for that
+    /// phase. (R7)
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32) {
         precondition(!phase.hasTimer)
@@ -150,7 +155,7 @@ struct Activities: ~Copyable {
         timers.set(activity, dueMilliseconds: untilMilliseconds)
     }
 
-    /// Begins an idle activity's turn with a command.
+    /// Makes a command the current one of an idle activity, in a phase that holds a credit.
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32, with record: UInt32) {
         precondition(slots[activity].phase == .idle && phase.holdsCredit)
@@ -170,14 +175,14 @@ struct Activities: ~Copyable {
         if !next.mayHaveCurrent { slot.pointee.current = .max }
     }
 
-    /// The next awakened activity, which is idle now.
+    /// Removes the next awakened activity from its queue and makes it idle.
     mutating func popAwakened() -> UInt32? {
         guard let activity = awakened.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
     }
 
-    /// The next parked activity, which is idle now.
+    /// Removes the next parked activity from its queue and makes it idle.
     mutating func popParked() -> UInt32? {
         guard let activity = awaitingReadAhead.popFirst() else { return nil }
         enter(.idle, activity)
@@ -188,7 +193,8 @@ struct Activities: ~Copyable {
         timers.fire(nowMilliseconds: now.monotonicMilliseconds, into: &due)
     }
 
-    /// The next activity whose timer fired. It is still in the phase that had the timer.
+    /// Removes and returns the next activity whose timer fired. The activity is still in the phase that had
+    /// the timer.
     mutating func popDue() -> UInt32? { due.popFirst() }
 
     /// When the next timer may fire; nil if none is set.

@@ -1,5 +1,5 @@
-/// What an activity's turn is waiting for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a change
-/// that is not listed here.
+/// What an activity waits for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a
+/// change that is not listed here.
 ///
 ///     idle ─► awakened, resting, awaitingReadAhead or awaitingCredit ─► idle
 ///
@@ -13,29 +13,31 @@
 ///     inFlight, limiting ─► awaitingService      APNs could not take the push; a start ─► awaitingCredit or admitting
 ///     ready ─► awaitingService                   the pool does not permit the retry
 ///
-/// Every phase with a current command also leads back to `idle`: when the command is finished, put back or dropped.
+/// Every phase with a current command also leads back to `idle`: when the command is finished, put back or
+/// dropped. In the comments of the cases, → precedes the next phases.
 enum ActivityPhase: UInt8 {
-    /// Nothing is under way. An activity is idle only within one call, in which `begin` decides what follows. → `lookingUpToken` or
-    /// `admitting` when a command may go now; `awaitingCredit` or `awaitingReadAhead` when it may not go yet; `resting` when nothing may be sent
-    /// until a time; `awakened` when the activity is new. If nothing waits and nothing rests, the slot is freed.
+    /// Nothing is under way. An activity is idle only within one call, in which `begin` decides the next
+    /// phase. → `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit` or `awaitingReadAhead`
+    /// when it must wait; `resting` when nothing may be sent until a time; `awakened` when the activity is
+    /// new. The slot is freed if no command waits and no spacing runs.
     case idle
-    /// Has commands in the batch that is being received. → `idle` at the end of the batch.
+    /// Has received commands in the batch that is being read. → `idle` at the end of the batch.
     case awakened
     /// Nothing may be sent until the spacing has ended, or a rider waits for its carrier. The timer is set. → `idle` when the timer
     /// fires; `awakened` when a command arrives after the spacing.
     case resting
-    /// Could go, but the lane reads ahead. → `idle` when reading ahead ends.
+    /// A command may be sent, but the lane reads ahead (R21). → `idle` when reading ahead ends.
     case awaitingReadAhead
-    /// Could go, but its pool has the maximum of pushes in flight. → `idle` when one of them is done. A start that is already
-    /// current, because it waited for the service, → `admitting`.
+    /// A command may be sent, but its pool has the maximum of pushes in flight. → `idle` when a push is
+    /// answered. A start that is already current, because it waited for the service, → `admitting`.
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. → `admitting`, or `holding` when there is no token.
     case lookingUpToken
     /// Redis is deciding about the current command. → `ready`; `holding` when the command has no token; `registering` when
     /// another worker admitted a newer command and this one brought a token.
     case admitting
-    /// The current command was overtaken at another worker. Its token is being registered, which may release a held command. →
-    /// `idle`.
+    /// Another worker admitted a newer command. The current command's token is still registered, which may
+    /// release a held command. → `idle`.
     case registering
     /// The current command has no token and is being stored in Redis until one registers. → `lookingUpToken` or `admitting` when a
     /// token registered meanwhile.
@@ -43,24 +45,25 @@ enum ActivityPhase: UInt8 {
     /// Admitted with a timestamp and a token, waiting for a free stream. → `inFlight`; `awaitingService` for a retry that the
     /// pool does not permit.
     case ready
-    /// The push is with APNs. → `ready` when no stream took it. APNs' answer leads to `retiring`, `limiting`, `backingOff` or
-    /// `awaitingService`.
+    /// The push was passed to a stream and is not answered. → `ready` when no stream took it. APNs' answer
+    /// leads to `retiring`, `limiting`, `backingOff` or `awaitingService`.
     case inFlight
-    /// APNs calls the token dead. Redis is being told and the invalidation is being produced. → `holding` when both are
-    /// acknowledged.
+    /// APNs answered that the token is dead. Redis retires the token, and the invalidation is being produced.
+    /// → `holding` when both are acknowledged.
     case retiring
-    /// APNs limits the token, and Redis is being told. → `awaitingService`.
+    /// APNs limits the pushes to the token, and Redis records the limit. → `awaitingService`.
     case limiting
     /// APNs did not process the push, and the push is retried soon. The timer is set. → `ready`; `admitting` for a start;
     /// `awakened` or `resting` when a newer state replaces the command.
     case backingOff
-    /// The service could not take the current command, or the pool has no retry left. The timer says when to try again. Until
-    /// then the command holds no credit. Every command that is delayed by a fault that is not its own waits here until it
-    /// expires. → `idle`, to be admitted again in its next turn; for a start `admitting` or `awaitingCredit`; `awakened` or `resting`
-    /// when a newer state replaces the command.
+    /// The service could not take the current command, or the pool's retry budget is empty. The command waits
+    /// for the timer and holds no credit. A command that is delayed by a fault that is not its own repeats
+    /// this phase until it expires. → `idle`, to be admitted again in its next turn; for a start `admitting`
+    /// or `awaitingCredit`; `awakened` or `resting` when a newer state replaces the command.
     case awaitingService
 
-    // Each question about a phase is an inlined test of one bit: an activity enters eight phases for each command that is sent.
+    // Each of these properties tests one bit and is inlined, because an activity enters eight phases for each
+    // command that is sent.
 
     /// Whether the activity's timer is set.
     @inline(__always) var hasTimer: Bool { self == .resting || isBackingOff }

@@ -34,7 +34,8 @@ struct ActivityTable: ~Copyable {
         count += 1
     }
 
-    /// Moves later members of the probe run back into the hole, so that no tombstones build up.
+    /// Removes an entry. Later entries of the same probe sequence move back into the free bucket, so that no
+    /// tombstones build up.
     mutating func remove(_ hash: UInt64, index: UInt32) {
         var hole = Int(truncatingIfNeeded: hash) & (capacity - 1)
         while buckets[hole].index != index {

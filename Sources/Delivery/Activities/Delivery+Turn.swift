@@ -1,14 +1,15 @@
 import LiveActivity
 
-/// An activity's turn: from waiting to admitted.
+/// How an activity begins its next command, waits or ends.
 extension Delivery {
-    /// Ends a batch of `receive` calls and begins the activities that the batch awakened. By now only the newest state of each
-    /// activity is left.
+    /// Ends a batch of `receive` calls and begins the activities that the batch awakened. By then, newer
+    /// states of the batch have replaced older ones.
     public mutating func endBatch(now: Moment) {
         while let activity = activities.popAwakened() { begin(activity, now: now) }
     }
 
-    /// Lets time pass: begins the activities whose spacing, back-off or wait of a rider is over.
+    /// Advances the core to the time `now`: begins the activities whose spacing, back-off or wait for a
+    /// rider's carrier is over.
     public mutating func advance(now: Moment) {
         advanceReadAhead(now: now)
         if readingDueMilliseconds <= now.monotonicMilliseconds { readingDueMilliseconds = .max }
@@ -27,7 +28,7 @@ extension Delivery {
         }
     }
 
-    /// When `advance` next has something to do, a monotonic time; nil if nothing waits for the clock.
+    /// The monotonic time at which `advance` must be called next; nil if nothing waits for a time.
     public var nextDueMilliseconds: Int64? {
         var next = activities.nextTimerMilliseconds ?? .max
         if let due = storeQueue.dueMilliseconds { next = min(next, due) }
@@ -39,7 +40,8 @@ extension Delivery {
         return next == .max ? nil : next
     }
 
-    /// Decides what an idle activity does next: its next command's turn, or a wait. An activity with neither is removed.
+    /// Begins the next command of an idle activity, or makes the activity wait. Removes an activity that has
+    /// no command and no wait.
     mutating func begin(_ activity: UInt32, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
@@ -69,7 +71,7 @@ extension Delivery {
         }
     }
 
-    /// The token that a command brings says which pool its activity belongs to.
+    /// Sets the activity's pool from the environment of the token that its next command brings.
     @inline(__always)
     private mutating func noteLine(of activity: UInt32) {
         let head = activities[activity].waiting.first
@@ -77,7 +79,8 @@ extension Delivery {
         activities[activity].line = PoolKey.Kind(records[head].environment)
     }
 
-    /// Takes a credit of the activity's pool, or makes the activity wait for one. A credit permits one push in flight.
+    /// Takes a credit of the activity's pool, or makes the activity wait for a credit. A credit permits one
+    /// push in flight.
     /// - Returns: false if the activity waits.
     mutating func takeCredit(_ activity: UInt32, now: Moment) -> Bool {
         let line = pools.line(of: activities[activity].application, activities[activity].line)
@@ -90,7 +93,8 @@ extension Delivery {
         return true
     }
 
-    /// Moves the credit to the pool of the current command, which is known now.
+    /// Moves the activity's credit to `pool`, the pool of its current command. The environment may have been
+    /// unknown when the credit was taken.
     /// - Returns: false if that pool has its maximum of pushes in flight.
     @inline(__always)
     mutating func moveCredit(of activity: UInt32, to pool: PoolIndex, now: Moment) -> Bool {
@@ -107,7 +111,8 @@ extension Delivery {
         return true
     }
 
-    /// Removes commands from the front of the list that have expired or whose partition is revoked.
+    /// Ends the commands at the front of the waiting list that have expired, and drops those whose partition
+    /// is revoked.
     mutating func dropStale(_ activity: UInt32, now: Moment) {
         while let record = activities[activity].waiting.head {
             let isRevoked = isRevoked(record)
@@ -123,8 +128,8 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Waits until the spacing, the wait of a rider or the wait for a deferred command has ended. Without any of these the activity
-    /// is removed.
+    /// Makes the activity rest until the spacing, the wait for a rider's carrier or the wait for a deferred
+    /// command has ended. Removes an activity that has none of these waits.
     private mutating func rest(_ activity: UInt32, now: Moment) {
         guard let until = restEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
         activities.enter(.resting, activity, untilMilliseconds: until)
@@ -134,7 +139,7 @@ extension Delivery {
     private func restEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         let slot = activities.address(of: activity)
         let spacingEnd = slot.pointee.restsUntilMilliseconds
-        // In nearly all cases there is a spacing of usual length, or nothing.
+        // The fast path: nearly always there is a spacing of usual length or no wait at all.
         guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferred.isKnown,
             !isLong(spacingEnd - now.monotonicMilliseconds)
         else { return rareRestEndMilliseconds(of: activity, now: now) }
@@ -150,8 +155,8 @@ extension Delivery {
         return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
-    /// The current command is finished or put back. The activity, and another one that waits for the credit, may begin their next
-    /// commands.
+    /// Ends the turn of the current command, which is finished or put back: returns its credit and begins the
+    /// activity's next command.
     mutating func endTurn(_ activity: UInt32, now: Moment) {
         let heldCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
@@ -159,27 +164,29 @@ extension Delivery {
         begin(activity, now: now)
     }
 
-    /// Drops the current command, which needs another attempt: its partition was revoked, so the next owner makes that attempt.
+    /// Drops a current command that needs another attempt. Its partition was revoked, so the next owner makes
+    /// the attempt.
     mutating func dropCurrent(of activity: UInt32, now: Moment) {
         let (record, heldCredit) = (activities[activity].current, activities[activity].phase.holdsCredit)
-        // This comes first: a rider of the record is compared with the current command when the rider is put back.
+        // `enter` comes first, because `drop` puts the record's rider back and compares it with the current
+        // command.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if heldCredit { returnCredit(of: activity, now: now) }
         begin(activity, now: now)
     }
 
-    /// The activity's pool has one push fewer in flight.
+    /// Returns the activity's credit to its pool, and begins activities that wait for one.
     mutating func returnCredit(of activity: UInt32, now: Moment) {
         let line = PoolKey(application: activities[activity].application, kind: activities[activity].creditedPool)
         pools.returnCredit(of: line)
         beginWithFreeCredits(of: line, now: now)
     }
 
-    /// Begins activities that wait for a credit of this line.
+    /// Begins activities that wait for a credit of this pool.
     mutating func beginWithFreeCredits(of line: PoolKey, now: Moment) {
-        // An activity may turn out to need no credit, because its commands expired. So the next one is tried until one takes the
-        // credit.
+        // An activity whose commands have expired needs no credit. The loop continues until activities have
+        // taken all free credits.
         while let next = pools.popForFreeCredit(of: line) {
             precondition(activities[next].phase == .awaitingCredit)
             if activities[next].current != .max {
@@ -191,7 +198,8 @@ extension Delivery {
         }
     }
 
-    /// The activity whose current command this record is. Traps if the activity is not in the phase that the caller expects.
+    /// Returns the activity whose current command this record is. Traps if the activity is not in the phase
+    /// that the caller expects.
     @inline(__always)
     func activity(ofCurrent record: UInt32, in phase: ActivityPhase) -> UInt32 {
         let activity = records[record].activity

@@ -1,7 +1,7 @@
-/// The due times of resting activities: one wheel of slots, each a doubly linked list through the activities' indices.
+/// The timers of activities: one wheel of slots. Each slot is a doubly linked list of activities.
 ///
-/// A due time beyond the horizon waits in the last slot within reach and is set again from there. So a wait may be long and is
-/// never lost. The precision is one slot; nothing fires early.
+/// A due time beyond the wheel's span of 33 s waits in the last slot and is set again when that slot fires.
+/// The precision is one slot of 8 ms; no timer fires early.
 struct TimerWheel: ~Copyable {
     static var slotCount: Int { 4096 }
     static var slotMilliseconds: Int64 { 8 }
@@ -39,7 +39,8 @@ struct TimerWheel: ~Copyable {
     mutating func set(_ index: UInt32, dueMilliseconds: Int64) {
         if Int(index) >= capacity { grow(toHold: Int(index)) }
         precondition(entries[Int(index)].slot == .max, "an activity has one timer")
-        // The slot after the due time's own, because a slot fires when its whole span is over.
+        // The slot after the due time's own: a slot fires when its span begins, and a timer must not fire
+        // early.
         let dueTick = max(dueMilliseconds / Self.slotMilliseconds + 1, firedTick + 1)
         let tick = min(dueTick, firedTick + Int64(Self.slotCount) - 1)
         let slot = Int(tick) & (Self.slotCount - 1)
@@ -63,7 +64,7 @@ struct TimerWheel: ~Copyable {
         count -= 1
     }
 
-    /// Moves everything that is due at `nowMilliseconds` to `due`.
+    /// Moves every activity that is due at `nowMilliseconds` to `due`.
     mutating func fire(nowMilliseconds: Int64, into due: inout IndexQueue<UInt32>) {
         let nowTick = nowMilliseconds / Self.slotMilliseconds
         guard nowTick > firedTick else { return }
@@ -71,7 +72,7 @@ struct TimerWheel: ~Copyable {
             firedTick = nowTick
             return
         }
-        // A wait of more ticks than slots would only visit the same slots twice.
+        // If more time passed than the wheel spans, one round already visits every slot.
         let lastTick = min(nowTick, firedTick + Int64(Self.slotCount))
         var tick = firedTick + 1
         firedTick = nowTick
@@ -81,8 +82,10 @@ struct TimerWheel: ~Copyable {
         }
     }
 
-    /// The time of the next slot that may hold a due activity; nil if nothing is set. Never later than the slot of the true next
-    /// due time.
+    /// Returns the time of the next slot that may hold a due activity, never later than the first due time's
+    /// slot. nil: no timer is set.
+    /// - Parameter searchSlots: how many slots are searched. If they are empty, the time of the last of them
+    ///   is returned.
     func nextFireMilliseconds(searchSlots: Int) -> Int64? {
         guard count > 0 else { return nil }
         for ahead in 1...searchSlots {

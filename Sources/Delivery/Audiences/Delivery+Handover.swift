@@ -1,9 +1,10 @@
 import LiveActivity
 
-/// Commands to audiences. This core reads them and writes their results. In between, the core of audiences decides about them.
+/// Commands to audiences. This core reads their records and writes their results. The core of audiences
+/// decides about them.
 ///
-/// What must hold: each record that was taken comes back exactly once. Until then its slot, body and texts stay in place, and its
-/// offset is not settled.
+/// What must hold: each record that the core of audiences took is passed to `handedBack` exactly once. Until
+/// then its slot, body and texts stay in place, and its offset is not settled.
 extension Delivery {
     /// Queues a received command to an audience for the core of audiences.
     mutating func handOver(
@@ -13,7 +14,8 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         dropped: UnsafeRawBufferPointer
     ) {
-        // The slot's `subject` is the audience or the channel here, and `device` is the template of the activities' ids.
+        // For an audience, `subject` holds the audience or channel, and `device` holds the template of the
+        // activities' ids.
         var addressed = command
         let isOfChannel = !command.channel.isAbsent
         (addressed.activity, addressed.device) = (isOfChannel ? command.channel : command.audience, command.activity)
@@ -29,26 +31,28 @@ extension Delivery {
         if records[record].isReadAgain { handoversReadAgain.append(record) } else { handovers.append(record) }
     }
 
-    /// The next command for the core of audiences; nil if there is none now. It stays first until `handoverTaken`.
+    /// The next command for the core of audiences; nil if there is none now. The command stays first until
+    /// `handoverTaken`.
     ///
-    /// A command that is read again because the store lost data waits until the audience's members have been read again too.
-    /// Newer commands do not wait behind it. While the lane reads ahead all wait, so that the newest of each audience is among those
-    /// that the core of audiences gets together. (R21)
+    /// A command that is read again because Redis lost data waits until the audience's members have been read
+    /// again too. Newer commands do not wait behind it. While the lane reads ahead, all commands wait. Then
+    /// the core of audiences gets the newest command of each audience together with the older ones that it
+    /// replaces. (R21)
     public var nextHandover: UInt32? {
         guard !isReadingAhead else { return nil }
         return handovers.first ?? (membersAreHeld ? handoversReadAgain.first : nil)
     }
 
-    /// The core of audiences has taken the command that `nextHandover` named.
+    /// Removes the command that `nextHandover` named, because the core of audiences has taken it.
     public mutating func handoverTaken() {
         let record = handovers.popFirst() ?? handoversReadAgain.popFirst()
         precondition(record != nil, "no command waits")
     }
 
-    /// Ends a command that was taken, or drops it.
+    /// Ends or drops a command that the core of audiences had taken.
     ///
     /// - Parameters:
-    ///   - reason: for the command's result; at most 64 bytes are kept.
+    ///   - reason: the reason in the command's result; at most 64 bytes are kept.
     ///   - admittedMilliseconds: when the command was admitted, UNIX milliseconds; -1: never.
     public mutating func handedBack(
         _ record: UInt32,
@@ -87,7 +91,8 @@ extension Delivery {
         }
     }
 
-    /// Drops the commands of a revoked partition that nobody has taken: the next owner reads them again.
+    /// Drops the commands of revoked partitions that the core of audiences has not taken. The next owner
+    /// reads them again.
     mutating func dropUntakenHandovers(now: Moment) {
         for _ in 0..<handovers.count {
             guard let record = handovers.popFirst() else { break }

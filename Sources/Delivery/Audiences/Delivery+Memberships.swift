@@ -1,18 +1,21 @@
 import LiveActivity
 
-/// Changes of the audiences that an activity or a device is in.
+/// Notifies audiences of the activities and devices that join or leave them. (R27)
 ///
-/// A member's record in the store lists the audiences that the member is in, and the audiences that it has left and that may not
-/// know of it yet. A registration, a tombstone, an accepted end and a dead token change this record first. Then the core of
-/// audiences tells the audiences. Then the store is told that the audiences know. If a worker dies between two steps, either the
-/// Kafka record is read again, or the next reply about the member names the audiences once more: an admission waits for them
-/// (`StoreVerdict.leaves`).
+/// A member's record in Redis lists the audiences that the member is in, and the audiences that it left and
+/// that may not have been notified yet. A change has three steps. First a registration, a tombstone, an
+/// accepted end or a dead token changes this record. Then the core of audiences notifies the audiences. Then
+/// Redis records that they are notified. If a worker dies between two steps, either the Kafka record is read
+/// again, or the next reply about the member names the audiences once more. An admission waits until they are
+/// notified (`StoreVerdict.leaves`).
 ///
 /// What must hold:
-/// - A record is settled only when the audiences that its replies named know, and the store knows that they do.
+/// - A record is settled only when the audiences that its replies named are notified, and Redis has recorded
+///   this.
 /// - A change counts as one acknowledgement that its record waits for.
 extension Delivery {
-    /// The next change for the core of audiences; nil if there is none. It stays first until `membershipChangeTaken`.
+    /// The next change for the core of audiences; nil if there is none. The change stays first until
+    /// `membershipChangeTaken`.
     public var nextMembershipChange: MembershipChange? {
         guard let member = memberships.first, let change = memberships[member] else { return nil }
         let slot = records.address(of: member.record)
@@ -27,10 +30,10 @@ extension Delivery {
         )
     }
 
-    /// The core of audiences has taken the change that `nextMembershipChange` named.
+    /// Removes the change that `nextMembershipChange` named, because the core of audiences has taken it.
     public mutating func membershipChangeTaken() { memberships.removeFirst() }
 
-    /// All audiences of a taken change know of it.
+    /// Continues the record of a taken change, after all audiences of the change have been notified.
     public mutating func membershipChanged(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard memberships.leaves(of: member) == nil else {
@@ -43,11 +46,11 @@ extension Delivery {
         continueAfterChange(record, change.continuation, now: now)
     }
 
-    /// Begins a change when a reply names audiences that may not know that the member has left.
+    /// Begins a change if a reply names audiences that may not have been notified that the member left.
     mutating func noteLeaves(_ ticket: StoreTicket, _ leaves: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // A record can have two calls for one member. The second reply names the same audiences, or a later reply names them
-        // again.
+        // A record can have two calls for one member. The second reply names the same audiences, or a later
+        // reply names its audiences again.
         guard ticket.purpose != .limit, !memberships.has(member), AudienceLeaves(leaves) != nil else { return }
         let block = records.allocateBlock(leaves.count)
         UnsafeMutableRawBufferPointer(start: block.base, count: leaves.count).copyMemory(from: leaves)
@@ -57,14 +60,16 @@ extension Delivery {
         memberships.begin(member, .init(leaves: block, leavesCount: leaves.count, continuation: continuation))
     }
 
-    /// Begins to change the member's audiences as the reply to its registration says.
+    /// Begins the change of audiences that the reply to a registration requires.
     ///
-    /// - Returns: whether the audiences are notified before Redis is asked for the command that is held for the token. In this order the
-    ///   audiences are notified even if the held command fails, or a crash makes another worker read the registration again.
+    /// - Returns: whether the registration must wait. The audiences are notified before Redis is asked for
+    ///   the command that is held for the token. In this order they are notified even if the held command
+    ///   fails, or a crash makes another worker read the registration again.
     mutating func changesAudiences(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
-            // Too many of the audiences that the member has left do not know of it yet. The registration is made again later.
+            // Redis' list of the audiences that the member left, and that are not notified yet, is full. The
+            // registration is made again later.
             records[record].awaitAcknowledgement()
             recordsAwaitingStore += 1
             storeQueue.setAside(StoreTicket(.register, application: slot.pointee.application, record: record), now: now)
@@ -73,7 +78,7 @@ extension Delivery {
         let joins = reply.verdict == .registered && !slot.pointee.hasToldAudiences && slot.pointee.audiences.count > 0
         guard joins || reply.leaves != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.device.count > 0 ? .device : .activity)
-        // A reply that names audiences to tell does not bring a held command.
+        // A reply that names audiences which the member left does not bring a held command.
         let mayHold = reply.verdict == .registered && (reply.heldCommand != nil || reply.leaves != nil)
         let continuation: PendingMembershipChanges.Continuation = mayHold ? .register : .settle
         if !memberships.has(member) {
@@ -88,7 +93,7 @@ extension Delivery {
         return true
     }
 
-    /// The store has noted that the audiences know.
+    /// Ends a change, after Redis has recorded that the audiences are notified.
     mutating func leavesConfirmed(_ ticket: StoreTicket, now: Moment) {
         let change = memberships.end(ChangingMember(ticket))
         records.free(change.leaves)

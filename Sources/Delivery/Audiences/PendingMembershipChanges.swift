@@ -1,16 +1,17 @@
 import LiveActivity
 
-/// Changes of audiences that have begun and are not confirmed yet. (R27)
+/// The changes of members' audiences that have begun and are not confirmed yet. (R27)
 struct PendingMembershipChanges: ~Copyable {
-    /// What the record does when its audiences know.
+    /// The next step of the record when its audiences are notified.
     enum Continuation: UInt8 {
-        /// The record waits for its acknowledgements, and this was one of them.
+        /// Nothing more: the change was one of the acknowledgements that the record waits for.
         case acknowledged
-        /// A tombstone is settled if nothing else of it is outstanding.
+        /// The record is a tombstone. It is settled if no other call of the record is outstanding.
         case unregistered
-        /// A registration with no held command is settled.
+        /// The record is a registration without a held command. It is settled.
         case settle
-        /// A registration asks again: the next reply brings what is held for the token.
+        /// The record is a registration. Redis is asked again, because the next reply brings the command that
+        /// is held for the token.
         case register
         /// The record is its activity's current command: the lane asks Redis again to admit it.
         case admit
@@ -20,14 +21,14 @@ struct PendingMembershipChanges: ~Copyable {
         /// The audiences that the member left, as the store named them; none if the member only joins.
         var leaves = Arena.Block.none
         var leavesCount = 0
-        /// The member joins the audiences that its registration names.
+        /// Whether the member joins the audiences that its registration names.
         var joins = false
-        /// The member was in all of these audiences before.
+        /// Whether the member was already in all of the audiences that it joins.
         var wasMember = false
         var continuation: Continuation
     }
 
-    /// Memory of one change: its place in the table, at most half full, and in the queue.
+    /// Bytes of memory for one change: its place in the table, at most half full, and in the queue.
     static var bytesPerChange: Int { 2 * (MemoryLayout<Change>.stride + MemoryLayout<ChangingMember>.stride) + 16 }
 
     private var changes: [ChangingMember: Change] = [:]
@@ -72,7 +73,7 @@ struct PendingMembershipChanges: ~Copyable {
 }
 
 extension ChangingMember {
-    /// The member of a call that tells Redis: the audiences that this member left know it now.
+    /// The member of a call that records in Redis: the audiences which this member left are notified.
     init(_ ticket: StoreTicket) {
         let kind: StoreSubjectKind = ticket.purpose == .confirmDeviceLeaves ? .device : .activity
         self.init(record: ticket.record, application: ticket.application, kind: kind)

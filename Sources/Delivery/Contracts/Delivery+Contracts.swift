@@ -1,8 +1,10 @@
 import LiveActivity
 
-/// Commands that no phone of their app could decode. APNs would accept them, and the phones would show nothing.
+/// Rejects commands that no phone of their app could decode. APNs would accept them, and the phones would
+/// show nothing.
 extension Delivery {
-    /// How many states were compared with their shapes as a whole. A state that was seen before is not.
+    /// How many states were compared completely with their shapes. A state that is remembered is not compared
+    /// again.
     public var statesWalked: UInt64 { contracts.walked }
 
     /// Rejects a command that no phone could decode, unless its app only wants to be warned.
@@ -54,7 +56,8 @@ extension Delivery {
         return false
     }
 
-    /// The oldest warning that was not taken yet. At most one is kept, and the commands between are only counted.
+    /// Removes and returns the oldest warning that was not taken yet. One warning is kept; later commands are
+    /// only counted until it is taken.
     public mutating func takeContractWarning() -> ContractWarning? {
         guard let warning = contractWarning else { return nil }
         contractWarning = nil

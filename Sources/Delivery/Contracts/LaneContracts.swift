@@ -2,43 +2,46 @@ import LiveActivity
 
 /// The contracts of one lane's apps, and the states that are known to fit them.
 struct LaneContracts: ~Copyable {
-    /// The number of states that are remembered: 32 KiB. A power of two.
+    /// The number of states that are remembered as fitting: 32 KiB of digests. A power of two.
     static let seenMax = 4_096
 
     private struct Entry: BitwiseCopyable {
         /// Nil: the app has no contract.
         var image: ContractImage?
         var isRefusing: Bool
-        /// Makes equal states of two apps different. Random, so that no producer knows which states share a place.
+        /// Mixed into digests, so that equal states of two apps differ. Random, so that no producer knows
+        /// which states share a place.
         var salt: UInt64
     }
 
-    /// The number of states that do not fit and are remembered. A power of two.
+    /// The number of states that are remembered as not fitting. A power of two.
     static let refusedMax = 64
 
     private struct Refused: BitwiseCopyable {
         var digest: UInt64 = 0
-        /// With the position in the state.
+        /// The mismatch, with its position counted from the start of the content state.
         var mismatch: ContractMismatch?
     }
 
     private let entries: [Entry]
     /// Whether any app has a contract.
     let isNeeded: Bool
-    /// The digests of states that fit, each at one of the two places that its lowest bits name, the newer one first; 0: none. Empty if no
-    /// app has a contract.
+    /// The digests of states that fit. The lowest bits of a digest name two places; the newer digest is in
+    /// the first one. 0: the place is empty. The buffer is empty if no app has a contract.
     private let seen: UnsafeMutableBufferPointer<UInt64>
-    /// The last state that did not fit at each of ``refusedMax`` places, for a producer that repeats it. Empty if no app has a contract.
+    /// For each of ``refusedMax`` places, the last state that did not fit. Remembered, because producers
+    /// repeat such states. Empty if no app has a contract.
     private let refused: UnsafeMutableBufferPointer<Refused>
-    /// The states that were walked last, with values that may vary. The decoder reads states by them.
+    /// The keys and fixed bytes of the last states that fit. The decoder checks only the values that differ
+    /// from such a form.
     var forms: StateForms
     /// How many states were compared completely with their shapes, because no remembered result applied.
     private(set) var walked: UInt64 = 0
-    /// The last dictionary of Apple's that fits, and its app.
+    /// The number of the last `aps` dictionary that fits, and the app of its command.
     private var lastDictionary: UInt64 = 0
     private var lastApplication: UInt16 = 0
 
-    /// - Parameter salt: random, other in each lane.
+    /// - Parameter salt: a random number, different in each lane.
     init(_ applications: [DeliveryConfiguration.Application], salt: UInt64) {
         entries = applications.enumerated()
             .map { position, application in
@@ -62,11 +65,14 @@ struct LaneContracts: ~Copyable {
         refused.deallocate()
     }
 
-    /// Why no phone of the app could decode the command; nil if one could, or if the app has no contract.
+    /// Returns why no phone of the app could decode the command; nil if a phone could, or if the app has no
+    /// contract.
     ///
-    /// A state that was found to fit is not walked again: neither if its dictionary has the same bytes as the last one, nor while its
-    /// digest is remembered. Of a new state that has the form of a remembered one, the decoder has read the values that differ.
-    /// - Parameter dictionary: the number of Apple's dictionary; the same number means the same bytes. (``RepeatedAps``)
+    /// A state is not compared again if its `aps` dictionary has the same bytes as the last one, or while its
+    /// digest is remembered. If a new state has the form of a remembered state, the decoder has already
+    /// checked the values that differ.
+    /// - Parameter dictionary: the number of the `aps` dictionary; the same number means the same bytes.
+    ///   (``RepeatedAps``)
     mutating func mismatch(
         of command: Command,
         _ application: UInt16,
@@ -102,7 +108,8 @@ struct LaneContracts: ~Copyable {
         return nil
     }
 
-    /// Why a state that was walked before does not fit. A start is walked each time.
+    /// Returns why a state that was compared before does not fit. A start is compared each time: its mismatch
+    /// may lie in its attributes, whose position differs from record to record.
     private func remembered(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let place = Int(truncatingIfNeeded: digest & UInt64(Self.refusedMax &- 1))
         guard command.event != .start, refused[place].digest == digest, var mismatch = refused[place].mismatch else {

@@ -1,16 +1,18 @@
 import LiveActivity
 
-/// What a record knows about its deferrals.
+/// A record's deferrals: their number, the last cause, and the pause before the next push.
 struct DeferralMark: BitwiseCopyable {
     /// How often the command has been deferred.
     private(set) var count: UInt16 = 0
     /// The cause of the last deferral.
     private(set) var cause = DeferralCause.pool
-    /// Whether `deferBlocked` has seen the push ready once, so that its pool has been offered the push since.
+    /// Whether `deferBlocked` has found the push ready once. Since then the push has been offered to its
+    /// pool, so it may be deferred.
     var isSeenReady = false
-    /// The activity's faults in a row when the command was deferred.
+    /// How many attempts of the activity had failed in a row because of the service when the command was
+    /// deferred.
     var serviceFaults: UInt8 = 0
-    /// The push is not tried before this time, UNIX milliseconds; 0: it may go at once.
+    /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
     var pauseEndMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }
@@ -23,25 +25,25 @@ struct DeferralMark: BitwiseCopyable {
     }
 }
 
-/// Says that an activity has a command in the deferred topic which this lane expects to read again, or a command that came back
-/// and whose push still pauses.
+/// What an activity waits for: a command in the deferred topic that this lane expects to read again, or the
+/// end of the pause of a command that was read from that topic.
 struct ExpectedDeferral: BitwiseCopyable {
-    /// How much later than its due time a deferred command may arrive.
+    /// The time after its due time within which a deferred command is still expected.
     static let slackMilliseconds: Int64 = 5_000
 
-    /// A monotonic time; `.min`: nothing is expected.
+    /// The end of the wait, a monotonic time; `.min`: nothing is expected.
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the newest alert among the expected commands.
     private(set) var alert: Version?
-    /// A command came back and pauses until then. A newer command may replace it in the meantime, so the record itself says
-    /// whether it pauses.
+    /// Whether the wait is the pause of a command that was read again. A newer command may replace this
+    /// command, so the record itself says whether it pauses.
     private(set) var isPause = false
 
     init() {}
 
     init(pauseUntil monotonicMilliseconds: Int64) { (untilMilliseconds, isPause) = (monotonicMilliseconds, true) }
 
-    /// Whether a wait was set, over or not.
+    /// Whether a wait was set, even if it is over.
     @inline(__always) var isKnown: Bool { untilMilliseconds != .min }
 
     @inline(__always)

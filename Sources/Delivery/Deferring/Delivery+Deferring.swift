@@ -5,46 +5,51 @@ import Numbers
 /// acknowledged, the command's offset is settled without a result. The command is read again after a while, and is an ordinary
 /// command then.
 ///
-/// A command is deferred when it has been here for `deferAfterMilliseconds` and is not likely to be sent within
-/// `deferredDelayMilliseconds`, the time after which it would be read again. There are three reasons: its pool sends nothing, or
-/// less than what waits for it (`PoolProgress`); its activity rests for longer; or APNs has just not taken the push. A command
-/// that was deferred before waits less long, and so do all commands while the lane holds more than half of its records or of
-/// their bytes.
+/// A command is deferred when it has been in the lane for `deferAfterMilliseconds` and is not likely to be
+/// sent within `deferredDelayMilliseconds`, the time after which it would be read again. There are three
+/// reasons: its pool sends nothing, or less than what waits for the pool (`PoolProgress`); its activity may
+/// not send within this time; or APNs has just not taken the push. One second in the lane is enough for a
+/// command that was deferred before, and while the lane holds more than half of its records or of their
+/// bytes.
 ///
-/// A push that APNs did not take pauses, in the end for minutes, depending on the faults of its activity. The pause and the
-/// faults are written beside the command. All records of the deferred topic wait for the same delay, so that no record waits
-/// behind one with a longer pause. A command whose pause is longer is deferred again.
+/// A push that APNs did not take pauses: the more faults its activity had in a row, the longer, up to
+/// minutes. The pause and the number of faults are written beside the command. All records of the deferred
+/// topic wait for the same delay, so that no record waits behind one with a longer pause. A command whose
+/// pause is longer is deferred again.
 ///
 /// What must hold:
-/// - The deferred record has all that its next reading needs (`Deferral`): a start's claim, which the claim of the
-///   next reading replaces; the token that the command brought; what the command counts; the alert that it carries, in its body. Its rider
-///   is finished when the write is acknowledged.
-/// - While a pool is blocked, an activity has one deferred command under way. A newer state waits here until the older one comes
-///   back, then replaces it and carries its alert. Otherwise an outage would leave one copy for each state. A lane with many
-///   activities does not wait for this.
-/// - A command that a registration released is deferred as itself, with the registration as its source. The registration's offset is
-///   settled, and Redis admits the equal version again. A held start takes its token along, and its record registers the token again
-///   when the start is finished.
+/// - The deferred record has all that its next reading needs (`Deferral`): the claim of a start, the token
+///   that the command brought, the superseded commands that it counts, and the alert that it carries. The
+///   rider of the command is finished when the write is acknowledged.
+/// - While a pool is blocked, an activity has one deferred command at a time. A newer state waits in the lane
+///   until the older one is read again, then replaces it and carries its alert. Otherwise an outage would
+///   leave one copy for each state. A lane with many activities does not wait for this.
+/// - A command that a registration released is deferred with the registration as its source. The
+///   registration's offset is settled, and Redis admits the equal version again. A held start takes its token
+///   along. When this start is finished, its record registers the token again.
 /// - A state without an alert does not overtake a deferred alert: the phone would show that state without ringing.
 /// - The record goes to the partition number that its source had, which the same lane reads. If the deferred topic has fewer
 ///   partitions, or a rebalance separates the two, Redis still decides which state is newest. But then a newer state without an
 ///   alert may overtake the deferred alert.
 ///
-/// Commands that wait for Redis are not deferred: nothing can be decided about any command then. Neither is a command that waits
-/// for a credit which such commands hold.
+/// Commands that wait for Redis are not deferred, because nothing can be decided about any command then. If
+/// such commands hold all credits of a pool, the commands that wait for these credits are not deferred
+/// either.
 extension Delivery {
-    /// How often the commands that wait for pools are checked.
+    /// The interval between two checks of the commands that wait for pools.
     private static var checkMilliseconds: Int64 { 500 }
-    /// The time that a command gets here if it was deferred before, or if its lane holds much.
+    /// The time in the lane after which a command is deferred if it was deferred before, or if the lane is
+    /// more than half full.
     private static var patienceMillisecondsMin: Int64 { 1_000 }
-    /// The clock of the worker that wrote a pause may be wrong. No pause is longer than the longest that can be configured.
+    /// The longest pause that can be configured. A longer one is cut, because the clock of the worker that
+    /// wrote it may be wrong.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
-    /// Hands a command, which is in no list any more, to the deferred topic.
+    /// Begins to write a command to the deferred topic. The command must not be in a waiting list.
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         completeIdentifier(of: record)
-        // An admission may have raised the timestamp. The command must come back with its own version.
+        // An admission may have raised the timestamp. The command must be read again with its own version.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.note(cause)
         records[record].deferral.serviceFaults = activities[records[record].activity].serviceFaults
@@ -54,8 +59,8 @@ extension Delivery {
         if records[record].refundDrawForDeferral() { call(.refundStart, record) }
     }
 
-    /// Makes the activity's newer states wait for the older one to come back. A lane with many activities does not note this:
-    /// then both states are admitted, in order.
+    /// Makes the activity's newer states wait until the deferred command is read again. A lane with many
+    /// activities does not wait: then both states are admitted, in order.
     private mutating func expectReturn(of record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
         let delay = configuration.deferredDelayMilliseconds + ExpectedDeferral.slackMilliseconds
@@ -68,7 +73,7 @@ extension Delivery {
     }
 
     /// Defers the current command and begins the activity's next one.
-    /// - Parameter pauseMilliseconds: how long the push must not be tried again.
+    /// - Parameter pauseMilliseconds: how long the push must not be tried again; 0: no pause.
     mutating func deferCurrent(
         of activity: UInt32,
         _ cause: DeferralCause,
@@ -84,7 +89,7 @@ extension Delivery {
         begin(activity, now: now)
     }
 
-    /// Whether a command has been here for so long that it is deferred unless it can be sent soon.
+    /// Whether a command has been in the lane for so long that it is deferred unless it can be sent soon.
     func isOverdue(_ record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isRevoked(record) else { return false }
@@ -98,15 +103,16 @@ extension Delivery {
         return received <= now.monotonicMilliseconds - patience
     }
 
-    /// Whether an admitted start goes to its partition's next owner by way of the deferred topic, with its claim. Its pool sends
-    /// nothing, so the start may have to wait for longer than this lane has the partition.
+    /// Whether an admitted start of a revoked partition is deferred with its claim, so that the next owner
+    /// sends it. Its pool sends nothing, so the start may have to wait for longer than this lane has the
+    /// partition.
     func isDeferredToNextOwner(_ record: UInt32) -> Bool {
         records[record].isStart && isRevoked(record) && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Takes back a command that the deferred topic did not accept, if its pool sends again. The topic may be missing, and then
-    /// nobody else would send the command. A start is not taken back: it has refunded its draw, because its next reading draws
-    /// again.
+    /// Queues a command again that the deferred topic did not accept, if its pool sends again. The topic may
+    /// be missing, and then nothing else would send the command. A start is not queued again: its draw is
+    /// refunded, because its next reading draws again.
     /// - Returns: false if the deferral must be produced again.
     mutating func takeBackDeferral(_ record: UInt32, now: Moment) -> Bool {
         guard !records[record].isStart, !isRevoked(record),
@@ -126,7 +132,7 @@ extension Delivery {
 
     // MARK: - Activities that may not send yet
 
-    /// Defers commands of an activity that must wait long, or whose push pauses for long.
+    /// Defers the overdue commands of an activity that must wait long, or whose next push has a long pause.
     mutating func deferResting(_ activity: UInt32, now: Moment) {
         let isResting = isLong(activities[activity].restsUntilMilliseconds - now.monotonicMilliseconds)
         guard isResting || activities[activity].deferred.isPause else { return }
@@ -144,7 +150,7 @@ extension Delivery {
     @inline(__always)
     func isLong(_ milliseconds: Int64) -> Bool { milliseconds > configuration.deferredDelayMilliseconds }
 
-    /// Whether the activity must wait so long that its overdue commands are deferred.
+    /// Whether the activity's wait is so long that its overdue commands are deferred.
     @inline(__always)
     func isRestLong(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
@@ -157,7 +163,8 @@ extension Delivery {
         return isLong(records[head].deferral.pauseMilliseconds(now: now))
     }
 
-    /// Whether an activity's next command waits for a deferred one to come back, or came back itself and pauses.
+    /// Whether an activity's next command waits for a deferred command to be read again, or was read again
+    /// itself and pauses.
     func awaitsDeferred(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard slot.pointee.deferred.isExpected(now: now), let head = slot.pointee.waiting.head else { return false }
@@ -168,15 +175,15 @@ extension Delivery {
         return records.alertVersion(of: head).map { $0 < deferred } ?? true
     }
 
-    // MARK: - What waits for a pool
+    // MARK: - Commands that wait for a pool
 
     /// When `deferBlocked` next has something to do; nil while nothing waits for a pool.
     var deferralDueMilliseconds: Int64? {
         pools.queuedCount > 0 ? nextDeferralCheckMilliseconds : nil
     }
 
-    /// Checks the commands that wait for each pool. Ends those that expired or were overtaken, and defers those that will
-    /// not be sent soon.
+    /// Checks the commands that wait for each pool. Ends commands that have expired or that a newer one
+    /// replaces, and defers commands that will not be sent soon.
     mutating func deferBlocked(now: Moment) {
         guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
         nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkMilliseconds
@@ -195,8 +202,8 @@ extension Delivery {
             }
             lookThroughReady(line, now: now)
             if pools.isBlocked(line), !isStoreAway { lookThroughAwaitingCredit(line, now: now) }
-            // Activities that began to wait while production was blocked have nobody who returns a credit, so they are begun
-            // here.
+            // While production is blocked, activities of unknown environment wait for credits of their own
+            // kind. Perhaps no activity holds such a credit and returns it, so they are begun here.
             beginWithFreeCredits(of: line, now: now)
         }
     }
@@ -217,9 +224,9 @@ extension Delivery {
             {
                 deferCurrent(of: activity, .pool, now: now)
             } else {
-                // Each push is offered to its pool once before it is deferred. Otherwise nothing would show that the pool is back
-                // (simulation `deferrals`, seeds 1 and 81). While the lane reads ahead, pushes are not handed out, so that time
-                // does not count as an offer.
+                // Each push is offered to its pool once before it is deferred. Otherwise no push would be
+                // sent that shows that the pool works again (simulation `deferrals`, seeds 1 and 81). While
+                // the lane reads ahead, no push is offered, so this time does not count.
                 records[record].deferral.isSeenReady = !pools.watch(line).pointee.isReading
                 pools.appendReady(record, to: line, now: now)
             }
@@ -239,7 +246,8 @@ extension Delivery {
                 continue
             }
             dropStale(activity, now: now)
-            // The activity may belong to the other pool.
+            // The activity's environment is unknown, and the pool that is assumed for it has changed. The
+            // activity moves to the other pool.
             if activities[activity].line == .unknownEnvironment,
                 pools.line(of: line.application, .unknownEnvironment) != line
             {
@@ -260,7 +268,7 @@ extension Delivery {
         }
     }
 
-    // MARK: - Reading them again
+    // MARK: - Deferred commands that are read again
 
     /// Whether a pool that sent nothing, or too little, has begun to send again since the last call. Then the deferred commands
     /// are read at once, although they are not due. The lane tells the Kafka thread at most once in
@@ -297,7 +305,7 @@ extension Delivery {
         receiveCommand(value, index: index, record: record, deferral: deferral, dropped: dropped, now: now)
     }
 
-    /// Restores what a deferred command had when it was deferred.
+    /// Restores the pause, the counts and the alert's version that a command had when it was deferred.
     mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
         let activity = activity ?? activityOf(record)
         let pause = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
@@ -329,7 +337,7 @@ extension RecordSlot {
         if deferral.isAlertExpired { noteExpiredAlert() }
         guard isStart else { return }
         previousClaim = deferral.claim
-        // The start had been held for the token that comes with it.
+        // Redis held the start until the token that comes with it registered.
         if deferral.isHeldStart, hasOwnToken { (isHeldStart, hasOwnToken) = (true, false) }
     }
 }

@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// A record to be produced. Its delivery report comes back through `produced`.
+/// A record to be produced. Its delivery report is passed to `produced`.
 public struct Production: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
         /// A command for the deferred topic.
         case deferral
-        /// Nothing is written. The record ends without a result, its trace may say so, and the shell acknowledges the production
-        /// afterwards.
+        /// No record is written, because the command ends without a result. The shell may report the end in
+        /// the command's trace, and then acknowledges the production.
         case trace
     }
 
@@ -27,7 +27,7 @@ public struct Production: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// The producer's report on a record.
+/// How the production of a record ended.
 public enum ProductionReport: Sendable {
     case acknowledged
     /// The record is produced again.
@@ -38,8 +38,8 @@ public enum ProductionReport: Sendable {
 
 /// The outcome of one attempt to send a push.
 public struct PushResult {
-    /// What a response means for the push, independent of the reason's name. The core imports no shell, so the cases of `APNs.Disposition`
-    /// that concern it are written here again.
+    /// The meaning of a response for the push, whatever the name of its reason. Repeats the cases of
+    /// `APNs.Disposition` that the core needs, because the core imports no shell.
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push may be sent again at once.
@@ -75,19 +75,19 @@ public struct PushResult {
     public var status: UInt16
     /// APNs' reason, or Causeway's own if there was no answer. At most 64 bytes are kept.
     public var reason: UnsafeRawBufferPointer
-    /// What an operator should do about the reason; empty for nothing.
+    /// What an operator should do about the reason; empty: nothing.
     public var advice: StaticString
     /// The timestamp of a 410, UNIX milliseconds; -1 if the answer has none.
     public var invalidAtMilliseconds: Int64
     /// When the push had been sent, UNIX milliseconds; -1 if it was not.
     public var sentMilliseconds: Int64
     public var answeredMilliseconds: Int64
-    /// The pool's number of the connection that carried the push; 0 for none. A retry avoids that connection.
+    /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
     public var connection: UInt32
     /// Whether the pool's retry budget allows another attempt.
     public var retryPermitted: Bool
-    /// Whether the pool sends, and APNs has accepted another token since it last called one unknown. If not, a refused token
-    /// shows a wrong configuration rather than a bad token.
+    /// Whether the pool sends, and APNs has accepted another token since it last refused a token as unknown.
+    /// If not, a refused token shows a wrong configuration rather than a bad token.
     public var acceptsOtherTokens: Bool
 
     public init(
@@ -136,7 +136,8 @@ public struct IncomingRecord {
     public var key: UnsafeRawBufferPointer?
     /// nil for a tombstone.
     public var value: UnsafeRawBufferPointer?
-    /// Kept with the record for readers of its view. The core does not read it. Empty for none.
+    /// The trace header of the record; empty if there is none. The core does not read it, but keeps it for
+    /// readers of the record's view.
     public var trace: UnsafeRawBufferPointer
 
     public init(

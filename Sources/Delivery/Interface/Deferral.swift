@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// What is written beside a deferred command, so that its next reading continues where this one stopped. (R19)
+/// The data beside a deferred command, so that its next reading continues where this reading stopped. (R19)
 public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// The record in which the command came first. The command's results name it as their source.
     public var topic: RecordTopic
@@ -11,31 +11,33 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// The first record's time and receipt, UNIX milliseconds.
     public var recordMilliseconds: Int64
     public var receivedMilliseconds: Int64
-    /// Attempts to push the command.
+    /// How often a push of the command was attempted.
     public var attempts: UInt8
-    /// Results that its record has had before.
+    /// The number of results that the record has had before.
     public var resultsBefore: UInt8
-    /// Commands without a result of their own that this command counts.
+    /// The number of superseded commands that have no result of their own and are counted by this command's
+    /// result.
     public var superseded: UInt32
-    /// When the token that the command brings was registered.
+    /// When the token that the command brings was registered, UNIX milliseconds.
     public var registeredAtMilliseconds: Int64
-    /// The claim by which Redis may know a start. Each reading of the record draws a claim of its own and names this one. Redis
-    /// lets the new claim replace the named one once: the record may be read again after a worker that was about to send it has
-    /// died (simulation `deferrals`, seed 981). (R16)
+    /// The claim under which Redis may have admitted a start. Each reading of the record draws a new claim
+    /// and also names this one. Redis lets the new claim replace the named one once. Otherwise a start would
+    /// be lost if its worker died just before it sent the start (simulation `deferrals`, seed 981). (R16)
     public var claim: UInt64
-    /// The start was held in Redis, and Redis keeps it until it learns the outcome.
+    /// Whether the start was held in Redis. Redis keeps the held start until it learns the outcome.
     public var isHeldStart: Bool
-    /// The command had been settled before and was read again because Redis lost data.
+    /// Whether the command had been settled before and was read again because Redis lost data.
     public var isReadAgain: Bool
     /// The version of the command whose alert this one carries; nil: its alert is its own, or it has none.
     public var alertVersion: Version?
     /// The priority of the state without an alert; 0: not known.
     public var statePriority: UInt8
-    /// An alert was removed because it was too old. The result says so.
+    /// Whether an alert was removed because it was too old. The result says so.
     public var isAlertExpired: Bool
-    /// Faults of the activity in a row. The pauses grow with them.
+    /// How many attempts of the activity failed in a row because of the service. Each one makes the pause
+    /// longer.
     public var serviceFaults: UInt8
-    /// The push is not tried before this time, UNIX milliseconds; 0: it may go at once.
+    /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
     public var pauseEndMilliseconds: Int64
 
     public init(
@@ -83,7 +85,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
 public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// Its pool sends nothing, or less than what waits for it.
     case pool
-    /// Its device has no starts left.
+    /// The start budget of its device is empty.
     case startBudget
     /// Its activity may not send yet, for the spacing of its policy or because APNs limits its token.
     case pace
@@ -101,7 +103,7 @@ public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
 }
 
 extension RecordView {
-    /// What is written beside a command that is being deferred.
+    /// The data to be written beside a command that is being deferred.
     public var deferral: Deferral {
         Deferral(
             topic: topic,
@@ -127,11 +129,12 @@ extension RecordView {
 
     public var deferralCause: DeferralCause { deferralMark.cause }
 
-    /// The command as a record for the deferred topic.
+    /// Makes a record of the command for the deferred topic.
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
-        // `Deferral.alertVersion` says this instead: a producer's command must not name another command's alert.
+        // `Deferral.alertVersion` has this version, because a producer's command must not name another
+        // command's alert.
         record.alertVersion = nil
         return record
     }

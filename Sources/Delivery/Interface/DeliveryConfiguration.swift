@@ -11,7 +11,7 @@ public struct DeliveryConfiguration: Sendable {
         public var hasSandbox: Bool
         /// The policy of commands that name none: an index into ``DeliveryConfiguration/policies``.
         public var policy: Int
-        /// What the app's phones can decode; nil if it is not configured.
+        /// The app's contract, which says what its phones can decode; nil if none is configured.
         public var contract: ContractRule?
 
         public init(bundleIdentifier: [UInt8], hasProduction: Bool, hasSandbox: Bool, policy: Int = 0) {
@@ -48,11 +48,13 @@ public struct DeliveryConfiguration: Sendable {
     /// How long an alert waits for a newer state that another worker admitted but did not settle. If this lane reads that state
     /// in time, the state carries the alert.
     public var riderPatienceMilliseconds: Int64 = 10_000
-    /// A command that has been here for this long is deferred, unless it can be sent within the next `deferredDelayMilliseconds`.
+    /// A command that has been in the lane for this long is deferred, unless it can be sent within the next
+    /// `deferredDelayMilliseconds`.
     public var deferAfterMilliseconds: Int64 = 10_000
     /// A deferred command is read again after this time.
     public var deferredDelayMilliseconds: Int64 = 30_000
-    /// A lane reads ahead while it is behind by more than this many records of the commands topic. It begins nothing meanwhile.
+    /// A lane reads ahead while it is behind by more than this many records of the commands topic. Meanwhile
+    /// it begins no command.
     public var readAheadLagRecords: Int64 = 10_000
     /// The longest time that a lane reads ahead, however far behind it still is.
     public var readAheadMaxMilliseconds: Int64 = 30_000
@@ -82,7 +84,7 @@ public struct DeliveryConfiguration: Sendable {
         )
     }
 
-    /// The name of one of the topics that are read.
+    /// Returns the name of a topic that is read.
     public func name(of topic: RecordTopic) -> [UInt8] {
         switch topic {
         case .commands: commandsTopic
@@ -145,16 +147,17 @@ public struct DeliveryConfiguration: Sendable {
 public enum SupersededResults: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each
-    /// The command gets a result of its own, unless its lane is known to be behind by more than `readAheadLagRecords`. Then it is
-    /// counted.
+    /// The command gets a result of its own, unless its lane is known to be behind by more than
+    /// `readAheadLagRecords`. In this case the command is only counted, as with `counted`.
     case countedWhenBehind
-    /// The result of the command that superseded it counts it.
+    /// The command gets no result of its own. The result of the command that superseded it counts it.
     case counted
 }
 
 /// The numbers of a ``DeliveryConfiguration`` that can change while the lane runs.
 public struct ReloadableSettings: Sendable {
-    /// Policies keep their places, because records name a policy by its place. New policies follow; a removed policy stays.
+    /// The policies. Each keeps its position, because records name a policy by its position. New policies are
+    /// appended; a removed policy stays.
     public var policies: [Policy]
     /// The default policy of each app.
     public var applicationPolicies: [Int]

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// What the shells may read of a record. Valid until the next call that changes the core.
+/// The parts of a record that the shells may read. Valid until the next call that changes the core.
 public struct RecordView {
     private let pointer: UnsafePointer<RecordSlot>
     private var slot: RecordSlot { unsafeAddress { pointer } }
@@ -10,26 +10,28 @@ public struct RecordView {
     public var event: Event { slot.event }
     public var environment: DeviceEnvironment { slot.environment }
     public var application: Int { Int(slot.application) }
-    /// 5 or 10. After the admission this is what was allowed, before it what the command asked for.
+    /// 5 or 10. Before the admission, the priority that the command asks for; after it, the priority that was
+    /// allowed.
     public var priority: UInt8 { slot.allowance.priority != 0 ? slot.allowance.priority : slot.priority }
     /// The index of the record's policy.
     public var policy: Int { Int(slot.policy) }
     /// The policy that the command names; empty if its app's policy applies.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
     public var isDemoted: Bool { slot.allowance.isDemoted }
-    /// Pushes of priority 10 that the activity's budget allows after this one; -1 if the budget was not asked.
+    /// Pushes of priority 10 that the activity's budget allows after this one; -1 if the budget was not used.
     public var budgetLeft: Int { Int(slot.allowance.budgetLeft) }
     public var attempts: UInt8 { slot.attempts }
-    /// Whether the push that was just handed out has been sent before.
+    /// Whether the push that `nextPush` has just returned was attempted before.
     public var isRetry: Bool { slot.attempts > 1 }
     public var version: Version { slot.version }
-    /// The expiration that APNs is sent, UNIX seconds.
+    /// The `apns-expiration` that is sent to APNs, UNIX seconds.
     public var expiration: Int64 { slot.sentExpiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
     /// The connection of the last attempt; 0 before the first. The next attempt avoids it.
     public var avoidedConnection: UInt32 { slot.connection }
     public var outcome: Outcome { slot.outcome }
-    /// Superseded commands without a result of their own that this command counts.
+    /// The number of superseded commands that have no result of their own and are counted by this command's
+    /// result.
     public var superseded: Int { Int(slot.superseded.commands) }
     public var status: UInt16 { slot.status }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
@@ -45,9 +47,10 @@ public struct RecordView {
     public var answeredMilliseconds: Int64 { slot.answeredMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
-    /// Causeway made the command, because the lifetime of the activity's policy was over.
+    /// Whether Causeway made the command, because the lifetime of the activity's policy was over.
     public var isOfLifetime: Bool { slot.isOfLifetime }
-    /// Earlier results of the record: first of a command that brought a token, then of commands that were held for the token.
+    /// The number of earlier results of the record. A record that brings a token may have a result for its
+    /// own command, and one for each held command that the token releases.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
     /// Whether the dead letter is written without its value, because the value exceeds the broker's limit.
     public var isTruncated: Bool { slot.deadLetterValue == .tooLarge }
@@ -69,12 +72,13 @@ public struct RecordView {
 
     /// Apple's dictionary as received, except for its timestamp and a carried alert.
     public var aps: UnsafeRawBufferPointer { slot.layout.aps.bytes(in: body) }
-    /// The members beside `aps`, without braces; empty if there are none.
+    /// The JSON fields beside `aps`, without braces; empty if there are none.
     public var payloadMembers: UnsafeRawBufferPointer { slot.layout.members.bytes(in: body) }
 
-    /// The command as a record. Redis stores this for a command without a token, and the ranges of an audience get it.
+    /// Makes a record of the command. Redis stores this record for a command without a token, and the ranges
+    /// of an audience get it.
     ///
-    /// - Parameter app: its bundle id.
+    /// - Parameter app: the app's bundle id.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record =
             slot.isOfChannel
@@ -85,8 +89,8 @@ public struct RecordView {
         if isStart, isOfAudience { record.activity = activityTemplate } else if isStart { record.device = device }
         record.asksForChannel = slot.asksForChannel
         record.payloadMembers = payloadMembers
-        // A long topic name can make the default id longer than an id may be. Then the registration that releases the command
-        // names it.
+        // A long topic name can make the default id longer than an id may be. This record then has no id, and
+        // the command gets the default id of the registration that releases it.
         if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
@@ -96,9 +100,9 @@ public struct RecordView {
         return record
     }
 
-    // For commands to audiences, and for members that join or leave.
+    // Properties of commands to audiences, and of members that join or leave.
 
-    /// Whether the command is for an audience, or for a channel, which is admitted in the same way.
+    /// Whether the command is for an audience or a channel. Both are admitted in the same way.
     public var isOfAudience: Bool { slot.kind == .audienceCommand }
     /// The audience's id; empty if the command is for an activity or a channel.
     public var audience: UnsafeRawBufferPointer {
@@ -106,7 +110,7 @@ public struct RecordView {
     }
     /// The channel's id, in ``environment``, if the command names a channel itself; otherwise empty.
     public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : BlockRange()) }
-    /// The command requests a broadcast channel, whatever the configuration says.
+    /// Whether the command requests a broadcast channel, whatever the configuration says.
     public var asksForChannel: Bool { slot.asksForChannel }
     /// The ``DeviceTemplate`` of a start to an audience; otherwise empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : BlockRange()) }
@@ -123,25 +127,25 @@ public struct RecordView {
     public var takesChannels: Bool { slot.takesChannels }
     /// The version that the app already displays, from a registration.
     public var shows: Version? { slot.shows }
-    /// The id of the activity or device whose audiences change.
+    /// Returns the id of the activity or device whose audiences change.
     public func member(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
         slot.bytes(kind == .device && slot.device.count > 0 ? slot.device : slot.subject)
     }
 
     var deferralMark: DeferralMark { slot.deferral }
-    /// The claim by which Redis may know the start.
+    /// The claim under which Redis may have admitted the start.
     var claim: UInt64 { slot.previousClaim == 0 ? slot.claim : slot.previousClaim }
     var olderAlertVersion: Version? { slot.olderAlertVersion }
     var isHeldStart: Bool { slot.isHeldStart }
-    /// The record had been settled before and is read again because the store lost data.
+    /// Whether the record had been settled before and is read again because Redis lost data.
     public var isReadAgain: Bool { slot.isReadAgain }
-    /// The priority without an alert: 5 or 10.
+    /// The priority of the state without its alert: 5 or 10.
     public var statePriority: UInt8 { slot.statePriority }
     var isAlertExpired: Bool { slot.isAlertExpired }
     /// Whether the record brings a token: its own, or the token of a start that was held for it.
     var bringsToken: Bool { (slot.hasOwnToken || slot.isHeldStart) && slot.tokenCount > 0 }
 
-    /// As received beside the record; empty if there was none.
+    /// The trace header that came with the record; empty if there was none.
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }
 
     /// A dead letter's key and value as received; nil if the record had none.

@@ -1,23 +1,24 @@
 import LiveActivity
 
-/// The lifetime that a policy sets for its activities. A timetable in Redis says when each of them is due; the worker's
-/// `LifetimeKeeper` produces a command that ends what is due. (R34)
+/// Limits how long activities live, if their policy does. A timetable in Redis stores when each activity is
+/// due. The worker's `LifetimeKeeper` produces a command that ends a due activity. (R34)
 ///
 /// What must hold:
-/// - A record that shows that an activity began, lives or has ended settles only when the timetable knows it. Records that are
-///   read again tell it again.
-/// - The command that ends an activity is made as often as necessary. It is admitted only while the timetable has the life that
-///   it names, so a late or repeated one ends no later life.
-/// - The command has no state, so it replaces none: it goes behind the state that waits.
-/// - If the policy starts the activity again, the timetable keeps the start and the newest state. The end turns the life into one that
-///   waits for a new start. The start is admitted only while the timetable has that, so it follows no end of the producer.
+/// - A record that shows that an activity began, lives or has ended settles only when the timetable has this
+///   fact. A record that is read again reports it again, because Redis may have lost it.
+/// - The command that ends an activity is made as often as necessary. It is admitted only while the timetable
+///   has the life that it names, so a late or repeated command ends no later life.
+/// - The command has no state, so it replaces no waiting state and is sent after it.
+/// - If the policy starts the activity again, the timetable keeps the start and the newest state. An accepted
+///   end changes the entry of the life into an entry that waits for a new start. The start is admitted only
+///   while the timetable has this entry, so it never follows an end of the producer.
 extension Delivery {
-    /// Tells the timetable what an outcome says of the activity's life.
+    /// Reports an outcome to the timetable, if it shows that the activity began, lives or has ended.
     mutating func noteLife(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isOfLifetime || slot.pointee.kind == .command && isLifetimeLimited(of: slot) else { return }
         if slot.pointee.isLifetimeEnd || isFinalRestart(slot) {
-            // Nothing else says what became of the life, so it leaves the timetable after the result.
+            // No other record says how this life ended, so the life leaves the timetable after the result.
             if endsLife(slot) { records[record].followUps.insert(.endLife) }
             return
         }
@@ -27,8 +28,8 @@ extension Delivery {
         call(.noteLife, record)
     }
 
-    /// Whether an outcome says that an activity began, lives or has ended. `duplicate` does: the record may have been settled before the
-    /// timetable had its note.
+    /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` counts too, because a
+    /// worker may have died after it settled the record and before it reported to the timetable.
     private func tells(_ event: Event, _ outcome: Outcome, restarts: Bool) -> Bool {
         switch outcome {
         case .accepted, .duplicate: true
@@ -40,21 +41,22 @@ extension Delivery {
         }
     }
 
-    /// Whether the outcome of an end of a lifetime, or of the start after it, says what becomes of the life. Otherwise the keeper makes
-    /// the command again.
+    /// Whether a lifetime's end, or the start after it, removes the life from the timetable. If not, the
+    /// keeper makes the command again.
     private func endsLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeEnd else { return true }
         return switch slot.pointee.outcome {
         case .accepted, .ended, .failed, .expired: true
-        // A worker died after it had settled an end that was refused, perhaps because the user had dismissed the activity.
+        // The life stays if APNs had refused an earlier attempt and its worker died after it settled the end.
+        // The user may have dismissed the activity.
         case .duplicate: !slot.pointee.wasNotShown
         case .unregistered: isEndedByItself(slot)
         case .unchanged, .superseded, .held, .invalid, .unknown: false
         }
     }
 
-    /// Whether a start after a lifetime is not made again: it would have the same outcome, or Redis holds the start until a token is
-    /// registered.
+    /// Whether a start after a lifetime is not made again, because it would have the same outcome, or because
+    /// Redis holds the start until a token registers.
     private func isFinalRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain else { return false }
         return switch slot.pointee.outcome {
@@ -63,17 +65,18 @@ extension Delivery {
         }
     }
 
-    /// Whether a token has died since the command was made that ends its activity. Then an earlier attempt has ended the activity, and
-    /// its answer was lost. An activity that its user dismissed before has an older time. (Apple, "Handling notification responses from
-    /// APNs": the time of a 410)
+    /// Whether the token died after the command that ends its activity was made. An earlier attempt has then
+    /// ended the activity, and its answer was lost. If the user had dismissed the activity before, the 410
+    /// would have an older time. (Apple, "Handling notification responses from APNs")
     func isEndedByItself(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.tokenRefusal == .unlessRegisteredSince
             && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
     }
 
-    /// Whether the command's activity may be in a timetable: by the policy of the command or by the usual policy of its app. A command
-    /// whose own policy does not limit the lifetime takes its activity out. An end or a start always does, since an earlier command may
-    /// have named another policy.
+    /// Whether the command's activity may be in the timetable: by the policy of the command or by the usual
+    /// policy of its app. Always true for a start or an end, because an earlier command may have named
+    /// another policy. A command whose own policy does not limit the lifetime removes the activity from the
+    /// timetable.
     private func isLifetimeLimited(of slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policy) > 0
             || usualLifetimeMilliseconds(slot.pointee.application) > 0
@@ -83,7 +86,7 @@ extension Delivery {
         policies.lifetimeMilliseconds(UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy))
     }
 
-    /// What a record tells the timetable.
+    /// Returns the event that a record reports to the timetable.
     func lifeNote(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         if slot.pointee.kind == .registration {
             return aliveNote(
@@ -98,7 +101,7 @@ extension Delivery {
         guard slot.pointee.event != .end else { return .over }
         let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
         let note = aliveNote(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetime, now: now)
-        // Whether a start that is read again was accepted is not known.
+        // If a start is read again, nothing says whether APNs accepted it, so only `alive` is reported.
         guard case .alive(let at, _) = note, slot.pointee.isStart, !slot.pointee.isReadAgain else { return note }
         let answered = slot.pointee.answeredMilliseconds
         return .began(atMilliseconds: answered > 0 ? answered : at, lifetimeMilliseconds: lifetime)
@@ -107,7 +110,8 @@ extension Delivery {
     private func lifeNote(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .over }
         if slot.pointee.isLifetimeRestart {
-            // The life keeps its number, so another record of this start finds it, and Redis decides what becomes of that record.
+            // The life keeps its time of beginning, by which Redis finds it when another record of this start
+            // is read. Redis then decides about that record.
             let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
             return isFinalRestart(slot)
                 ? .ended(beganMilliseconds: began, restartMilliseconds: 0)
@@ -117,7 +121,8 @@ extension Delivery {
         switch slot.pointee.outcome {
         case .ended: return .endedByAnother(beganMilliseconds: began)
         case .accepted, .duplicate, .unregistered:
-            // Pushes to an audience are not kept, so a start of its member would show an older state.
+            // The timetable does not keep pushes to audiences, so a new start of a member would show an older
+            // state.
             guard !slot.pointee.hasLeftAudiences else { break }
             // The start must be newer than the end.
             restart = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
@@ -130,31 +135,33 @@ extension Delivery {
         LifetimeIdentifier(slot.pointee.bytes(slot.pointee.commandIdentifier))
     }
 
-    /// The time for the commands and deferred topics to bring a command to its next reading.
+    /// The time that the commands topic and the deferred topic may need until the command is read again.
     private static let topicsMilliseconds: Int64 = 20_000
 
-    /// What is asked before a command of a lifetime enters its activity's list.
+    /// Returns the call that checks a command of a lifetime before it enters its activity's waiting list.
     func lifeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeIdentifier(of: slot)
-        // A command that is deferred is read again within both times.
+        // A deferred command is read again within the sum of both times. The lease is twice as long.
         let lease =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
             + Self.topicsMilliseconds
         return .checkLife(
             beganMilliseconds: identifier?.beganMilliseconds ?? 0,
-            // Redis has admitted a start that was tried, so no other record of the start may be sent.
+            // A start that was tried is already admitted. Its state is not compared, so that no other record
+            // of the start is sent.
             state: slot.pointee.attempts == 0 ? identifier?.state : nil,
             leaseMilliseconds: lease
         )
     }
 
-    /// A time in the future is no evidence, so the present one counts instead.
+    /// Returns the event that an activity lived at this time. A time in the future proves nothing, so the
+    /// present time replaces it.
     private func aliveNote(atMilliseconds told: Int64, _ lifetime: Int64, now: Moment) -> LifetimeEvent {
         let at = max(0, min(told, now.wallMilliseconds))
         return lifetime > 0 ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime) : .over
     }
 
-    /// The timetable has what the record told it, or Redis refuses to note it.
+    /// Continues a record after the timetable has its event, or Redis refused the event.
     mutating func lifeNoted(_ record: UInt32) {
         let stage = records[record].stage
         acknowledge(record)
@@ -177,7 +184,8 @@ extension Delivery {
             )
     }
 
-    /// Passes over a start that is read again, but tells the timetable, which may have been lost, that the activity began.
+    /// Settles a start that is read again without sending it. Reports to the timetable, which Redis may have
+    /// lost, that the activity began.
     mutating func settleStartReadAgain(_ record: UInt32, _ command: Command, from value: UnsafeRawBufferPointer) {
         guard policies.hasLifetimes, command.audience.isAbsent, command.channel.isAbsent,
             policies.lifetimeMilliseconds(records[record].policy) > 0
@@ -192,8 +200,8 @@ extension Delivery {
         call(.noteLife, record)
     }
 
-    /// Asks whether the life that a command ends, or after which it starts the activity again, is still in the timetable, before the
-    /// command enters its activity's list.
+    /// Asks Redis whether the timetable still has the life that a command ends, or after which it starts the
+    /// activity again. The command enters its activity's waiting list only after the reply.
     mutating func beginOfLifetime(
         _ record: UInt32,
         _ command: Command,
@@ -216,8 +224,8 @@ extension Delivery {
         } else {
             records.enter(.received, record)
             if isOver || hasStartOrEnd(activity) {
-                // Behind a start or an end of the producer, the life that Redis has is not the one that the command means. The keeper
-                // makes the command again.
+                // A start or an end of the producer is under way, so the command may mean another life than
+                // Redis has. The keeper makes the command again.
                 finish(record, .superseded)
             } else if records[record].isLifetimeRestart, !policies.restartsAfterLifetime(records[record].policy) {
                 finish(record, .expired)
@@ -226,11 +234,11 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // An activity that was made for this command is removed.
+        // Removes an activity that was added for this command only.
         if activities[activity].phase == .idle { begin(activity, now: now) }
     }
 
-    /// Whether a start or an end of the producer is worked on, or waits for its turn.
+    /// Whether a start or an end of the producer is the activity's current command or waits.
     private func hasStartOrEnd(_ activity: UInt32) -> Bool {
         func isIt(_ record: UInt32) -> Bool {
             let slot = records.address(of: record)
@@ -246,17 +254,18 @@ extension Delivery {
         return false
     }
 
-    /// Merges two commands, if one or both end the activity because its lifetime is over. Such an end has no state, so it replaces no state.
-    /// An update with its version or an older one is sent before it, also if it comes later. A start or an end of the producer replaces it.
-    /// - Returns: whether the record is in the list.
+    /// Merges two commands of which at least one is the end of a lifetime. This end has no state, so it
+    /// replaces no state. An update with the same version or an older one is sent before it, even if the
+    /// update is read later. A start or an end of the producer replaces it.
+    /// - Returns: false if a waiting command superseded the record and its slot is freed.
     mutating func mergeEndOfLifetime(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         guard records[tail].isLifetimeEnd else {
             activities[activity].waiting.append(record, in: &records)
             return true
         }
         if records[record].isLifetimeEnd {
-            // One of them is enough: the older one, which Redis may have admitted. The other one's result must not take the life out of
-            // the timetable.
+            // One end is enough. The older one stays, because Redis may have admitted it. The result of the
+            // other one must not remove the life from the timetable.
             if records.isNewer(tail, than: record) {
                 activities[activity].waiting.replaceLast(by: record, in: &records)
                 finish(tail, .superseded)

@@ -1,5 +1,5 @@
-/// How old something may be when it is sent. The core follows these rules, and so does every part that predicts what the core
-/// will do. Ages count from `aps.timestamp`. All times are UNIX seconds. (R20)
+/// The maximum ages of what is sent and registered. The core follows these rules, and so does every part that
+/// predicts the core's decisions. Ages count from `aps.timestamp`. All times are UNIX seconds. (R20)
 package enum AgeRules {
     /// The system updates no activity that is older than this (Apple, "ActivityKit"). APNs stores no update for longer, whatever
     /// its stale date. An update that was admitted within this time may arrive later, by the duration of its retries.
@@ -7,15 +7,16 @@ package enum AgeRules {
     /// The Lock Screen shows no activity for longer than this, ended or not (Apple, "ActivityKit").
     package static let endSecondsMax: Int64 = 12 * 3_600
 
-    /// When a start expires: at the end of its policy's `startSeconds`, or at its own expiration if that is earlier.
-    /// - Parameter expiration: the command's own, -1 for none.
+    /// Returns when a start expires: at the end of its policy's `startSeconds`, or at its own expiration if
+    /// that is earlier.
+    /// - Parameter expiration: the command's own expiration; -1: it has none.
     package static func startExpiration(timestamp: Int64, expiration: Int64, startSeconds: Int64) -> Int64 {
         let seconds = timestamp + startSeconds
         return expiration < 0 ? seconds : min(expiration, seconds)
     }
 
     /// Whether an expiration is past.
-    /// - Parameter expiration: -1 for none.
+    /// - Parameter expiration: the expiration to check; -1: there is none.
     @inline(__always)
     package static func isExpired(_ expiration: Int64, now: Int64) -> Bool { expiration >= 0 && expiration < now }
 
@@ -25,11 +26,11 @@ package enum AgeRules {
         now - timestamp > alertSeconds
     }
 
-    /// How long a push-to-start token is kept.
+    /// How long a push-to-start token is kept after its registration: 90 days.
     private static let pushToStartMilliseconds: Int64 = 90 * 86_400_000
 
-    /// Whether everything that a registration registered has ended on the phone. A compacted topic keeps registrations forever, so
-    /// most of them are over.
+    /// Whether a registration is so old that its activity has ended, or its push-to-start token is not kept
+    /// any more. A compacted topic keeps registrations forever, so most of them are this old.
     package static func isRegistrationOver(
         registeredAtMilliseconds: Int64,
         isPushToStart: Bool,
@@ -39,8 +40,8 @@ package enum AgeRules {
         return nowMilliseconds - registeredAtMilliseconds > lifetime
     }
 
-    /// Whether an update or end is older than the system lets an activity live or shows it. If nothing is known of its activity,
-    /// the activity has ended.
+    /// Whether an update or end is so old that the system does not show its activity any more. If Redis knows
+    /// nothing of the activity, the activity counts as ended.
     @inline(__always)
     package static func isOld(timestamp: Int64, isEnd: Bool, now: Int64) -> Bool {
         now - timestamp > (isEnd ? endSecondsMax : updateSecondsMax)

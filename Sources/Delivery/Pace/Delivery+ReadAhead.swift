@@ -1,10 +1,10 @@
 extension Delivery {
-    /// Whether the lane reads ahead. Until it has caught up it begins nothing.
+    /// Whether the lane reads ahead. It begins no command until it has caught up.
     public var isReadingAhead: Bool { readAhead.phase == .reading }
 
     /// Notes how many records a partition of this lane is behind the end of its log. Only partitions of the commands topic count.
     ///
-    /// - Parameter isAssumed: the partition's lag is not known yet, and the number is a guess.
+    /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet.
     public mutating func lag(_ place: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
@@ -21,7 +21,7 @@ extension Delivery {
         return true
     }
 
-    /// Whether a push may be handed to a pool. After an outage of APNs, the lane reads ahead first.
+    /// Whether a push of the pool may be sent. After an outage of APNs, the lane reads ahead first.
     @inline(__always)
     mutating func mayPush(_ pool: PoolIndex, now: Moment) -> Bool {
         let watch = pools.watch(PoolKey(pool))
@@ -54,8 +54,8 @@ extension Delivery {
         return holds(quarters: 2) ? .upToThreeQuarters : .upToHalf
     }
 
-    /// Whether the lane holds more than this many quarters of its records or of their bytes, or a partition spans more than that
-    /// of its window.
+    /// Whether the lane uses more than this many quarters of its room for records or bytes, or of the offset
+    /// window of a partition.
     private func holds(quarters: Int) -> Bool {
         records.count > records.limit / 4 * quarters
             || records.blockBytes > configuration.blockBytesMax / 4 * quarters

@@ -1,32 +1,34 @@
-/// Notices that a service (the store, or one pool of APNs) was away while something waited for it. What waited is held back until
-/// the lane has read what was written during the outage, so that newer states replace it. Pure; time is an argument. (R21)
+/// Detects that a service (Redis, or one pool of APNs) was unavailable while calls or pushes waited for it.
+/// The calls or pushes are then held back until the lane has read the records of the outage, so that newer
+/// states replace older ones. Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
-    /// The service counts as away when something has waited for this long without a sign of life.
+    /// The service counts as unavailable when calls or pushes have waited this long without a response.
     static let outageMilliseconds: Int64 = 5_000
 
-    /// Since when something has waited without a sign of life; `.max`: nothing waits.
+    /// Since when calls or pushes have waited without a response; `.max`: nothing waits.
     private var waitingSinceMilliseconds = Int64.max
-    /// Since when the lane reads ahead for the service; `.max`: it does not.
+    /// Since when the lane reads ahead before it uses the service again; `.max`: it does not read ahead.
     private(set) var readingSinceMilliseconds = Int64.max
     /// When the lane last finished reading ahead, a monotonic time.
     private var readMilliseconds = Int64.min
-    /// The same on the wall clock. A push that was admitted before this time is older than what has been read since.
+    /// When the lane last finished reading ahead, UNIX milliseconds. A push that was admitted before this
+    /// time may be older than a state that was read since.
     private(set) var readWallMilliseconds = Int64.min
 
-    /// Whether what waits is held back, as of the last call of `isHeldBack`.
+    /// Whether calls or pushes are held back, as of the last call of `isHeldBack`.
     var isReading: Bool { readingSinceMilliseconds != .max }
 
     mutating func noteWaiting(now: Moment) {
         if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
 
-    /// The service has done what was asked of it.
+    /// Notes a response of the service.
     mutating func noteAlive(isAwaited: Bool, now: Moment) {
         waitingSinceMilliseconds = isAwaited ? now.monotonicMilliseconds : .max
     }
 
-    /// Whether what waits is held back until the lane has read ahead. While the service stays away, the lane reads ahead again
-    /// and again, each time before it tries the service.
+    /// Whether calls or pushes are held back until the lane has read ahead. While the service stays
+    /// unavailable, the lane reads ahead before each new attempt.
     @inline(__always)
     mutating func isHeldBack(now: Moment) -> Bool {
         guard readingSinceMilliseconds != .max || isAway(now: now) else { return false }
@@ -34,7 +36,7 @@ struct OutageWatch: BitwiseCopyable {
         return true
     }
 
-    /// Whether something has waited for this long without a sign of life.
+    /// Whether calls or pushes have waited for this long without a response.
     func isSilent(forMilliseconds milliseconds: Int64, now: Moment) -> Bool {
         waitingSinceMilliseconds != .max && now.monotonicMilliseconds - waitingSinceMilliseconds >= milliseconds
     }

@@ -15,7 +15,7 @@ package struct PolicyTable: Sendable {
 
     private let names: [[UInt8]]
     private let numbers: [Numbers]
-    /// What each policy drops from a body that is too large.
+    /// The fields that each policy drops from a body that is too large.
     private let droppedFields: [DroppedFields]
     private let lifetimes: [Int64]
     private let restarts: [Bool]
@@ -44,7 +44,7 @@ package struct PolicyTable: Sendable {
     package subscript(_ policy: UInt8) -> Numbers { numbers[Int(policy)] }
 
     package func droppedFields(_ policy: UInt8) -> DroppedFields { droppedFields[Int(policy)] }
-    /// After how many milliseconds an activity is ended; 0: never.
+    /// Returns the lifetime after which an activity is ended, in milliseconds; 0: unlimited.
     package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimes[Int(policy)] }
     /// Whether an activity whose lifetime has ended is started again after its end.
     package func restartsAfterLifetime(_ policy: UInt8) -> Bool { restarts[Int(policy)] && lifetimes[Int(policy)] > 0 }

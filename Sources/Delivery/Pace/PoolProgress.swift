@@ -1,25 +1,25 @@
-/// Decides from a pool's recent rate of answers whether what waits for the pool can be sent soon.
+/// Decides from a pool's recent rate of answers whether the pushes that wait for it can be sent soon.
 ///
-/// Pure; time is an argument. The rate is measured over a span of at least `patience` in which something waited all the time. A
-/// pool is blocked if sending what waits would take longer than `delay` at that rate. It stops being blocked when answers come
-/// fast enough again.
+/// Does no I/O; time is an argument. The rate is measured over a span of at least `patience` in which pushes
+/// waited all the time. A pool is blocked if sending the waiting pushes at that rate would take longer than
+/// `delay`. The block ends when answers come fast enough again.
 struct PoolProgress: BitwiseCopyable {
     private(set) var isBlocked = false
-    /// When the span began; `.max`: nothing waits.
+    /// When the span began; `.max`: no push waits.
     private var sinceMilliseconds: Int64 = .max
-    /// Pushes that APNs judged in the span.
+    /// Pushes in the span that APNs accepted or judged.
     private var answered: Int64 = 0
 
-    /// Called when a push begins to wait. Begins a span, unless one has begun.
+    /// Begins a span when a push begins to wait, unless a span has begun.
     mutating func wait(now: Moment) {
         guard sinceMilliseconds == .max else { return }
         begin(now: now)
     }
 
-    /// APNs accepted a push, or judged the push or its token.
+    /// Counts a push that APNs accepted or judged.
     @inline(__always) mutating func countResponse() { answered &+= 1 }
 
-    /// Called after an answer to a blocked pool: ends the block if answers come fast enough.
+    /// Ends the block of a pool if answers come fast enough. Called after each answer to a blocked pool.
     mutating func unblock(waiting: Int, delayMilliseconds: Int64, now: Moment) {
         guard isBlocked, !isTooSlow(for: waiting, delayMilliseconds: delayMilliseconds, now: now) else { return }
         isBlocked = false
@@ -39,7 +39,8 @@ struct PoolProgress: BitwiseCopyable {
         if waiting == 0, !isBlocked { sinceMilliseconds = .max }
     }
 
-    /// Begins another span: what waited until now did not wait for the pool, so the answers so far say nothing about the pool.
+    /// Begins a new span without a decision. The pushes did not wait for the pool until now, so its answers
+    /// in the old span say nothing.
     mutating func beginAgain(now: Moment) {
         if sinceMilliseconds != .max { begin(now: now) }
     }

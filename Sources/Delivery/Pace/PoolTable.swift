@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// The pool whose credit a command takes and for which it waits: production or sandbox of its app. It is `unknownEnvironment` until an
-/// admission, or a token that a command brings, names the activity's environment.
+/// Names the pool from which a command takes a credit: production or sandbox of its app. The kind is
+/// `unknownEnvironment` until an admission, or a token that a command brings, shows the activity's
+/// environment.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unknownEnvironment }
 
@@ -19,23 +20,24 @@ extension PoolKey.Kind {
     init(_ environment: DeviceEnvironment) { self = environment == .production ? .production : .sandbox }
 }
 
-/// Counts pushes in flight and queues what waits for a credit or for a stream, by app and environment. Fixed at start and owned
-/// by one core. (R22)
+/// Counts the pushes in flight of each pool, and queues activities that wait for a credit and pushes that
+/// wait for a stream. The pools are fixed at start. One core owns the table. (R22)
 ///
-/// No pool takes another pool's credits. An activity whose environment is not known is treated as one of production. While
-/// production is blocked, such activities get credits of their own, so that those of the sandbox are found.
+/// No pool takes another pool's credits. An activity whose environment is not known is treated as one of
+/// production. While production is blocked, such activities use credits of their own kind, so that activities
+/// of the sandbox are found and sent.
 final class PoolTable {
-    /// The maximum number of admitted pushes of a blocked pool. They show when the pool is back. All others wait without an
-    /// admission and draw on no budget.
+    /// The maximum number of admitted pushes of a blocked pool. Their answers show when the pool works again.
+    /// All other pushes wait without an admission and draw on no budget.
     static let blockedInFlightMax = 64
 
     private struct State: ~Copyable {
         var ready: IndexQueue<UInt32>
         var awaitingCredit: IndexQueue<UInt32>
-        /// Credits that commands have: their pushes are admitted and not answered.
+        /// The number of credits in use: pushes that are admitted and not answered.
         var creditsTaken = 0
         var progress = PoolProgress()
-        /// Whether the app has such a line.
+        /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
         let exists: Bool
         /// The pool that is assumed for an activity whose environment is not known.
         let assumed: PoolKey.Kind
@@ -47,14 +49,14 @@ final class PoolTable {
         }
     }
 
-    /// All lines of all apps.
+    /// The pools of all apps.
     let lines: [PoolKey]
     private let states: UnsafeMutablePointer<State>
     private let watches: UnsafeMutablePointer<OutageWatch>
     private let inFlightMax: Int
-    /// Pushes and activities that wait, in all lines.
+    /// The number of pushes and activities that wait, over all pools.
     private(set) var queuedCount = 0
-    /// A blocked pool sends again, and `takeRecovery` has not reported that yet.
+    /// Whether a blocked pool sends again and `takeRecovery` has not reported it yet.
     private var hasRecovery = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
@@ -93,7 +95,7 @@ final class PoolTable {
 
     func hasPool(_ pool: PoolIndex) -> Bool { states[PoolKey(pool).position].exists }
 
-    /// The line of an activity whose environment is known as far as `kind` says. An unknown one counts as production, unless
+    /// Returns the pool in which an activity waits. An unknown environment counts as production, unless
     /// production is blocked.
     func line(of application: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let line = PoolKey(application: application, kind: kind)
@@ -115,7 +117,8 @@ final class PoolTable {
         precondition(states[line.position].creditsTaken >= 0, "a credit was returned that was not taken")
     }
 
-    /// - Returns: false if the other line has no credit left.
+    /// Takes a credit of the new pool and returns the credit of the old one.
+    /// - Returns: false if the new pool has no credit left.
     func moveCredit(from before: PoolKey, to line: PoolKey) -> Bool {
         guard takeCredit(of: line) else { return false }
         returnCredit(of: before)
@@ -127,7 +130,8 @@ final class PoolTable {
         return states[line.position].creditsTaken < most
     }
 
-    /// The next activity that may take a credit of this line. The credit is not taken yet.
+    /// Removes the next activity that may take a credit of this pool from the queue. The credit is not taken
+    /// yet.
     func popForFreeCredit(of line: PoolKey) -> UInt32? { hasCredit(of: line) ? popAwaitingCredit(of: line) : nil }
 
     // MARK: - Queues
@@ -171,7 +175,7 @@ final class PoolTable {
 
     // MARK: - Outages
 
-    /// Notes that APNs has judged a push of this line's pool, which shows that APNs works.
+    /// Notes that APNs has judged a push of this pool, which shows that APNs works.
     func noteJudgement(of line: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let position = line.position
         watches[position].noteAlive(isAwaited: !states[position].ready.isEmpty, now: now)
@@ -193,11 +197,11 @@ final class PoolTable {
 
     // MARK: - Progress
 
-    /// Whether what waits for the line's pool will not be sent soon.
+    /// Whether the pushes that wait for the pool will not be sent soon.
     func isBlocked(_ line: PoolKey) -> Bool { states[line.position].progress.isBlocked }
 
     func observe(_ line: PoolKey, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
-        // No push is counted on this line: its activities continue as soon as Redis answers.
+        // No push is counted for this kind: its activities continue as soon as Redis answers.
         guard line.kind != .unknownEnvironment else { return }
         let waiting = waitingCount(of: line)
         states[line.position].progress
@@ -209,8 +213,8 @@ final class PoolTable {
             )
     }
 
-    /// Begins another span for a line while the store is away. What waits for a credit then waits for the holders of the credits,
-    /// and they wait for the store.
+    /// Begins a new span of measurement while Redis is unavailable. The commands that have the pool's credits
+    /// then wait for Redis, so the rate says nothing about the pool.
     func beginAgain(_ line: PoolKey, now: Moment) { states[line.position].progress.beginAgain(now: now) }
 
     private func waitingCount(of line: PoolKey) -> Int {

@@ -1,18 +1,20 @@
 /// Decides when a lane reads ahead. A lane that is far behind keeps only the newest state of each activity before it admits
 /// anything. So a backlog of millions of commands costs only as many pushes as there are activities. (R21)
 ///
-/// Pure: decides from how far the partitions are behind, how full the lane is, and the time. It says when the parked activities
-/// begin.
+/// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time.
+/// Activities that may begin but wait because of this are parked.
 struct ReadAhead {
     enum Phase {
-        /// Activities begin as they come. → `reading` when the lane is behind by more than the limit.
+        /// Activities begin when their commands are read. → `reading` when the lane is behind by more than
+        /// the limit.
         case off
-        /// Activities that could begin are parked, and newer states replace what they wait with. → `off` when the lane has caught
-        /// up, or was behind by less than half of the limit for `nearMilliseconds`; `emptying` when the lane is too full or has
-        /// waited too long. The parked activities begin in both cases.
+        /// Activities that could begin are parked, and newer states replace their waiting states. → `off`
+        /// when the lane has caught up, or was behind by less than half of the limit for `nearMilliseconds`;
+        /// `emptying` when the lane is too full or has waited too long. The parked activities begin in both
+        /// cases.
         case reading
-        /// The parked activities are worked off. → `reading` when there is room again and the lane is still behind by more than
-        /// the limit; `off` when it is not behind.
+        /// The parked activities begin, which makes room in the lane. → `reading` when there is room again
+        /// and the lane is still behind by more than the limit; `off` when it is not.
         case emptying
     }
 
@@ -20,32 +22,34 @@ struct ReadAhead {
     struct Lag: BitwiseCopyable {
         /// Records of the partition that the lane has not received.
         fileprivate var records: Int64 = 0
-        /// The same, or 0 if the number was a guess.
+        /// The partition's known lag: the same as `records`, or 0 if `records` is a guess.
         fileprivate var knownRecords: Int64 = 0
     }
 
-    /// How much a lane has used of its room for records or of a partition's window of offsets.
+    /// How much of its room for records, or of a partition's window of offsets, a lane has used.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
         case aboveThreeQuarters
     }
 
-    /// What the lane does next.
+    /// What the lane must do with its parked activities.
     enum Decision {
         case unchanged
         case beginParked
     }
 
-    /// How long a lane that is nearly done goes on reading. Each record that it still reads can save a second push to an
-    /// activity. A lane whose partitions are written to all the time is never fully caught up.
+    /// How long a lane continues to read ahead while it is behind by less than half of the limit. Each record
+    /// that it still reads can save a second push to an activity. The time is limited, because a lane whose
+    /// partitions are always written to is never fully caught up.
     static let nearMilliseconds: Int64 = 2_000
-    /// The maximum that one partition counts for. A broker may report any number, and many partitions are added up.
+    /// The maximum lag that is counted for one partition. A broker may report any number, and the sum must
+    /// not overflow.
     static let partitionRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether the lane has known, since it was last `off`, that it is behind by more than the limit. A guess about a partition
-    /// that nothing has been heard of yet does not count.
+    /// Whether the lane has known, since it was last `off`, that it is behind by more than the limit. The
+    /// guessed lag of a new partition does not count.
     private(set) var isBacklogKnown = false
     private var lagRecordsMax: Int64 = 0
     private var readingMaxMilliseconds: Int64 = 0
@@ -64,7 +68,7 @@ struct ReadAhead {
         readingMaxMilliseconds = configuration.readAheadMaxMilliseconds
     }
 
-    /// When reading ends by the clock alone; nil when the lane does not read ahead.
+    /// The monotonic time at which reading ahead ends at the latest; nil when the lane does not read ahead.
     var dueMilliseconds: Int64? { phase == .reading ? min(nearDueMilliseconds, longestDueMilliseconds) : nil }
 
     private var longestDueMilliseconds: Int64 { sinceMilliseconds + readingMaxMilliseconds }
@@ -75,7 +79,7 @@ struct ReadAhead {
 
     /// Notes that a partition is this many records behind.
     ///
-    /// - Parameter isAssumed: the partition's lag is not known yet, and the number is a guess.
+    /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet.
     mutating func note(_ lag: inout Lag, records: Int64, isAssumed: Bool, now: Moment) -> Decision {
         let records = min(max(0, records), Self.partitionRecordsMax)
         add(&lag, records: records, known: isAssumed ? 0 : records)
@@ -92,8 +96,9 @@ struct ReadAhead {
         return .unchanged
     }
 
-    /// Removes the lag of a revoked partition. While other partitions are behind, reading continues. If it stopped, parked states
-    /// would be sent although newer ones wait in the log, and after a loss of the store nothing else knows about those.
+    /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind.
+    /// Otherwise parked states would be sent although newer ones wait in the log, which Redis may not know
+    /// after a loss of data.
     mutating func partitionLeaves(_ lag: inout Lag, now: Moment) -> Decision {
         add(&lag, records: 0, known: 0)
         noteNearness(now: now)
@@ -101,7 +106,7 @@ struct ReadAhead {
         return end()
     }
 
-    /// Called once a turn with the time and how full the lane is.
+    /// Changes the phase if necessary. Called once a turn with the time and with how full the lane is.
     mutating func advance(_ fullness: Fullness, now: Moment) -> Decision {
         switch phase {
         case .off: break
@@ -118,8 +123,9 @@ struct ReadAhead {
         return .unchanged
     }
 
-    /// Whether a lane that began to read ahead at a given time is done: it has caught up, was near for `nearMilliseconds`, has no
-    /// room left, or has read for the longest time allowed.
+    /// Whether a lane that began to read ahead at this time is done: it has caught up, was behind by less
+    /// than half of the limit for `nearMilliseconds`, has no room left, or has read for the longest time
+    /// allowed.
     func hasRead(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let time = now.monotonicMilliseconds
@@ -147,7 +153,7 @@ struct ReadAhead {
         nearSinceMilliseconds = .max
     }
 
-    /// Ends reading. Only a reading lane parks activities, so beginning the parked ones does nothing once none is left.
+    /// Ends reading ahead. `beginParked` does nothing if no activity is parked any more.
     private mutating func end() -> Decision {
         phase = .off
         isBacklogKnown = false

@@ -3,7 +3,8 @@ import LiveActivity
 /// Assignment and revocation of partitions, and the offsets that may be committed.
 extension Delivery {
     /// Adds a partition that was assigned to this lane.
-    /// - Returns: the number that the partition's records name; nil if the lane already has `PartitionTable.limit` partitions.
+    /// - Returns: the partition's index in the lane, which its records name; nil if the lane already has
+    ///   `PartitionTable.limit` partitions.
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
         let windowOffsets = configuration.ledgerWindowOffsets
         return partitions.assign {
@@ -11,12 +12,14 @@ extension Delivery {
         }
     }
 
-    /// Says which records of a partition that was just assigned had been settled before and are read again, because the store
-    /// lost what they wrote. They are processed as usual, but ring no alert and start no activity.
+    /// Notes which records of a newly assigned partition had been settled before and are read again, because
+    /// Redis lost what they wrote. These records are processed as usual, but ring no alert and start no
+    /// activity.
     ///
     /// - Parameters:
     ///   - settledBelow: all records below this offset had been settled.
-    ///   - metadata: which records above it had been settled, as `progress` encoded them together with this offset.
+    ///   - metadata: which records from this offset on had been settled, as `progress` encoded them together
+    ///     with `settledBelow`.
     public mutating func readAgain(
         _ place: UInt32,
         below settledBelow: Int64,
@@ -27,12 +30,13 @@ extension Delivery {
         partition.pointee.settledBefore = SettledBefore(below: settledBelow, above: above)
     }
 
-    /// Takes over what earlier owners of a partition settled above its committed offset. Their records are skipped when they are
-    /// read. Call this before the partition's first record.
+    /// Takes over which records earlier owners of a partition settled above its committed offset. The lane
+    /// skips these records when it reads them. Call this before the partition's first record.
     ///
     /// - Parameters:
-    ///   - metadata: from the commit, as `progress` wrote it. Anything else is refused.
-    ///   - logEnd: the offset of the partition's next record. Offsets that claim to be settled from there on are dropped.
+    ///   - metadata: the metadata of the commit, as `progress` wrote it. Any other text is refused.
+    ///   - logEnd: the offset of the partition's next record. Settled offsets from `logEnd` on are ignored,
+    ///     because they cannot exist.
     /// - Returns: how many records are skipped; nil if the metadata was refused, so that every record above `committedOffset` is
     ///   processed again.
     public mutating func resume(
@@ -44,7 +48,7 @@ extension Delivery {
         partitions[place]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
     }
 
-    /// What to commit for a partition; nil before its first record.
+    /// Returns the offset and the metadata to commit for a partition; nil before its first record.
     public func progress(_ place: UInt32) -> PartitionProgress? {
         guard let offset = committableOffset(place), let partition = partitions[place] else { return nil }
         let ranges = partition.pointee.ledger.settledRanges
@@ -54,11 +58,12 @@ extension Delivery {
         )
     }
 
-    /// Changes whenever `progress` changes in anything but its committable offset.
+    /// Returns a number that changes whenever `progress` changes in anything but its committable offset.
     public func progressRevision(_ place: UInt32) -> UInt64 { partitions[place]?.pointee.ledger.revision ?? 0 }
 
-    /// Begins to revoke a partition. None of its records is begun any more. Records that wait are dropped without an outcome,
-    /// because the next owner reads them again. Records that are under way continue to their results.
+    /// Begins to revoke a partition. No further record of the partition is begun. Waiting records are dropped
+    /// without an outcome, because the next owner reads them again. Records that are under way continue to
+    /// their results.
     public mutating func beginRevoking(_ place: UInt32, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -71,8 +76,8 @@ extension Delivery {
         stopReadAhead(for: partition, now: now)
     }
 
-    /// Drops a record of a revoked partition wherever it waits. A start that backs off counts as under way: it was admitted, and
-    /// only the holder of its claim may send it.
+    /// Drops a record of a revoked partition wherever it waits. A start that backs off is not dropped: it was
+    /// admitted, and only the holder of its claim may send it.
     private mutating func dropUnlessUnderWay(_ record: UInt32, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -81,7 +86,8 @@ extension Delivery {
             activities[activity].waiting.remove(record, in: &records)
             drop(record, now: now)
         case .riding:
-            // The carrier keeps the alert, whose bytes still belong to this record.
+            // The carrier keeps the alert. The alert's bytes belong to this record, so they are copied into
+            // the carrier's body first.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBody(of: carrier)
             _ = records.removeRider(of: carrier)
@@ -104,35 +110,39 @@ extension Delivery {
     /// Whether a partition that is being revoked has no outstanding record.
     public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
 
-    /// The number of a partition's records that are not settled.
+    /// Returns the number of a partition's records that are not settled.
     public func outstanding(_ place: UInt32) -> Int { partitions[place]?.pointee.outstanding ?? 0 }
 
-    /// When the oldest unsettled record was received: a monotonic time, roughly; nil if all records are settled.
+    /// Returns the approximate monotonic time at which the oldest unsettled record was received; nil if all
+    /// records are settled.
     public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
         guard let partition = partitions[place], partition.pointee.outstanding > 0 else { return nil }
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
-    /// Releases a partition, drained or not. Records that are still under way finish without being counted. A partition that is
-    /// lost without a revocation drops its waiting records too: otherwise a record that is read again would be merged into its
-    /// own stale copy and called a duplicate (simulation seed 165).
+    /// Releases a partition, drained or not. Records that are still under way finish without being counted.
+    /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise such a
+    /// record, read again, would be merged with its own stale copy and called a duplicate (simulation
+    /// `plain`, seed 165).
     public mutating func release(partition place: UInt32, now: Moment) {
         beginRevoking(place, now: now)
         partitions.release(place)
     }
 
-    /// The offset that may be committed: every record below it is settled. nil before the first record.
+    /// Returns the offset that may be committed, because every record below it is settled; nil before the
+    /// first record.
     public func committableOffset(_ place: UInt32) -> Int64? {
         guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
     }
 }
 
-/// What is committed for a partition.
+/// The offset and the metadata to commit for a partition.
 public struct PartitionProgress: Sendable, Equatable {
     /// Every record below this offset is settled.
     public var committableOffset: Int64
-    /// Which records above it are settled: the metadata of the commit. Empty if there are none.
+    /// The metadata of the commit: which records from `committableOffset` on are settled. Empty if there are
+    /// none.
     public var metadata: [UInt8]
 
     package init(committableOffset: Int64, metadata: [UInt8]) {

@@ -3,7 +3,8 @@ struct Partition: AssignedPartition, ~Copyable {
     enum Phase {
         /// Records are received and worked on.
         case assigned
-        /// No record is begun, and records under way settle. The partition is released when none is left or the time is up.
+        /// No record is begun, and records under way settle. The partition is released when no record is left
+        /// or the stop's time is over.
         case revoking
     }
 
@@ -14,7 +15,7 @@ struct Partition: AssignedPartition, ~Copyable {
     let topic: RecordTopic
     let number: Int32
     var settledBefore = SettledBefore()
-    /// Records of this assignment that are not settled.
+    /// The number of this assignment's records that are not settled.
     var outstanding = 0
     var lag = ReadAhead.Lag()
 

@@ -1,11 +1,13 @@
-/// Tracks which records of one assigned partition are settled, and so which offset may be committed. (R10)
+/// Tracks which records of one assigned partition are settled, and therefore which offset may be committed.
+/// (R10)
 ///
-/// The base is the committable offset: everything below it is settled. There is one bit for each offset above it. Offsets that
-/// never arrive (compaction, transaction markers) have no record to act on. They count as settled as soon as a later offset
-/// arrives.
+/// The base is the committable offset: every offset below it is settled. There is one bit for each offset
+/// from the base on. Some offsets have no record, because of compaction or transaction markers. They count as
+/// settled as soon as a later offset is received.
 ///
-/// Settled offsets above the committable one travel in the metadata of the commit (`SettledOffsetsText`). The next owner's ledger
-/// takes them over before the first record (`resume`), and recognizes their records when they are read again.
+/// Settled offsets above the committable one are written to the metadata of the commit
+/// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`resume`), and reports
+/// these records as `settledBefore` when they are read.
 package struct PartitionLedger: ~Copyable {
     package enum Reception {
         case accepted
@@ -21,14 +23,14 @@ package struct PartitionLedger: ~Copyable {
     package private(set) var committableOffset: Int64
     /// One above the highest received offset.
     package private(set) var nextOffset: Int64
-    /// Grows with each change of what is settled.
+    /// Grows with each change of the set of settled offsets.
     package private(set) var revision: UInt64 = 0
     private var isStarted = false
-    /// One above the highest offset that an earlier owner settled. The bits of those offsets are set although their records have
-    /// not arrived.
+    /// One above the highest offset that an earlier owner settled. The bits below it may be set although
+    /// their records have not been received.
     private var resumedEnd: Int64 = .min
-    /// Settled offsets that the commit's metadata must not name; nil until there is one. In a backlog of commands with tokens,
-    /// nearly all offsets are such.
+    /// Settled offsets that the commit's metadata must not name (`settle`, `isTold`); nil until there is one.
+    /// In a backlog of commands with tokens, nearly all offsets are of this kind.
     private var unpublishedBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {
@@ -51,13 +53,13 @@ package struct PartitionLedger: ~Copyable {
     /// Whether `offset` fits into the window now.
     package func hasRoom(for offset: Int64) -> Bool {
         guard isStarted, offset > committableOffset else { return true }
-        // Every offset in between is settled, so receiving this one skips a gap of any size.
+        // Every offset below is settled, so the ledger can skip a gap of any size.
         if committableOffset == nextOffset { return true }
         return offset - committableOffset < Int64(windowOffsets)
     }
 
-    /// Notes that the record at `offset` has arrived and is not settled. A second delivery of a known offset is recognized,
-    /// because it must not be counted twice.
+    /// Notes that the record at `offset` was received and is not settled. Detects a second delivery of an
+    /// offset, because the record must not be counted twice.
     package mutating func receive(_ offset: Int64) -> Reception {
         if !isStarted { start(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
@@ -79,11 +81,13 @@ package struct PartitionLedger: ~Copyable {
         return .settledBefore
     }
 
-    /// Takes over what earlier owners of the partition settled above its committed offset. Call this before the first record.
+    /// Takes over which records earlier owners of the partition settled above its committed offset. Call this
+    /// before the first record.
     ///
     /// - Parameters:
-    ///   - metadata: the metadata of the commit. Anything that no owner wrote is refused.
-    ///   - logEnd: the offset of the partition's next record. Offsets that claim to be settled from there on are dropped.
+    ///   - metadata: the metadata of the commit. Text that no owner wrote is refused.
+    ///   - logEnd: the offset of the partition's next record. Settled offsets from `logEnd` on are ignored,
+    ///     because they cannot exist.
     /// - Returns: how many records are skipped; nil if the metadata was refused.
     package mutating func resume(
         at committedOffset: Int64,
@@ -96,7 +100,8 @@ package struct PartitionLedger: ~Copyable {
         return known.reduce(0) { $0 + $1.count }
     }
 
-    /// Takes over what an earlier owner of the partition settled. Call this before the first record.
+    /// Takes over the offsets that earlier owners of the partition settled. Call this before the first
+    /// record.
     ///
     /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window are dropped.
     package mutating func resume(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
@@ -109,8 +114,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// The settled offsets above the committable one that the metadata may name, lowest first, as many as `SettledOffsetsText`
-    /// may have room for.
+    /// The settled offsets above the committable one that the metadata may name, lowest first. Their number
+    /// is limited to what `SettledOffsetsText` may have room for.
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, resumedEnd)
@@ -138,7 +143,7 @@ package struct PartitionLedger: ~Copyable {
         return end
     }
 
-    /// Clears the bits of records that never arrive, because other offsets share these bits later.
+    /// Clears the bits of records that were never received, because later offsets use the same bits.
     private func clearResumed(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, resumedEnd) {
@@ -147,7 +152,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// Starts at the first received offset. A replaced log whose offsets begin again has nothing settled.
+    /// Starts at the first received offset. If this offset is below the committed one, the log was replaced,
+    /// and nothing in it is settled.
     private mutating func start(at offset: Int64) {
         isStarted = true
         if resumedEnd > .min, offset < committableOffset {
@@ -160,7 +166,8 @@ package struct PartitionLedger: ~Copyable {
 
     /// Notes that the record at `offset` is settled. Each record settles exactly once.
     ///
-    /// - Parameter isTold: whether the next owner may skip the record while a lower one is not settled.
+    /// - Parameter isTold: whether the commit's metadata may name the record, so that the next owner skips it
+    ///   while a lower record is unsettled.
     package mutating func settle(_ offset: Int64, isTold: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")

@@ -4,13 +4,14 @@ public protocol AssignedPartition: ~Copyable {
     var epoch: UInt32 { get }
 }
 
-/// The partitions of a lane. A place is used again after a release. The epoch distinguishes a place's assignments, so that work
-/// which finishes after a release does not count for the next assignment.
+/// The partitions of a lane, each at a place that records name. A released place is used again. The epoch
+/// distinguishes the assignments of a place, so that work which finishes after a release does not count for
+/// the next assignment.
 ///
-/// Partitions are lent as pointers, which are valid until the next release. Records name their partitions all the time, and a
-/// reference would be counted each time.
+/// Partitions are returned as pointers, which are valid until the next release. A reference would be counted
+/// at each access, and every record accesses its partition.
 ///
-/// What runs for each record is public, for the reason that ``Slab`` gives.
+/// The methods that run for each record are public, for the reason that ``Slab`` gives.
 public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable {
     /// The maximum number of partitions of a lane at a time.
     package static var limit: Int { 4_096 }
@@ -29,7 +30,8 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
         partition.deallocate()
     }
 
-    /// - Parameter partition: makes the partition of an epoch.
+    /// Adds a partition at a free place.
+    /// - Parameter partition: makes the partition with the given epoch.
     /// - Returns: the partition's place; nil if the table is full.
     package mutating func assign(_ partition: (_ epoch: UInt32) -> Assigned) -> UInt32? {
         let free = places.firstIndex { $0 == nil }
@@ -55,7 +57,7 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
         Int(place) < places.count ? places[Int(place)] : nil
     }
 
-    /// The partition at `place`, if `epoch` is still its assignment.
+    /// Returns the partition at `place`, if `epoch` is still its assignment.
     public func current(_ place: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Assigned>? {
         guard let partition = self[place], partition.pointee.epoch == epoch else { return nil }
         return partition

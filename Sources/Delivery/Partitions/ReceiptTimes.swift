@@ -1,9 +1,10 @@
-/// When the records of one partition were received, roughly. This says how long the oldest unsettled record has been waiting,
-/// without a time for each record. It counts from the receipt, because a registration may be months old when it is read.
+/// The approximate receipt times of one partition's records. They show how long the oldest unsettled record
+/// has been waiting, without a time for each record. The receipt counts, because a registration may be months
+/// old when it is read.
 ///
-/// A mark is set for the first record that comes some time after the last mark. It counts for all records up to the next mark.
-/// When there is no room, every other mark is dropped and the distance between marks is doubled. So the error stays within a few
-/// hundredths of the age.
+/// A mark, here an offset with its receipt time, is set for a record that comes some time after the last
+/// mark. It counts for all records up to the next mark. When there is no room, every other mark is dropped
+/// and the distance between marks is doubled. So the error stays within a few hundredths of the age.
 package struct ReceiptTimes: ~Copyable {
     static var marksMax: Int { 128 }
     static var leastDistanceMilliseconds: Int64 { 250 }
@@ -22,9 +23,10 @@ package struct ReceiptTimes: ~Copyable {
 
     deinit { marks.deallocate() }
 
+    /// Sets a mark for a received record, if the last mark is old enough.
     /// - Parameters:
-    ///   - committableOffset: marks below it are forgotten when room is needed.
-    ///   - isAlone: everything before this record is settled, so earlier marks are not needed.
+    ///   - committableOffset: marks below this offset may be dropped when there is no room.
+    ///   - isAlone: whether everything before this record is settled, so that earlier marks are not needed.
     package mutating func note(_ offset: Int64, milliseconds: Int64, committableOffset: Int64, isAlone: Bool) {
         if isAlone {
             count = 0
@@ -38,8 +40,8 @@ package struct ReceiptTimes: ~Copyable {
         nextMarkMilliseconds = milliseconds + distanceMilliseconds
     }
 
-    /// When the record at `offset` was received; too early by at most the distance between two marks. The record must have been
-    /// noted.
+    /// Returns when the record at `offset` was received, too early by at most the distance between two marks;
+    /// nil if the record was not noted.
     package func milliseconds(of offset: Int64) -> Int64? {
         var below = 0
         var above = count

@@ -1,7 +1,7 @@
-/// Which records of a partition were settled before and are read again. (R25)
+/// The records of a partition that were settled before and are read again. (R25)
 struct SettledBefore {
     let below: Int64
-    /// Ascending and disjoint.
+    /// The settled ranges from `below` on, ascending and disjoint.
     private let above: [Range<Int64>]
     private let end: Int64
 

@@ -1,5 +1,5 @@
-/// The settled offsets of a partition above its committable offset, encoded as text. The text travels in the metadata of an
-/// offset commit, so that the partition's next owner does not repeat what is settled. (R10)
+/// The settled offsets of a partition above its committable offset, encoded as text. The text is the metadata
+/// of an offset commit, so that the partition's next owner does not process settled records again. (R10)
 ///
 /// | characters | meaning |
 /// | --- | --- |
@@ -7,16 +7,18 @@
 /// | 2 | the form: `r` for runs, `b` for bits |
 /// | 3– | the payload, six bits in each character, from `0` (0) to `o` (63), highest bits first |
 ///
-/// The payload begins with the committable offset as a varint, so that text which was copied to another offset is refused. Runs
-/// are varints: in turn the length of an unsettled run (the first may be 0) and of a settled run. Bits are one for each offset,
-/// lowest first, from the committable offset on. The form that names more offsets in the room that there is gets written.
+/// The payload begins with the committable offset as a varint, so that text which was copied to another
+/// offset is refused. In the form `r`, varints follow: in turn the length of an unsettled run (the first may
+/// be 0) and of a settled run. In the form `b`, one bit follows for each offset, lowest first, from the
+/// committable offset on. The form that has room for more offsets is written.
 ///
 /// Empty text: nothing above the committable offset is settled.
 package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`.
     static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
-    /// More ranges than this, and offsets further than this above the committable one, fit into neither form.
+    /// Neither form has room for more ranges than this, or for offsets further than `bitsMax` above the
+    /// committable one.
     static let rangesMax = payloadBytesMax / 2 + 1
     static let bitsMax = Int64(payloadBytesMax) * 8
     /// No log reaches an offset above this one.
@@ -110,8 +112,8 @@ package enum SettledOffsetsText {
 
     // MARK: - Reading
 
-    /// Decodes text that a commit's metadata contains. Nothing in it is trusted: a mirroring tool may copy metadata to translated offsets,
-    /// and a topic may have been deleted and created again.
+    /// Decodes the text of a commit's metadata. The text is not trusted: a mirroring tool may copy metadata
+    /// to translated offsets, and a topic may have been deleted and created again.
     ///
     /// - Returns: ascending and disjoint ranges, none below `committedOffset`; nil if the text names another offset, has another
     ///   version, or is malformed.
@@ -141,7 +143,7 @@ package enum SettledOffsetsText {
             pendingBits -= 8
             payload.append(UInt8(truncatingIfNeeded: pending >> UInt32(pendingBits)))
         }
-        // The bits that fill up the last character must be fewer than six, and zero.
+        // The last character is filled up with fewer than six bits, all of them zero.
         let isFilled = pendingBits < 6 && pending & (1 << UInt32(pendingBits) - 1) == 0
         return isFilled ? payload : nil
     }

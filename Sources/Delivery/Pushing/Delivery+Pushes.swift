@@ -1,13 +1,15 @@
 import LiveActivity
 
-/// Decides which push goes next and what APNs' answer means for it.
+/// Chooses the pushes to send and handles APNs' answers.
 extension Delivery {
-    /// The next push of a pool, to be sent now; nil if none waits. The caller has a free stream for it. (R20)
+    /// Removes and returns the next push of a pool, to be sent now; nil if none waits. The caller has a free
+    /// stream for it. (R20)
     ///
-    /// A push that was overtaken while it waited is not handed out if the newer state could go at once. A start whose end has
-    /// arrived is never handed out.
+    /// A waiting push is not returned if a newer state replaced it and may be sent at once. A start is never
+    /// returned if its end was read.
     ///
-    /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts go in any case.
+    /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned in any
+    ///   case.
     public mutating func nextPush(_ pool: PoolIndex, permitsRetry: Bool = true, now: Moment) -> UInt32? {
         guard mayPush(pool, now: now) else { return nil }
         while let record = pools.popReady(of: PoolKey(pool)) {
@@ -37,16 +39,16 @@ extension Delivery {
         return nil
     }
 
-    /// Whether a push that was overtaken while it waited is replaced at once: the newer state could go at once, or APNs was away
-    /// since the push was admitted. A start is always replaced.
+    /// Whether a newer state replaces a push that waits for a stream: the newer state may be sent at once, or
+    /// APNs was unavailable since the push was admitted. A start is always replaced.
     func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isResting(now: now) { return true }
         let watch = pools.watch(PoolKey(records[record].pool))
         return records[record].admittedMilliseconds <= watch.pointee.readWallMilliseconds
     }
 
-    /// Takes back the last push of `nextPush`, because no stream took it. The push waits as before and without a spacing, so that
-    /// a newer state can still replace it.
+    /// Puts the last push of `nextPush` back, because no stream took it. The previous spacing is restored, so
+    /// that a newer state can still replace the push.
     public mutating func pushReturned(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         precondition(handedOut.record == record, "another push was handed out since")
@@ -61,13 +63,14 @@ extension Delivery {
     /// Whether a push waits for a stream of this pool.
     public func hasPush(_ pool: PoolIndex) -> Bool { pools.firstReady(of: PoolKey(pool)) != nil }
 
-    /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a reason of this very push.
-    /// Faults of the service, the key, the connection or the load only delay the command.
+    /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a
+    /// reason of this very push. Faults of the service, the key, the connection or the load only delay it.
     public mutating func answered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isJudgement {
-            // A refused token that may be valid elsewhere does not count as progress of the pool: its push waits.
+            // If the pool accepts no other token, a refused token is no progress: its push waits for a
+            // correct configuration.
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
             let delay = configuration.deferredDelayMilliseconds
             pools.noteJudgement(
@@ -93,7 +96,7 @@ extension Delivery {
         case .rejected, .channelGone:
             finishCurrent(record, .failed, settlement: .notShown, now: now)
         case .ambiguous where isStart:
-            // Repeating the start on a guess could begin a second activity. So its outcome is `unknown`.
+            // If the start was repeated, a second activity could begin. So its outcome is `unknown`.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
         case .limited where !isStart:
             // Redis learns the limit before the command is admitted again, so that the command waits for the longer spacing.
@@ -105,16 +108,16 @@ extension Delivery {
         }
     }
 
-    /// Redis has noted that the token is limited, or has refused to.
+    /// Retries a push after Redis has recorded that its token is limited, or has refused the call.
     mutating func limited(_ record: UInt32, now: Moment) {
-        // The retry budget does not matter here: the pool decides again when the push may go.
+        // The retry is permitted here, because the pool checks its retry budget again when the push is sent.
         retry(record, of: activity(ofCurrent: record, in: .limiting), .limited, isPermitted: true, now: now)
     }
 }
 
-/// What `pushReturned` restores when no stream takes a push.
+/// The last push of `nextPush`, with what `pushReturned` must restore if no stream takes it.
 struct HandedOutPush: BitwiseCopyable {
-    /// `.max`: none.
+    /// The push's record; `.max`: none.
     var record: UInt32 = .max
     var restsUntilMilliseconds: Int64 = 0
 }

@@ -1,10 +1,11 @@
 import LiveActivity
 import Numbers
 
-/// Pushes that are sent again. A push that the service could not take waits until it is accepted, expires or is replaced by a
-/// newer state. Attempts have no limit, and the waits between them grow to minutes.
+/// Retries pushes. A push that the service could not take waits until it is accepted, expires or is replaced
+/// by a newer state. Attempts have no limit, and the waits between them grow to minutes.
 extension Delivery {
-    /// How many faults in a row a push that APNs never processed is retried at once, however long its command has been here.
+    /// A push that APNs never processed is retried at once up to this number of faults in a row, even if its
+    /// command is overdue.
     private static var retriesAtOnceMax: UInt8 { 2 }
 
     /// Handles a push that failed for a reason that is not its own.
@@ -29,8 +30,8 @@ extension Delivery {
         activities.enter(.backingOff, activity, untilMilliseconds: due)
     }
 
-    /// The retry budget is used up. The push waits for the longer of both pauses and then asks again; this does not count as an
-    /// attempt.
+    /// Makes a push wait because the pool's retry budget is empty, for the longer of the two pauses. Then the
+    /// push asks the budget again. This does not count as an attempt.
     mutating func awaitRetryBudget(_ record: UInt32, of activity: UInt32, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         let pause = jittered(configuration.retryBudgetPauseMilliseconds)
@@ -38,9 +39,9 @@ extension Delivery {
         awaitService(activity, milliseconds: max(pause, grown), now: now)
     }
 
-    /// Makes the current command wait for the service. Meanwhile it holds no credit. A newer state that arrives replaces it and waits only
-    /// for the rest of the spacing. The command waits in the deferred topic instead if the wait is long, if the command is overdue, or if
-    /// the command is a start that must go to the partition's next owner.
+    /// Makes the current command wait for the service without a credit. A newer state that arrives replaces
+    /// the command and waits only until the spacing ends. The command is deferred instead if the wait is
+    /// long, if the command is overdue, or if it is a start that must go to the partition's next owner.
     private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
         let current = activities[activity].current
         if isLong(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
@@ -55,16 +56,18 @@ extension Delivery {
         return jittered(min(configuration.retryMaxMilliseconds, doubled))
     }
 
-    /// A random time between a half and the whole, so that pushes which failed together do not return together.
+    /// Returns a random time between half of `milliseconds` and `milliseconds`, so that pushes which failed
+    /// together are not retried together.
     private mutating func jittered(_ milliseconds: Int64) -> Int64 {
         let half = (milliseconds + 1) / 2
         return half + Int64(randomness.next(below: UInt64(half))) + 1
     }
 
-    /// Ends a wait. A push that APNs did not process goes with the timestamp that it has, without asking Redis, because it did
-    /// not reach a phone. A push that waited for the service is admitted again, because another worker may have admitted a newer
-    /// state or an end (seed 622). So is a start, for which Redis repeats its reply: the start's partition may have moved, and
-    /// the next owner may have reported the start as `unknown`.
+    /// Retries the current command after its wait. A push that APNs did not process keeps its timestamp and
+    /// is sent without asking Redis, because it did not reach a phone. A push that waited for the service is
+    /// admitted again, because another worker may have admitted a newer state or an end (simulation `plain`,
+    /// seed 622). A start is always admitted again, and Redis repeats its reply: the start's partition may
+    /// have moved, and the next owner may have reported the start as `unknown`.
     mutating func retryCurrent(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
         let (isStart, pool) = (records[record].isStart, records[record].pool)
@@ -86,8 +89,8 @@ extension Delivery {
         pools.appendReady(record, to: PoolKey(pool), now: now)
     }
 
-    /// Replaces the current push, which waits for a retry, by the newer state that arrived. The newer state waits for the rest of
-    /// the spacing.
+    /// Replaces the current push, which waits for a retry, by the newer state that arrived. The newer state
+    /// waits until the spacing ends.
     mutating func replaceRetry(of activity: UInt32, now: Moment) {
         supersedeCurrent(of: activity, settlement: .notShown, now: now)
         let heldCredit = activities[activity].phase.holdsCredit
@@ -100,7 +103,8 @@ extension Delivery {
         if heldCredit { returnCredit(of: activity, now: now) }
     }
 
-    /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it was admitted here,
-    /// so the next owner would report `unknown` although nothing was sent. See `isDeferredToNextOwner`.
+    /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it
+    /// was admitted here, so the next owner would report `unknown` although the start was not sent. See
+    /// `isDeferredToNextOwner`.
     func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
 }

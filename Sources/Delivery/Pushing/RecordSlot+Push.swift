@@ -1,15 +1,17 @@
 import LiveActivity
 
-/// What the attempts at a push and its answers leave in the record.
+/// Stores the attempts of a push and APNs' answers in its record.
 extension RecordSlot {
     @inline(__always) var pool: PoolIndex { PoolIndex(application: application, environment: environment) }
 
-    /// Whether an admitted push has waited for the service until its expiration. Without an expiration of its own, a state
-    /// expires by the policy, counted from its receipt. APNs stores a push that is sent in time from the sending on.
+    /// Whether an admitted push expired while it waited for the service. A state without an expiration of its
+    /// own expires by its policy, counted from its receipt. A push that is sent in time gets an expiration
+    /// that counts from its sending.
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
         guard expiration < 0 else { return expiration < now.wallSeconds }
-        // No default is shorter than this, and nearly every push goes within it.
+        // The fast path: no policy's expiration is shorter than 1 s, and nearly every push is sent within
+        // this time.
         guard now.wallMilliseconds - receivedMilliseconds > 1_000 else { return false }
         return expirationSeconds(by: policies[policy], from: receivedMilliseconds / 1_000) < now.wallSeconds
     }
@@ -18,7 +20,8 @@ extension RecordSlot {
         sentExpiration = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// The command's own expiration; else an update's stale date; else the policy's number of seconds, counted from `seconds`.
+    /// Returns the command's own expiration; else an update's stale date; else `seconds` plus the policy's
+    /// number of seconds.
     private func expirationSeconds(by policy: PolicyTable.Numbers, from seconds: Int64) -> Int64 {
         switch event {
         case _ where expiration >= 0: expiration
@@ -29,10 +32,10 @@ extension RecordSlot {
         }
     }
 
-    /// The push is handed out. Attempts have no limit; the counter stays at its maximum.
+    /// Counts an attempt. Attempts have no limit; the counter stays at its maximum.
     mutating func noteAttempt() { if attempts < .max { attempts += 1 } }
 
-    /// No stream took the push that was handed out.
+    /// Takes an attempt back, because no stream took the push.
     mutating func takeBackAttempt() { attempts -= 1 }
 
     mutating func noteResponse(_ result: PushResult) {
@@ -44,7 +47,7 @@ extension RecordSlot {
         answeredMilliseconds = result.answeredMilliseconds
     }
 
-    /// The reason in a result when APNs named none.
+    /// Returns Causeway's own reason for the result, if APNs named none.
     private func ownReason(_ result: PushResult) -> StaticString {
         switch result.disposition {
         case .accepted: isAlertExpired ? "alertExpired" : heldAlert == .doesNotFit ? "alertDidNotFit" : ""

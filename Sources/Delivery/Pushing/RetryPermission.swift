@@ -1,10 +1,10 @@
-/// Whether a push of one pool of a lane may be retried now. Pure; time is an argument. (R21)
+/// Decides whether one pool of a lane may retry a push now. Does no I/O; time is an argument. (R21)
 ///
-/// The pool's budget, a share of its first attempts, takes precedence. Only first attempts fill the budget, so there are two more
-/// ways:
-/// - If nothing was sent for ``idleMilliseconds``, one retry goes, to see whether APNs is back.
-/// - If ``acceptedMin`` of the last ``answersMax`` answers were *accepted*, every retry may go. APNs is back, or takes at least
-///   half of what it is sent, so all retries together at most double the load.
+/// The pool's budget takes precedence. Only first attempts fill the budget, so it can stay empty after an
+/// outage. Retries are therefore also permitted in two cases:
+/// - If nothing was sent for ``idleMilliseconds``, one retry is sent, to test whether APNs works again.
+/// - If ``acceptedMin`` of the last ``responsesMax`` answers were *accepted*, every retry may be sent. APNs
+///   then accepts at least half of the pushes, so all retries together at most double the load.
 public struct RetryPermission: Sendable {
     public static let idleMilliseconds: Int64 = 1_000
     public static let responsesMax = 20
@@ -21,14 +21,14 @@ public struct RetryPermission: Sendable {
             || sentMilliseconds <= now.monotonicMilliseconds - Self.idleMilliseconds
     }
 
-    /// A push was handed to the pool.
+    /// Notes that a push was sent.
     public mutating func sent(now: Moment) { sentMilliseconds = now.monotonicMilliseconds }
 
     public mutating func answered(_ disposition: PushResult.Disposition) {
         switch disposition {
         case .accepted: note(isAccepted: true)
         case .retryNow, .retryLater, .ambiguous: note(isAccepted: false)
-        // These answers describe the push or its token, not APNs.
+        // These answers concern the push or its token and say nothing about APNs.
         case .limited, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }

@@ -1,12 +1,13 @@
 import LiveActivity
 
-/// Records that were settled and are read again, because the store lost what they wrote.
+/// Records that were settled and are read again, because Redis lost what they wrote.
 ///
-/// They tell the store again what it knew: tokens, newest versions, held states. A state that the store cannot know to be
-/// displayed is sent again. But an alert rings only once, so the state goes without it. A start is passed over: nobody knows any
-/// more whether it was sent, and a second one would begin a second activity.
+/// Such a record writes its token, its version or its held state to Redis again. A state is sent again if
+/// Redis cannot know that it is displayed. The state has no alert then, because an alert rings only once. A
+/// start is not sent: nothing says any more whether it was sent, and a second start would begin a second
+/// activity.
 extension Delivery {
-    /// Settles a record without a result and without any action. It had its result before.
+    /// Settles a record without a result and without any action, because it had its result before.
     mutating func settleWithoutAction(_ record: UInt32) {
         records.enter(.finished, record)
         acknowledged(record)
@@ -20,7 +21,8 @@ extension Delivery {
 }
 
 extension Outcome {
-    /// Whether a settled record may get this outcome again without anything having happened.
+    /// Whether a settled record that is read again may get this outcome although it did nothing. Such an
+    /// outcome is not published again.
     var mayRepeatAfterSettlement: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true

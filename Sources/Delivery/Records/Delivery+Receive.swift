@@ -1,7 +1,8 @@
 import LiveActivity
 
 extension Delivery {
-    /// Receives one record: decodes it, and puts it into its activity's list until `endBatch`, or rejects it.
+    /// Receives one record. Decodes it and puts it into its activity's waiting list until `endBatch`, or
+    /// rejects it.
     ///
     /// Call this only while `canReceive` and `hasRoom(for:)` hold. A record is ignored in three cases: its partition is being
     /// revoked, so the next owner reads it again; its offset was received before in this assignment; or an earlier owner of the
@@ -66,8 +67,9 @@ extension Delivery {
         )
     }
 
+    /// Decodes a command and takes it, or rejects it.
     /// - Parameters:
-    ///   - deferral: what was written beside the command if it was deferred.
+    ///   - deferral: the data beside the command if it was deferred.
     ///   - dropped: the names of the fields that the command's first reader dropped.
     mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
@@ -81,7 +83,8 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.forms)
             identifier = command.identifier
-            // The first reader's clock accepted a deferred command's timestamp. That clock may be ahead of this one.
+            // The clock of a deferred command's first reader accepted the timestamp, and may be ahead of this
+            // clock.
             let firstSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(now: max(now.wallSeconds, firstSeconds))
             guard let application = application(named: command.app, in: value) else {
@@ -103,8 +106,9 @@ extension Delivery {
         }
     }
 
-    /// Puts a command, whose app and policy are in its slot, into its activity's list, unless its phones could not decode it, or it is
-    /// a start that is read again.
+    /// Puts a command, whose app and policy are in its slot, into its activity's waiting list. Treats
+    /// separately: a command that its phones could not decode, a start that is read again, a command of a
+    /// lifetime, and a command to an audience.
     @inline(__always)
     mutating func take(
         _ command: Command,
@@ -119,7 +123,8 @@ extension Delivery {
             return settleStartReadAgain(index, command, from: value)
         }
         if command.isOfLifetime(in: value) {
-            // Made of commands that were checked.
+            // A command of a lifetime is not compared with the contract: Causeway made it from commands that
+            // were compared.
             return beginOfLifetime(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
         if contracts.isNeeded, rejectsUndecodable(command, from: value, index: index, record: record) { return }
@@ -155,8 +160,8 @@ extension Delivery {
         }
     }
 
-    /// Handles a tombstone. Only the record's key names the activity or device, and no app, so it is unregistered in every
-    /// configured app.
+    /// Handles a tombstone. Its key names an activity or a device, but no app, so the key is unregistered in
+    /// every configured app.
     private mutating func receiveTombstone(index: UInt32, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytes).contains(key.count) else {
             let detail = "a tombstone's key must name an activity or device"
@@ -187,7 +192,7 @@ extension Delivery {
         return nil
     }
 
-    /// The policy that a command names, or its app's policy; nil if no policy has that name.
+    /// Returns the policy that a command names, or its app's policy; nil if no policy has the name.
     func policy(of command: Command, of application: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
         guard !command.policy.isAbsent else {
             return UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
@@ -203,7 +208,7 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
-        // No record is added in the meantime, so the slot does not move.
+        // No record is added while this pointer is used, so the slot does not move.
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .command
         slot.pointee.event = command.event
@@ -236,7 +241,7 @@ extension Delivery {
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-        // The registration that released a held command had a token of its own in this slot.
+        // The slot may still contain the token of the registration that released the held command.
         slot.pointee.tokenBlock = .none
         slot.pointee.tokenCount = 0
         if let environment = command.environment, !command.token.isAbsent {
@@ -247,8 +252,8 @@ extension Delivery {
         }
     }
 
-    /// Names a command without an id by its place in its topic. This happens when the id is first needed: most replaced commands
-    /// never need one.
+    /// Writes the default id of a command without one: its place in its topic. This is done when the id is
+    /// first needed, because most replaced commands never need one.
     mutating func completeIdentifier(of record: UInt32) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
@@ -302,7 +307,8 @@ extension Delivery {
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
     }
 
-    /// When a start expires: at the end of its policy's `startSeconds`, or at its own expiration if that is earlier.
+    /// Returns when a start expires: at the end of its policy's `startSeconds`, or at its own expiration if
+    /// that is earlier.
     private func expiration(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
         AgeRules.startExpiration(
             timestamp: command.version.timestamp,
@@ -311,15 +317,15 @@ extension Delivery {
         )
     }
 
-    /// The default priority: 5 for an update without an alert, otherwise 10.
+    /// Returns the default priority: 5 for an update without an alert, otherwise 10.
     private static func priority(of command: Command) -> UInt8 {
         command.event == .update && !command.hasAlert ? 5 : 10
     }
 }
 
-/// The id of a command that names none: `topic/partition/offset`.
+/// The id of a command that brings none: `topic/partition/offset`.
 enum DefaultIdentifier {
-    /// A topic's name has at most 249 bytes (Kafka). The numbers have a sign and at most 10 and 20 digits.
+    /// A Kafka topic's name has at most 249 bytes. The partition takes at most 11 bytes, the offset 20.
     static let bytesMax = bytesMax(topicBytes: 249)
 
     static func bytesMax(topic: [UInt8]) -> Int { bytesMax(topicBytes: min(topic.count, 249)) }

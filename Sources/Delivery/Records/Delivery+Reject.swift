@@ -2,8 +2,9 @@ import LiveActivity
 
 /// Invalid records. Each gets a result `invalid` and goes to the dead letters unchanged. None stops the lane.
 extension Delivery {
-    /// - Parameter identifier: the command's own id, if it could be read; the result names it. Otherwise the result names the
-    ///   record's place in its topic.
+    /// Rejects a record because of a fault.
+    /// - Parameter identifier: the command's own id for the result, if it could be read. Otherwise the result
+    ///   has the default id.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,
@@ -14,8 +15,8 @@ extension Delivery {
         reject(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
-    /// Rejects a command whose app is known. A start after a lifetime leaves the timetable with that: the keeper would make it again,
-    /// and it would be invalid again. (R34)
+    /// Rejects a command whose app is known. If it is a start after a lifetime, its life also leaves the
+    /// timetable. Otherwise the keeper would make the same invalid start again. (R34)
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,
@@ -31,18 +32,21 @@ extension Delivery {
         reject(record, index, command.identifier, of: address, code: code, detail: detail)
     }
 
-    /// The place of a record's command in its topic, as its dead letter names it. Not for the hot path.
+    /// Returns where the record's command came first, as its dead letter names it: topic, partition and
+    /// offset. Makes a `String`, so not for the hot path.
     public func source(of record: UInt32) -> String {
         let slot = records.address(of: record)
         let topic = String(decoding: configuration.name(of: slot.pointee.topic), as: UTF8.self)
         return "\(topic)/\(slot.pointee.sourcePartition)/\(slot.pointee.sourceOffset)"
     }
 
-    /// Not for the hot path: this makes a `String`, and copies the record, whose bytes are valid only during the call.
+    /// Rejects a record with a code and a detail. Not for the hot path: this makes a `String` and copies the
+    /// record, whose bytes are valid only during the call.
     ///
     /// - Parameters:
-    ///   - address: the activity and the device of the command, if something is done about them after the result.
-    ///   - text: what the command was decoded from, if fields of the record were dropped before; nil: the record.
+    ///   - address: the command's activity and device, if a store call about them follows the result.
+    ///   - text: the text that the command was decoded from, if fields were dropped from the record; nil: the
+    ///     record itself.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,

@@ -2,10 +2,12 @@ import LiveActivity
 
 /// Commands whose body is too large for APNs. Their policy may name fields that are dropped until the body fits (`oversize`).
 ///
-/// The record is shortened when it is read. The shortened state is used everywhere: digest, held state, deferred record, fan-out records.
-/// A record that is read again gives the same bytes. An alert that is carried drops no field. (R33)
+/// The record is shortened when it is read. The shortened state is used everywhere: in the digest, the held
+/// state, the deferred record and the fan-out records. If the record is read again, it gives the same bytes.
+/// A carried alert never makes a body drop fields. (R33)
 extension Delivery {
-    /// Takes a command, whose app and policy are in its slot. Not for the hot path: this copies the record and reads it again.
+    /// Shortens and takes a command, whose app and policy are in its slot. Not for the hot path: this copies
+    /// the record and decodes it again.
     @inline(never)
     mutating func receiveTooLarge(
         _ command: Command,
@@ -27,7 +29,7 @@ extension Delivery {
             do throws(Fault) {
                 let smaller = try Command.decode(rest)
                 countTrimmedBody(of: index)
-                // The dictionary and the state that were read last are not the ones that are laid out.
+                // The decoder remembers the longer record, but the shortened one is laid out.
                 lastAps.forget()
                 contracts.forms.beginRecord()
                 names.withUnsafeBytes { dropped in
@@ -55,7 +57,8 @@ extension Delivery {
         }
     }
 
-    /// A start that is read again may have fitted before, by another configuration, so it is not rejected.
+    /// Rejects a command that is too large. A start that is read again is settled instead, because its body
+    /// may have fitted by an earlier configuration.
     private mutating func rejectTooLarge(
         _ command: Command,
         index: UInt32,

@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// Room in a record's block that is reserved when the record is received.
+/// The bytes that are reserved in a record's block when the record is received.
 enum BlockRoom {
-    /// For a reason of APNs.
+    /// The bytes for a reason of APNs, which is set later.
     static let reasonBytes = 64
 }
 
@@ -24,7 +24,7 @@ struct RecordBlockWriter {
         return advance(unescape(text, from: record, into: room))
     }
 
-    /// The digests of the audiences that a registration names, each once.
+    /// Writes the digests of the audiences that a registration names, each once.
     mutating func appendDigests(of audiences: ByteRange, count: Int, from record: UnsafeRawBufferPointer) -> BlockRange
     {
         let room = UnsafeMutableRawBufferPointer(
@@ -34,7 +34,7 @@ struct RecordBlockWriter {
         return advance(Registration.writeDigests(of: audiences, in: record, into: room))
     }
 
-    /// A range that is filled in later, at most `room` bytes long.
+    /// Reserves a range of at most `room` bytes, which is written later.
     mutating func reserve(_ room: Int) -> BlockRange {
         var range = advance(room)
         range.count = 0
@@ -60,7 +60,7 @@ extension RecordSlot {
     /// The value of the alert in the body; empty if there is none.
     var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
-    /// A reason that exceeds its room is cut.
+    /// Sets the reason, cut to the reserved 64 bytes.
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {
         let count = min(bytes.count, BlockRoom.reasonBytes)
         if let base = bytes.baseAddress { (block.base + Int(reason.offset)).copyMemory(from: base, byteCount: count) }

@@ -1,29 +1,31 @@
 import LiveActivity
 
-/// One Kafka record from its receipt until nothing of it is outstanding. It lies in the slab and is named by its index.
+/// One Kafka record from its receipt until it is settled or dropped and nothing names it. The slab stores it,
+/// and its index names it.
 ///
-/// A slot lives as long as something outside names it: a place in an activity's list, a call to Redis, a push, a record in the
-/// producer. `acknowledgementsOutstanding` counts the calls and productions that must be confirmed before the record is settled.
+/// A slot lives as long as one of these names it: an activity's waiting list, a call to Redis, a push, a
+/// record in the producer. `acknowledgementsOutstanding` counts the calls and productions that must be
+/// confirmed before the record is settled.
 struct RecordSlot: BitwiseCopyable {
-    // The fields that merging, settling and freeing read come first. Most commands need nothing else, and cache lines that were
-    // not read for a while have been evicted.
+    // The fields that merging, settling and freeing read come first, in few cache lines. Most commands need
+    // no other fields, and reading another line costs a cache miss.
     var kind: RecordKind
-    /// The topic in which the record came first; `deferred` only if that topic is not known.
+    /// The topic from which the command came first; `deferred` only if that topic is not known.
     let topic: RecordTopic
     var event: Event = .update
     var outcome: Outcome = .failed
-    /// How the command ended after it was admitted to be sent; nil: it was never admitted.
+    /// How the command ended after its admission; nil: it was never admitted.
     var settlement: Settlement?
     /// The priority that the command asks for, or its default: 5 or 10.
     var priority: UInt8 = 0
-    /// The same without an alert.
+    /// The priority of the state without an alert: 5 or 10.
     var statePriority: UInt8 = 0
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
     var followUps: FollowUps = []
     var application: UInt16 = .max
     private(set) var acknowledgementsOutstanding: UInt16 = 0
-    /// The record's place in the lane's partition table, and the assignment of that place.
+    /// The partition's place in the lane's table, and `epoch`: the assignment of that place.
     let partition: UInt32
     let epoch: UInt32
     var activity: UInt32 = .max
@@ -34,38 +36,42 @@ struct RecordSlot: BitwiseCopyable {
     var expiration: Int64 = -1
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
-    /// The commands without a result of their own that this one replaced, and those that they had counted.
+    /// The commands without a result of their own that this one replaced, and the commands that they had
+    /// counted.
     var superseded = SupersededCount()
-    /// The record had been settled before and is read again because the store lost data.
+    /// Whether the record had been settled before and is read again because Redis lost data.
     var isReadAgain = false
-    /// The record brought a token of its own, which counts as registered at the record's time.
+    /// Whether the record brought a token of its own, which counts as registered at the record's time.
     var hasOwnToken = false
-    /// A part of this record lives on with another record, in memory only: the token that this record passed on, or the held
-    /// command that the other record had from an earlier registration. While the other record is not settled, the partition's
-    /// next owner must read both. (R10)
+    /// Whether another record continues a part of this one in memory only: the token that this record passed
+    /// on, or a held command that an earlier registration had also released. While the other record is not
+    /// settled, the partition's next owner must read both. (R10)
     var mustBeReadAgainWithAnother = false
-    /// The command ends an activity because its lifetime has ended. It does not replace the last state.
+    /// Whether the command ends an activity because its lifetime is over. Such an end does not replace the
+    /// last state.
     var isLifetimeEnd = false
-    /// The command starts an activity again whose lifetime had ended.
+    /// Whether the command starts an activity again after its lifetime.
     var isLifetimeRestart = false
-    /// Redis had settled this end before, and the activity did not show it.
+    /// Whether Redis had settled this end before and the activity did not show it.
     var wasNotShown = false
-    /// The settlement of an end took its activity out of audiences.
+    /// Whether a reply about this record named audiences that the member left.
     var hasLeftAudiences = false
-    /// The timetable of lifetimes will store this command's record. The body is not freed before the timetable has it.
+    /// Whether the timetable of lifetimes stores this command's record. The body is freed only after the
+    /// timetable has it.
     var isKeptByTimetable = false
-    /// A registration's audiences have been notified, and the commands held for its token are requested.
+    /// Whether a registration's audiences have been notified, and the commands held for its token are
+    /// requested.
     var hasToldAudiences = false
-    /// Results that the record has had before. The command that it holds now was held, and the token that came with the first
-    /// command released it.
+    /// How many results the record has had before: its own command's, and one for each held command that its
+    /// token released.
     var resultsBefore: UInt8 = 0
     var tokenRefusal = TokenRefusal.none
     /// The index of the record's policy.
     var policy: UInt8 = 0
     /// Holds the record's texts as long as the record has its slot.
     var block = Arena.Block.none
-    /// The token, once there is one. The token and the body are freed when the record has its outcome; a token that must be
-    /// retired is kept until Redis knows.
+    /// The token, once it is known. Token and body are freed when the record has its outcome; a token that
+    /// must be retired is kept until Redis knows.
     var tokenBlock = Arena.Block.none
     var tokenCount = 0
     /// A command's body, or the value of a record that goes to the dead letters.
@@ -76,18 +82,20 @@ struct RecordSlot: BitwiseCopyable {
     /// If the command brought no id, this is empty until the id is needed (`Delivery.completeIdentifier`).
     var commandIdentifier = BlockRange()
     var reason = BlockRange()
-    /// What came beside the record and goes out beside its result. The core does not read it. A held command continues in the
+    /// The trace header, which the core copies from the record to its result. A held command continues in the
     /// trace of the registration that released it, because Redis keeps no traces.
     var trace = BlockRange()
     var device = BlockRange()
     var attributesType = BlockRange()
-    /// Empty if the command names no policy.
+    /// The policy that the command names; empty if it names none.
     var policyName = BlockRange()
-    /// The dead letter's key, which part of the value goes along, and the fault in words.
+    /// For a dead letter: the record's key. `deadLetterValue` says which value is written, `detail` is the
+    /// fault in words.
     var recordKey: BlockRange?
     var deadLetterValue = DeadLetterValue.asReceived
     var detail = BlockRange()
-    /// Where the command came first: this record's own place, or the place of the record that was deferred.
+    /// The partition and offset where the command came first: this record's own, or those of the record that
+    /// was deferred.
     let sourcePartition: Int32
     let sourceOffset: Int64
     var deferral = DeferralMark()
@@ -102,42 +110,44 @@ struct RecordSlot: BitwiseCopyable {
     var environment: DeviceEnvironment = .production
     /// Whether a registration says that frequent updates are switched on; nil: it does not say.
     var frequentUpdates: Bool?
-    /// From a device's registration: the device's activities may begin on a broadcast channel.
+    /// Whether a device's activities may begin on a broadcast channel, as its registration says.
     var takesChannels = false
 
-    /// From a command to an audience.
+    /// Whether a command to an audience requests a broadcast channel.
     var asksForChannel = false
-    /// The command is for a channel that the producer names, not for an audience. Then `subject` is the channel's id, in
-    /// `environment`.
+    /// Whether the command is for a channel that the producer names, not for an audience. If so, `subject` is
+    /// the channel's id, in `environment`.
     var isOfChannel = false
 
     var heldAlert = HeldAlert.unknown
-    /// An alert was removed because it was too old: the command's own, or one that Redis held.
+    /// Whether an alert was removed because it was too old: the command's own alert, or one that Redis held.
     var isAlertExpired = false
-    /// A start that was held, and that Redis keeps until it learns the outcome. In a registration: the last result was of such a
-    /// start.
+    /// Whether this is a start that was held and that Redis keeps until it learns the outcome. In a
+    /// registration: whether its last result was of such a start.
     var isHeldStart = false
     var startDraw = StartDraw.none
     var shows: Version?
-    /// The version of the command whose alert was put into the body, or of a held command whose alert may belong to an older one.
+    /// The version of the older command whose alert is in the body. Also set if a held command's alert may
+    /// come from an older one.
     var olderAlertVersion: Version?
-    /// The digest of the body that is admitted; nil if the body may still lack an alert that it must carry.
+    /// The digest of the body that is admitted; nil if a carried alert may still have to be written into the
+    /// body.
     var digest: UInt64?
-    /// Drawn for a start when it is laid out. It distinguishes this record from every other record of the same start, here or at
-    /// another worker. If the reply to the admission is lost, Redis admits this record again, but not another record of the
-    /// start, since this one may have been sent (seed 892). (R16)
+    /// A random number that distinguishes this record from every other record of the same start, in any
+    /// worker. If the reply to the admission is lost, Redis admits this record again. It admits no other
+    /// record of the start, because this one may have been sent (simulation `plain`, seed 892). (R16)
     var claim: UInt64 = 0
     /// The claim with which the start was deferred, until it is admitted again; 0: there is none.
     var previousClaim: UInt64 = 0
-    /// The expiration that APNs is sent; the policy's if the command has none.
+    /// The `apns-expiration` that is sent, UNIX seconds: the command's own, or the policy's.
     var sentExpiration: Int64 = -1
-    /// UNIX seconds; -1: there is none.
+    /// `aps.stale-date`, UNIX seconds; -1: there is none.
     var staleDate: Int64 = -1
     var sentTimestamp: Int64 = 0
     var registeredAtMilliseconds: Int64 = 0
     var invalidAtMilliseconds: Int64 = -1
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
-    /// The connection of the last attempt, or 0.
+    /// The connection of the last attempt; 0: there was none.
     var connection: UInt32 = 0
 
     @inline(__always) var rider: UInt32 { riderLink.rider }
@@ -160,10 +170,10 @@ struct RecordSlot: BitwiseCopyable {
     @inline(__always)
     var carriedAlert: Version? { layout.alert.isAbsent || olderAlertVersion == version ? nil : olderAlertVersion }
 
-    /// One more call or production must be confirmed.
+    /// Counts one more call or production that must be confirmed.
     mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
 
-    /// One call or production was confirmed. The slot may be freed after the last one. (R8)
+    /// Counts one call or production as confirmed. The slot may be freed after the last one. (R8)
     mutating func acknowledge() {
         precondition(acknowledgementsOutstanding > 0)
         acknowledgementsOutstanding -= 1
@@ -185,7 +195,7 @@ struct RecordSlot: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// The slot of a record that continues as the registration of the token that came with it.
+    /// Makes the slot of a record that continues as the registration of the token that came with its command.
     init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -218,50 +228,51 @@ extension RecordSlot {
 }
 
 extension RecordSlot {
-    /// Causeway made the command, because the lifetime of its activity's policy was over.
+    /// Whether Causeway made the command, because the lifetime of its activity's policy was over.
     var isOfLifetime: Bool { isLifetimeEnd || isLifetimeRestart }
 
-    /// The digests of the audiences that a registration names. They use the place of the policy's name, because a registration
-    /// names no policy.
+    /// The digests of the audiences that a registration names. They are stored in `policyName`, because a
+    /// registration names no policy.
     var audiences: BlockRange {
         get { policyName }
         set { policyName = newValue }
     }
 
-    /// The names of the fields that were dropped because the command's body was too large, separated by commas. They are stored
-    /// where an invalid record has the text of its fault; no record has both.
+    /// The names of the fields that were dropped because the command's body was too large, separated by
+    /// commas. They are stored in `detail`, which otherwise only an invalid record uses.
     var droppedFields: BlockRange {
         get { kind == .invalid ? BlockRange() : detail }
         set { detail = newValue }
     }
 
-    /// The audiences that the member is in from now on; nil: its audiences do not change.
+    /// The audiences that the member is in after a registration; nil: its audiences do not change.
     var namedAudiences: UnsafeRawBufferPointer? {
         topic == .registrations && !hasToldAudiences ? bytes(audiences) : nil
     }
 }
 
-/// What a record turned out to be.
+/// The kind of a record, once it is decoded.
 enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }
 
-/// Where a text of a record lies in the record's block.
+/// The position of a text in the record's block.
 struct BlockRange: BitwiseCopyable {
     var offset: UInt32 = 0
     var count: UInt32 = 0
 }
 
-/// What a record still does when its result is acknowledged and before it is settled, in this order.
+/// The steps of a record after its result is acknowledged and before it is settled, in this order.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
-    /// Tells Redis that a start which it held is finished. If Redis were told earlier and the worker crashed, Redis would not bring
-    /// the start again to the worker that reads the record again, and the start's result would never be written (simulation
-    /// `repeats`, seed 4949).
+    /// Removes a held start from Redis, because it is finished. This comes after the result. If the worker
+    /// crashed between the two in the other order, Redis would not release the start to the next reader, and
+    /// its result would never be written (simulation `repeats`, seed 4949).
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because commands may be held for it.
     static let registerToken = FollowUps(rawValue: 2)
-    /// Takes the activity out of the timetable of lifetimes. If that came before the result and the worker crashed, the command,
-    /// read again, would find no life, and its result would say that it ended nothing.
+    /// Removes the activity from the timetable of lifetimes. This comes after the result. If the worker
+    /// crashed between the two in the other order, the command, read again, would find no life, and its
+    /// result would say that it ended nothing.
     static let endLife = FollowUps(rawValue: 4)
 }
 
@@ -274,7 +285,7 @@ enum TokenRefusal: UInt8 {
     case unconditional
 }
 
-/// What a dead letter says of the record's value.
+/// What a dead letter contains of the record's value.
 enum DeadLetterValue: UInt8 {
     case asReceived
     /// The record had no value.
@@ -283,26 +294,27 @@ enum DeadLetterValue: UInt8 {
     case tooLarge
 }
 
-/// What an admission allowed for a push.
+/// What the admission allowed for a push.
 struct Allowance: BitwiseCopyable {
-    /// 0 before the admission.
+    /// 5 or 10; 0 before the admission.
     var priority: UInt8 = 0
-    /// The command asked for 10, and the activity's budget allowed 5.
+    /// Whether the command asked for 10 and the activity's budget allowed only 5.
     var isDemoted = false
-    /// Pushes of priority 10 that the budget allows after this one; -1: the budget was not asked.
+    /// Pushes of priority 10 that the budget allows after this one; -1: the budget was not used.
     var budgetLeft: Int32 = -1
 }
 
-/// The alert of an older command that Redis holds, as seen by a command that will replace that one.
+/// Whether a command took over the alert of the older command that Redis holds and that this command will
+/// replace.
 enum HeldAlert: UInt8 {
-    /// Redis has not reported such an alert.
+    /// Redis has reported no held alert.
     case unknown
-    /// The alert is in this command's body, unless there was none.
+    /// The alert is in this command's body, or there was no alert to take over.
     case takenOver
     case doesNotFit
 }
 
-/// A start's draw on its device's budget, with the number that names the draw.
+/// A start's draw on its device's budget. The number identifies the draw.
 enum StartDraw: BitwiseCopyable {
     case none
     /// The budget was empty, and the start waits for it.
@@ -312,10 +324,10 @@ enum StartDraw: BitwiseCopyable {
     case refunded(Int64)
 }
 
-/// The topic from which a record came, of those that Causeway reads.
+/// The topic from which Causeway read a record.
 public enum RecordTopic: UInt8, Sendable, BitwiseCopyable {
     case commands
     case registrations
-    /// Commands that could not be sent soon. Their source is a record of one of the other topics.
+    /// Commands that could not be sent soon. Each came first from one of the other topics.
     case deferred
 }

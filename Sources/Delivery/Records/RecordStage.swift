@@ -1,5 +1,6 @@
-/// Where a record is between its receipt and its settled offset. Only `Records.enter` changes a stage. It traps, in release
-/// builds too, on a change that is not listed here: a second outcome, for example, or a record that is freed too early.
+/// Where a record is between its receipt and its settled offset. Only `Records.enter` changes a stage. It
+/// traps, in release builds too, on a change that is not listed here: for example a second outcome, or a
+/// record that is freed too early.
 ///
 /// A command:
 ///
@@ -18,7 +19,8 @@
 /// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an outcome. If
 /// the deferred topic does not take it and its pool sends again, the command returns as if it had just been received.
 ///
-/// A command to an audience goes from `received` to `handedOver`, and is `finished` when it comes back.
+/// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of
+/// audiences has ended it. In the comments of the cases, → precedes the next stages.
 ///
 /// A record without an outcome whose partition is revoked is `dropped`. If a start's draw must be refunded first, it is
 /// `refunding` until then.
@@ -30,43 +32,46 @@ enum RecordStage: UInt8 {
     /// In its activity's waiting list. → `current` when its turn comes; `riding` when a newer command replaces it and carries its
     /// alert; `finished` when a newer command replaces it without its alert, or when it expires.
     case waiting
-    /// Its activity's current command; `ActivityPhase` says what it waits for. → `waiting` when it must be admitted again;
-    /// `riding` when a newer command replaces it and carries its alert; `awaitingCarrier` when a command at another worker
-    /// overtook it; `finished` when its outcome is known.
+    /// Its activity's current command; `ActivityPhase` says what it waits for. → `waiting` when it must be
+    /// admitted again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier`
+    /// when another worker admitted a newer command; `finished` when its outcome is known.
     case current
     /// A newer command carries its alert (`RiderLink.carrier`). → `riding` when a still newer command replaces the carrier;
     /// `waiting` when the carrier expires or is dropped; `finished` with the carrier, or when a newer alert replaces this one.
     case riding
-    /// Its alert waits until this lane reads the command that overtook it. → `riding` when that command arrives; `finished` when
-    /// it does not.
+    /// Its alert waits until this lane reads the newer command that another worker admitted. → `riding` when
+    /// this lane reads that command; `finished` when the wait is over.
     case awaitingCarrier
-    /// The call that registers its token has no reply yet. → `received` when a command was held for the token and continues in
-    /// this record; `settled` when none was held.
+    /// The call that registers its token has no reply yet. → `received` when the token released a held
+    /// command, which continues in this record; `settled` when no command was held.
     case registering
     /// A tombstone whose calls have no replies yet. → `settled` with the last reply.
     case unregistering
-    /// It has its outcome. Its result, its settlement in Redis and its other calls and productions are not all acknowledged yet.
-    /// When they are: → `settlingHeldStart` or `registering` if `followUps` say so, otherwise `settled`.
+    /// Its outcome is known. Its result, its settlement in Redis and its other calls and productions are not
+    /// all acknowledged yet. → after the last acknowledgement `settlingHeldStart` or `registering` if
+    /// `followUps` say so, otherwise `settled`.
     case finished
-    /// Its result is acknowledged, and Redis is being told that the start which it held is finished. → `registering` if `followUps`
-    /// say so, otherwise `settled`.
+    /// Its result is acknowledged, and Redis is removing the start that it held. → `registering` if
+    /// `followUps` say so, otherwise `settled`.
     case settlingHeldStart
-    /// Its partition's next owner reads it again. Its draw on a device's budget is being refunded, in a call that names the slot.
-    /// → `dropped` when that call is acknowledged.
+    /// Its partition is revoked and the next owner reads it again. A store call that refunds its draw on a
+    /// device's budget still names the slot. → `dropped` when that call is acknowledged.
     case refunding
-    /// It is being produced to the deferred topic, and a start's draw is being refunded. → `settled` when both are acknowledged;
-    /// `waiting`, `riding` or `finished`, as from `received`, when the write failed and the command can be sent after all.
+    /// The record is being produced to the deferred topic, and a start's draw is being refunded. → `settled`
+    /// when both are acknowledged; `waiting`, `riding` or `finished`, as from `received`, when the write
+    /// failed and the command can be sent after all.
     case deferring
-    /// The core of audiences decides about it. → `finished` when it comes back.
+    /// The core of audiences decides about it. → `finished` when that core has ended it; `dropped` when its
+    /// partition is revoked.
     case handedOver
     /// Its offset is settled, and the slot is freed.
     case settled
-    /// Its partition's next owner reads it again, and the slot is freed.
+    /// Its partition is revoked and the next owner reads it again. The slot is freed.
     case dropped
 
-    // Each question about a stage is an inlined test of one bit: a record enters four or five stages.
+    // Each of these properties tests one bit and is inlined, because a record enters four or five stages.
 
-    /// Whether the record has nothing left to decide and only waits for acknowledgements.
+    /// Whether the record is decided and only waits for acknowledgements.
     @inline(__always)
     var awaitsAcknowledgements: Bool {
         isOne(of: Self.finished.mask | Self.settlingHeldStart.mask | Self.refunding.mask | Self.deferring.mask)

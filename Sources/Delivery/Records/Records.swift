@@ -4,9 +4,9 @@ import LiveActivity
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
-    /// The last body that was laid out. A state for many activities is laid out once.
+    /// The last body that was laid out. A state that is sent to many activities is laid out once.
     private var lastBody = RepeatedBody()
-    /// Records that have nothing left to decide and wait for acknowledgements.
+    /// The number of records that are decided and only wait for acknowledgements.
     private(set) var awaitingAcknowledgementsCount = 0
 
     init(limit: Int) { slots = Slab(limit: limit) }
@@ -14,16 +14,16 @@ struct Records: ~Copyable {
     var count: Int { slots.count }
     var limit: Int { slots.limit }
     var isFull: Bool { slots.isFull }
-    /// One above the largest index that was ever given out: the bound of a walk over all records.
+    /// One above the largest index that was ever allocated: the end of a loop over all records.
     var indexBound: UInt32 { slots.indexBound }
 
-    /// Bytes of the blocks that records hold: texts, tokens, bodies.
+    /// Bytes of the blocks in use: texts, tokens, bodies.
     var blockBytes: Int { arena.usedBytes }
-    /// Bytes that are kept for blocks, in use or free.
+    /// Bytes of all chunks of blocks, in use or free.
     var keptBytes: Int { arena.chunksBytes }
     mutating func releaseFreeBlocks() { arena.releaseFreeChunks() }
 
-    /// The memory of a record without its blocks.
+    /// Bytes of memory for one record without its blocks.
     static var slotBytes: Int { Slab<RecordSlot>.strideBytes }
 
     func isInUse(_ record: UInt32) -> Bool { slots.isInUse(record) }
@@ -33,10 +33,10 @@ struct Records: ~Copyable {
         unsafeMutableAddress { slots.mutableAddress(of: record) }
     }
 
-    /// Valid until the next allocation.
+    /// Returns a record's slot. The pointer is valid until the next allocation.
     func address(of record: UInt32) -> UnsafePointer<RecordSlot> { slots.address(of: record) }
 
-    /// Valid until the next allocation.
+    /// Returns a record's slot for changes. The pointer is valid until the next allocation.
     mutating func mutableAddress(of record: UInt32) -> UnsafeMutablePointer<RecordSlot> {
         slots.mutableAddress(of: record)
     }
@@ -44,11 +44,11 @@ struct Records: ~Copyable {
     /// Prefetches a record that will be read soon. Any index is allowed.
     func prefetch(_ record: UInt32) { slots.prefetch(record) }
 
-    /// Inlined, so that the slot is built in place and not copied.
+    /// Allocates a slot. Inlined, so that the slot is built in place and not copied.
     @inline(__always) mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> UInt32 { slots.allocate(slot()) }
 
-    /// Changes a record's stage and keeps the count of records that wait for acknowledgements. Inlined, because the compiler then
-    /// knows most stages. (R7)
+    /// Changes a record's stage and keeps the count of records that wait for acknowledgements. Inlined, so
+    /// that the compiler removes tests of stages that it knows. (R7)
     @inline(__always)
     mutating func enter(_ next: RecordStage, _ record: UInt32) {
         let slot = slots.mutableAddress(of: record)
@@ -65,7 +65,7 @@ struct Records: ~Copyable {
         self[record].outcome = outcome
     }
 
-    /// Frees a record's slot and everything that it holds. Nothing outside may name the record any more.
+    /// Frees a record's slot and its blocks. No call, push or production may name the record any more.
     mutating func free(_ record: UInt32) {
         let slot = slots.address(of: record)
         precondition(slot.pointee.stage == .settled || slot.pointee.stage == .dropped)
@@ -77,19 +77,20 @@ struct Records: ~Copyable {
 
     // MARK: - Texts
 
-    /// Room for a record's texts, as long as the record has its slot.
+    /// Allocates a block for a record's texts, which is freed with the record.
     mutating func allocateBlock(_ count: Int) -> Arena.Block { arena.allocate(count) }
 
     mutating func free(_ block: Arena.Block) { arena.free(block) }
 
-    /// Frees what a record held before its slot was filled with other content.
+    /// Frees the blocks of a slot whose content was replaced.
     mutating func free(contentOf old: RecordSlot) {
         arena.free(old.block)
         arena.free(old.tokenBlock)
         old.body.release(to: &arena)
     }
 
-    /// Room for a record's token. It is allocated when there is a token: most commands are replaced before Redis names one.
+    /// Returns the block for a record's token. It is allocated only when there is a token, because most
+    /// commands are replaced before Redis names one.
     private mutating func tokenRoom(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         if slots[record].tokenBlock.isNone { slots[record].tokenBlock = arena.allocate(Limits.tokenDigitsMax) }
         return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMax)
@@ -102,15 +103,17 @@ struct Records: ~Copyable {
         slots[record].tokenCount = token.count
     }
 
-    /// Sets a token that a producer wrote, in lower case, in which tokens are stored, compared and sent.
+    /// Sets a token that a producer wrote, in lower case, because tokens are stored, compared and sent in
+    /// lower case.
     mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
         let room = tokenRoom(of: record)
         slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: room)
     }
 
-    /// Passes the token of a command that is replaced before Redis sees it to the command that replaces it, unless that one has a
-    /// later token or another address. A token in a command counts as registered whatever the command's outcome is. The token is
-    /// passed on in memory only: if the worker dies, it can be lost until the next command or registration brings it.
+    /// Passes the token of a command that is replaced before Redis sees it to the command that replaces it,
+    /// unless that command has a later token or another address. This keeps the promise that a command's
+    /// token is registered whatever its outcome is. The token is passed in memory only: if the worker dies,
+    /// it can be lost until the next command or registration brings it.
     mutating func passToken(from leaving: UInt32, to staying: UInt32) {
         guard self[leaving].hasOwnToken else { return }
         let (from, to) = (self[leaving], self[staying])
@@ -121,7 +124,7 @@ struct Records: ~Copyable {
         self[leaving].hasOwnToken = false
         self[leaving].mustBeReadAgainWithAnother = true
         if to.hasOwnToken, from.environment == to.environment, isEqual(from.tokenBytes, to.tokenBytes) {
-            // A token that comes twice counts from its first time.
+            // A token that comes twice counts from the earlier time.
             self[staying].registeredAtMilliseconds = min(from.registeredAtMilliseconds, to.registeredAtMilliseconds)
             return
         }
@@ -132,7 +135,8 @@ struct Records: ~Copyable {
         self[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
     }
 
-    /// Frees a record's token and body. The next command gets the same memory, which is still in the processor's cache.
+    /// Frees a record's token and body. The next command gets the same memory, which is still in the
+    /// processor's cache.
     mutating func freeTokenAndBody(of record: UInt32) {
         let slot = slots.mutableAddress(of: record)
         arena.free(slot.pointee.tokenBlock)
@@ -160,7 +164,8 @@ struct Records: ~Copyable {
         slots[record].body = body
     }
 
-    /// The same for a command whose `aps` dictionary has a number. If the previous body is equal, the record shares it.
+    /// Lays out the body of a command whose `aps` dictionary has a number. If the previous body is equal, the
+    /// record shares it.
     mutating func setBody(
         of record: UInt32,
         to command: Command,
@@ -180,7 +185,7 @@ struct Records: ~Copyable {
         lastBody = RepeatedBody(body: slots[record].body.held(), layout: slots[record].layout, dictionary: dictionary)
     }
 
-    /// Puts another command's alert, for which there is room, into a record's body.
+    /// Writes another command's alert into a record's body. The body must have room for it.
     mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: UInt32) {
         let (old, layout) = (slots[record].body, slots[record].layout)
         let body = SharedBody(Body.count(old.bytes, layout, carryingAlertOf: alert.count), in: &arena)
@@ -208,8 +213,8 @@ struct Records: ~Copyable {
         Body.setTimestamp(timestamp, in: ownBody(of: record), layout)
     }
 
-    /// A record's body to be changed: its own, or a copy if the body is shared. APNs may be reading a shared body for another
-    /// record.
+    /// Returns a record's body for changes: its own, or a copy if the body is shared. APNs may be reading a
+    /// shared body for another record.
     private mutating func ownBody(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         let body = slots[record].body
         guard body.isShared else { return body.room }

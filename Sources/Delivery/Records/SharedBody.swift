@@ -1,20 +1,21 @@
 import LiveActivity
 
-/// The bytes of a request's body, or of a record that goes to the dead letters unchanged. Several records may hold the same
-/// bytes.
+/// The bytes of a request's body, or of a record that is written to the dead letters unchanged. Several
+/// records may share the bytes.
 ///
-/// One state goes to every activity that follows a match, so their bodies are equal byte for byte. However many of them wait, the
-/// bytes are in memory once.
+/// For example, one state of a match is sent to every activity that follows the match, and all these bodies
+/// are equal. The bytes are in memory once, however many of these commands wait.
 ///
-/// What must hold: bytes are changed only while they have one holder (`Records.ownBody`), and each holder releases them once.
+/// What must hold: bytes are changed only while one record holds them (`Records.ownBody`), and each holder
+/// releases them once.
 struct SharedBody: BitwiseCopyable {
-    /// The count of holders precedes the bytes.
+    /// The number of holders is stored in front of the bytes.
     private static var headerBytes: Int { 16 }
 
     private let block: Arena.Block
     let count: Int
 
-    /// For a record without a body.
+    /// The body of a record without one.
     static var none: SharedBody { SharedBody(block: .none, count: 0) }
 
     init(_ count: Int, in arena: inout Arena) {
@@ -37,7 +38,7 @@ struct SharedBody: BitwiseCopyable {
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(room) }
 
-    /// The same bytes for writing by their only holder.
+    /// The bytes for writing. Only allowed while there is one holder.
     var room: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)
@@ -47,7 +48,7 @@ struct SharedBody: BitwiseCopyable {
     /// Adds a holder.
     func held() -> SharedBody {
         guard !isNone else { return self }
-        // No overflow: there are fewer records than this can count.
+        // The count does not overflow: a lane has fewer records than `UInt32.max`.
         holders += 1
         return self
     }

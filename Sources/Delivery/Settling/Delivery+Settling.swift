@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// The end of a record. Its result is produced and its outcome is settled in Redis; when both are acknowledged, its offset is
-/// settled.
+/// The end of a record. Its result is produced and its outcome is settled in Redis. When both are
+/// acknowledged, its offset is settled.
 extension Delivery {
-    /// Gives a record its outcome, once.
+    /// Gives a record its outcome. Called once for each record that has one.
     mutating func finish(_ record: UInt32, _ outcome: Outcome) {
         records.finish(record, outcome)
         count(outcome)
         completeIdentifier(of: record)
-        // No record is added in the meantime, so the slot does not move.
+        // No record is added while this pointer is used, so the slot does not move.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { noteToken(of: record, outcome) }
         if slot.pointee.isReadAgain, outcome.mayRepeatAfterSettlement, slot.pointee.superseded.commands == 0 {
@@ -47,21 +47,23 @@ extension Delivery {
         productions.append(Production(kind: kind, record: record))
     }
 
-    /// Deferrals have a queue of their own, so that results do not wait behind a deferred topic that accepts nothing.
+    /// Produces a command to the deferred topic. Deferrals have a queue of their own, so that results do not
+    /// wait while the deferred topic accepts nothing.
     mutating func produceDeferral(_ record: UInt32) {
         records[record].awaitAcknowledgement()
         deferrals.append(Production(kind: .deferral, record: record))
     }
 
-    /// The next record to produce; nil if there is none now. It stays first until `productionTaken`.
+    /// Returns the next record to produce; nil if there is none now. The record stays first until
+    /// `productionTaken`.
     public func nextProduction(now: Moment) -> Production? { productions.next(now: now) ?? deferrals.next(now: now) }
 
-    /// The producer has taken the production that `nextProduction` named.
+    /// Removes the production that `nextProduction` named, because the producer has taken it.
     public mutating func productionTaken(_ production: Production) {
         if production.kind == .deferral { deferrals.take() } else { productions.take() }
     }
 
-    /// Prefetches a record whose delivery report will be handed over soon.
+    /// Prefetches a record whose delivery report will follow soon.
     public func expectReport(of production: Production) { records.prefetch(production.record) }
 
     /// Handles a delivery report.
@@ -74,8 +76,8 @@ extension Delivery {
         case .failed:
             productions.retry(production, now: now)
         case .tooLarge:
-            // A dead letter can exceed the topic's limit although the record itself did not. Then it is written without the
-            // value.
+            // A dead letter can exceed the topic's limit although the record itself did not. It is then
+            // written without the value.
             let slot = records.mutableAddress(of: production.record)
             let canShrink = production.kind == .deadLetter && slot.pointee.deadLetterValue != .tooLarge
             slot.pointee.deadLetterValue = .tooLarge
@@ -95,8 +97,8 @@ extension Delivery {
         }
     }
 
-    /// Begins the next follow-up of a finished or dropped record, or ends the record. Its last outstanding call or production was
-    /// acknowledged.
+    /// Begins the next follow-up of a finished or dropped record whose last call or production was
+    /// acknowledged, or ends the record.
     mutating func acknowledged(_ record: UInt32) {
         let (stage, followUps) = (records[record].stage, records[record].followUps)
         if stage == .refunding {
@@ -109,7 +111,7 @@ extension Delivery {
             records.enter(.settlingHeldStart, record)
             call(.settleDevice, record)
         } else if stage == .deferring {
-            // The rider's alert is in the deferred topic now.
+            // The deferred record now has the rider's alert.
             finishRider(of: record)
             settle(record)
         } else if followUps.contains(.registerToken) {

@@ -1,4 +1,4 @@
-/// Records to be produced, oldest first. After a failure, no record is handed out for a while.
+/// The records to be produced, oldest first. After a failure, `next` returns none for a short time.
 package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
     /// How long nothing is produced after a failure, because the next record is likely to fail too.
     private static var failurePauseMilliseconds: Int64 { 250 }
@@ -10,7 +10,7 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
 
     package mutating func append(_ production: Item) { productions.append(production) }
 
-    /// The next record, which stays first until it is taken; nil if there is none now.
+    /// Returns the next record, which stays first until it is taken; nil if there is none now.
     package func next(now: Moment) -> Item? {
         blockedUntilMilliseconds <= now.monotonicMilliseconds ? productions.first : nil
     }
@@ -20,13 +20,13 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
         precondition(productions.popFirst() != nil)
     }
 
-    /// Queues a record that was not acknowledged once more.
+    /// Queues a record again that was not acknowledged.
     package mutating func retry(_ production: Item, now: Moment) {
         blockedUntilMilliseconds = now.monotonicMilliseconds + Self.failurePauseMilliseconds
         productions.append(production)
     }
 
-    /// When the pause after a failure is over; nil if nothing waits for it.
+    /// When the pause after a failure ends, a monotonic time; nil if no record waits for it.
     package var dueMilliseconds: Int64? {
         productions.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
     }

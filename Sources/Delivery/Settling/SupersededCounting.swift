@@ -1,9 +1,11 @@
 import LiveActivity
 
-/// Decides which superseded commands have no result of their own and are counted by the command that replaces them.
+/// Decides whether a superseded command gets no result of its own and is counted by the command that replaces
+/// it.
 struct SupersededCounting {
     let results: SupersededResults
 
+    /// Whether superseded commands are counted now.
     /// - Parameter isBacklogKnown: whether the lane is known to be behind.
     func isOn(isBacklogKnown: Bool) -> Bool {
         switch results {
@@ -14,7 +16,8 @@ struct SupersededCounting {
     }
 }
 
-/// The commands without a result of their own that a command replaced, and the commands that those had counted.
+/// The number of commands without a result of their own that a command replaced, and of the commands that the
+/// replaced commands had counted.
 struct SupersededCount: BitwiseCopyable {
     private(set) var commands: UInt32 = 0
 
@@ -26,17 +29,18 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Whether Redis has not seen the command and its result would say only `superseded`. A start, a held command and a command
-    /// with a reason get results of their own. A command that is read again had its result before. If a token could not be passed
-    /// to the newer command, it is registered after the older command's result.
+    /// Whether Redis has not seen the command and its result would say only `superseded`. A start, a held
+    /// command and a command with a reason get results of their own. A command that is read again had its
+    /// result before. A command that could not pass its token on gets a result, because its record must still
+    /// register the token.
     @inline(__always)
     var mayBeCounted: Bool {
         admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !hasOwnToken
             && resultsBefore == 0 && !isReadAgain
     }
 
-    /// Whether the body has an alert that is certainly the command's own. An alert that came out of Redis may belong to an older
-    /// command.
+    /// Whether the body has an alert that is certainly the command's own. An alert that Redis held may belong
+    /// to an older command.
     @inline(__always)
     var hasOwnAlert: Bool {
         !layout.alert.isAbsent && olderAlertVersion == nil && topic == .commands && resultsBefore == 0

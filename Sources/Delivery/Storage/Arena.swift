@@ -1,14 +1,14 @@
-/// The bytes of the core's records: blocks of a few sizes, cut from large chunks and used again. A steady stream of records
-/// allocates nothing. (R3)
+/// Allocates the bytes of the core's records: blocks of a few sizes, cut from chunks of 1 MiB and used again.
+/// A steady stream of records allocates nothing. (R3)
 ///
-/// The lists of free blocks lie outside of the blocks. So taking or freeing a block does not wait for memory that nobody has
-/// read.
+/// The lists of free blocks lie outside of the blocks, so taking or freeing a block does not wait for a cache
+/// miss on the block.
 ///
 /// A block above the largest size is allocated separately. Only records far above every limit of the domain, which go to the dead
 /// letters, need one.
 ///
-/// Memory that was needed once is kept until the owner releases the chunks in which every block is free. This is needed because
-/// sizes change and backlogs end.
+/// Chunks are kept until the owner releases those in which every block is free. Otherwise memory for a
+/// backlog, or for records of another size, would stay allocated forever.
 struct Arena: ~Copyable {
     struct Block {
         var base: UnsafeMutableRawPointer
@@ -29,7 +29,7 @@ struct Arena: ~Copyable {
     private static var outsized: UInt8 { 255 }
     private static var absent: UInt8 { 254 }
 
-    /// The free blocks of one size, the last freed on top. There is room for every block that was ever cut.
+    /// A stack of the free blocks of one size. It has room for every block of this size.
     private struct FreeBlocks: BitwiseCopyable {
         var stack: UnsafeMutablePointer<UnsafeMutableRawPointer>
         var count = 0
@@ -87,7 +87,7 @@ struct Arena: ~Copyable {
 
     private static func blockBytes(_ sizeClass: Int) -> Int { 1 << (sizeClass &+ smallestShift) }
 
-    /// Allocates a block of its own, with its size in front of it.
+    /// Allocates a block above the largest size separately, with its size in front of it.
     private mutating func outsizedBlock(_ count: Int) -> Block {
         let whole = UnsafeMutableRawPointer.allocate(byteCount: Self.outsizedHeaderBytes + count, alignment: 16)
         whole.storeBytes(of: count, as: Int.self)
@@ -103,7 +103,7 @@ struct Arena: ~Copyable {
 
     private static var outsizedHeaderBytes: Int { 16 }
 
-    /// Gives back the chunks in which every block is free. This visits every free block, so it must stay rare.
+    /// Frees the chunks in which every block is free. This visits every free block, so it must stay rare.
     mutating func releaseFreeChunks() {
         var released: Set<UnsafeMutableRawPointer> = []
         for sizeClass in 0..<Self.classCount {
@@ -133,7 +133,7 @@ struct Arena: ~Copyable {
     /// Cuts another chunk into blocks of a size that has no free block. The first block is used next.
     private mutating func carve(_ sizeClass: Int) {
         let blockBytes = Self.blockBytes(sizeClass)
-        // The chunk is aligned to its own size, so that a block's address tells its chunk.
+        // The chunk is aligned to its own size, so that a block's address gives its chunk.
         let chunk = UnsafeMutableRawPointer.allocate(byteCount: Self.chunkBytes, alignment: Self.chunkBytes)
         chunks.append(chunk)
         let blocks = Self.chunkBytes / blockBytes

@@ -1,6 +1,7 @@
 /// A first-in first-out ring of trivial values. It grows to the largest count that it has seen and never shrinks. (R3)
 ///
-/// The owner bounds what it puts in. Exceeding `limit` is a broken invariant of the core, so the ring traps.
+/// The owner limits how many elements it adds. Exceeding `limit` is a broken invariant of the core, so the
+/// ring traps.
 package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int

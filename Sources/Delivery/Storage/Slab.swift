@@ -1,16 +1,16 @@
 import CProcessor
 
-/// Elements of one trivial type, named by index: a free list over raw memory that grows to `limit`, never shrinks and never
-/// changes an index. (R3)
+/// Stores elements of one trivial type, named by index. The memory grows to `limit` and never shrinks, and an
+/// element keeps its index. (R3)
 ///
-/// The index of a freed element is used again, so no index may be kept after a free. The core frees an element only when nothing
-/// outside names it.
+/// The index of a freed element is used again, so no index may be kept after a free. The core frees an
+/// element only when no call, push or production names it.
 ///
 /// The methods that run for every push are public, because Swift specializes only public generic code in another module.
 /// Otherwise the core of audiences would look up the element's size on each call.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
-    /// An element larger than a cache line begins on a line of its own. In front of each element lies the index of the next free
-    /// element, or `inUse`; it is checked whenever the element is read.
+    /// An element larger than a cache line begins on a cache line of its own. In front of each element lies
+    /// the index of the next free element, or `inUse`, which is checked whenever the element is read.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFree: UInt32 = .max
@@ -20,7 +20,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     private static var lineBytes: Int { 64 }
     private static var elementOffset: Int { 8 }
-    /// Bytes of one element, including what the slab needs for it.
+    /// Bytes of one element, including the slab's own bytes for it.
     static var strideBytes: Int {
         let bytes = elementOffset + MemoryLayout<Element>.size
         let unit = bytes > lineBytes ? lineBytes : 16
@@ -37,10 +37,10 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     deinit { storage.deallocate() }
 
     public var isFull: Bool { count == limit }
-    /// One above the largest index that was ever given out: the bound of a walk over all elements.
+    /// One above the largest index that was ever allocated: the end of a loop over all elements.
     package var indexBound: UInt32 { UInt32(everUsed) }
 
-    /// Inlined, so that a large element is built in place and not copied.
+    /// Allocates an element. Inlined, so that a large element is built in place and not copied.
     @inline(__always)
     package mutating func allocate(_ element: @autoclosure () -> Element) -> UInt32 {
         precondition(count < limit, "the slab was asked for more than its limit")
@@ -49,7 +49,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFree != .max {
             index = firstFree
             firstFree = mark(of: index)
-            // The element that is given out next; its cache line was evicted long ago.
+            // Prefetches the element that is allocated next, because its cache line was evicted long ago.
             prefetch(firstFree)
         } else {
             if everUsed == capacity { grow() }
@@ -102,13 +102,13 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         }
     }
 
-    /// Valid until the next allocation.
+    /// Returns the address of an element, which is valid until the next allocation.
     public func address(of index: UInt32) -> UnsafePointer<Element> {
         precondition(isInUse(index))
         return UnsafePointer(place(of: index))
     }
 
-    /// Valid until the next allocation.
+    /// Returns the address of an element, which is valid until the next allocation.
     public mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
         precondition(isInUse(index))
         return place(of: index)

@@ -1,7 +1,7 @@
 import LiveActivity
 import Numbers
 
-/// What the store's verdict means for a command.
+/// Handles Redis' replies to a command that asks for a token, for its admission, or to be held.
 extension Delivery {
     private static var unexpectedReply: StaticString { "unexpected reply of the admit script" }
 
@@ -33,8 +33,8 @@ extension Delivery {
 
     mutating func admitted(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .admitting)
-        // A result describes one attempt: the admission must not be later than the answer. So a later admission does not change
-        // the time after an answer.
+        // In a result, the admission must not be later than APNs' answer. So once an answer has come, a
+        // further admission does not change the time.
         if records[record].answeredMilliseconds < 0 { records[record].admittedMilliseconds = now.wallMilliseconds }
         switch reply.verdict {
         case .send: admittedToSend(record, of: activity, reply, now: now)
@@ -44,7 +44,7 @@ extension Delivery {
             putBackCurrent(of: activity, now: now)
             endTurn(activity, now: now)
         case .noToken where records[record].isLifetimeEnd:
-            // Held, the end could be sent to a later life, whose token releases it.
+            // A held end would be released by the token of a later life, and would end that life.
             finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
@@ -57,8 +57,8 @@ extension Delivery {
             call(.admit, record)
         case .overtaken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
-            // The command that overtook this one may be held. No lane reads a held command again, but this command's token
-            // releases it.
+            // The newer command may be held. No lane reads a held command again, but registering this
+            // command's token releases it.
             if records[record].hasOwnToken {
                 activities.enter(.registering, activity)
                 return call(.register, record)
@@ -75,26 +75,26 @@ extension Delivery {
             records[record].wasNotShown = reply.wasNotShown
             finishCurrent(record, .duplicate, now: now)
         case .superseded:
-            // A start that backed off was admitted before, and its end is known now. It is settled, so that its other records are
-            // duplicates (seeds 43611 and 118065).
+            // A start that backed off had been admitted, and now Redis knows its activity's end. The start is
+            // settled, so that other records of the start are duplicates.
             let isTriedStart = records[record].isStart && records[record].attempts > 0
             finishCurrent(record, .superseded, settlement: isTriedStart ? .notShown : nil, now: now)
         case .unknown:
-            // Another record of this start was admitted, and its outcome was never settled. This one is settled, so that the
-            // other records are duplicates.
+            // Redis admitted another record of this start, and its outcome was never settled. This record is
+            // settled, so that the other records are duplicates.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAnswered, .leaves, .address, .retry, .full, .registered, .stale, .unregistered, .settled:
             finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }
 
-    /// The waiting newer state replaces the current command, and the turn ends.
+    /// Replaces the current command by the waiting newer state, and ends the turn.
     mutating func overtakeCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         supersedeCurrent(of: activity, settlement: settlement, now: now)
         endTurn(activity, now: now)
     }
 
-    /// The same as `overtakeCurrent`, but the turn does not end.
+    /// Replaces the current command by the waiting newer state, but does not end the turn.
     mutating func supersedeCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         let slot = activities.address(of: activity)
         let (current, newer) = (slot.pointee.current, slot.pointee.waiting.first)
@@ -122,7 +122,8 @@ extension Delivery {
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
-            // It waits for its pool without an admission, as it would have if its pool had been known.
+            // The command waits without an admission, as it would have if its pool had been known from the
+            // start.
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
@@ -142,9 +143,10 @@ extension Delivery {
     }
 
     mutating func hold(_ record: UInt32, of activity: UInt32) {
-        // An earlier attempt may have raised the timestamp. A held command must come back with its own version. If the reply is
-        // lost, the command can come back twice, with the registration and with its own record. Both may then be sent, with the
-        // same timestamp, because Redis cannot tell this from a worker that has died (simulation `longLives`, seed 2122).
+        // The command is held with its own version, because an earlier attempt may have raised the timestamp.
+        // If the reply to `hold` is lost, two records can bring the command: the registration and its own
+        // record. Both may then be sent, with the same timestamp, because Redis cannot tell this from a
+        // worker that has died (simulation `longLives`, seed 2122).
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         completeIdentifier(of: record)
         activities.enter(.holding, activity)
@@ -157,7 +159,7 @@ extension Delivery {
         case .held: finishCurrent(record, .held, now: now)
         case .superseded: finishCurrent(record, .superseded, now: now)
         case .full: finishCurrent(record, .failed, reason: "heldStartsFull", now: now)
-        // Another worker has sent it between the admission and the hold (seed 5163).
+        // Another worker sent the command between the admission and the hold (simulation `plain`, seed 5163).
         case .duplicate: finishCurrent(record, .duplicate, now: now)
         case .retry:
             // A token registered between the admission and the hold.
@@ -168,7 +170,7 @@ extension Delivery {
         }
     }
 
-    /// Finishes the current command. A settlement or reason of nil keeps what the record has.
+    /// Finishes the current command. If `settlement` or `reason` is nil, the record keeps its own.
     mutating func finishCurrent(
         _ record: UInt32,
         _ outcome: Outcome,

@@ -2,15 +2,17 @@ import LiveActivity
 
 /// Registrations of tokens, and the commands that were held for a token.
 ///
-/// A command may also bring a token. Its admission registers that token whatever the outcome is, but only a registration returns
-/// a held command. So when a command that brought a token ends unsent, its record registers the token again before it is settled.
+/// A command may also bring a token. Its admission registers that token whatever the outcome is, but Redis
+/// returns a held command only to a registration. So when a command that brought a token ends unsent, its
+/// record registers the token again before it is settled.
 ///
 /// Several starts may be held for a device's token, one for each activity. Each registration returns the oldest. When that start
 /// is finished and no longer held, the same record registers the token again, until no held start is left. So each start draws on
 /// the device's budget in its own turn.
 ///
-/// A stale registration registers no token, but it returns what is held for the known token: the known token's own registration
-/// may be settled already (simulation `pace`, seed 390).
+/// A stale registration registers no token. Redis still returns the command that is held for the known token,
+/// because the known token's own registration may be settled already. Otherwise a start that waited for its
+/// device's budget is lost when the registration's partition moves (simulation `pace`, seed 390).
 extension Delivery {
     /// The maximum number of results of one record: more than the starts that are held for one token.
     static var resultsMax: UInt8 { 16 }
@@ -24,7 +26,7 @@ extension Delivery {
         case .accepted, .unchanged, .failed, .unknown:
             if slot.pointee.isStart { slot.pointee.followUps.insert(.registerToken) }
         case .superseded, .duplicate, .ended, .expired: slot.pointee.followUps.insert(.registerToken)
-        // Redis knows something newer about the token.
+        // The token is dead or not known, or the record is faulty.
         case .held, .invalid, .unregistered: return
         }
     }
@@ -47,14 +49,15 @@ extension Delivery {
         }
         if changesAudiences(record, reply, now: now) { return }
         guard reply.verdict == .registered, let held = reply.heldCommand else { return settleWithoutResult(record) }
-        // The partition's next owner registers the token again. That owner may be this lane, so the held command must not wait
-        // here as well (seed 5889).
+        // The partition's next owner registers the token again and gets the held command. That owner may be
+        // this lane, so it must not keep the command twice (simulation `plain`, seed 5889).
         if isRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decodeHeld(held)
             let slot = records[record]
             records.enter(.received, record)
-            // The registration may be read again. The held command has no outcome yet, so it is not a repetition.
+            // Even if the registration is read again, the held command has no outcome yet, so it is sent
+            // normally.
             records[record].isReadAgain = false
             // The command was accepted once. If its policy is no longer configured, its app's policy applies.
             records[record].policy =
@@ -65,7 +68,8 @@ extension Delivery {
             if command.alertVersion.timestamp > 0 { records[record].olderAlertVersion = command.alertVersion }
             takeAlert(of: slot, to: record, now: now)
             if command.event == .start {
-                // The same token releases the other starts that are held for the device.
+                // Marks the start, because its token must be registered again to release the device's other
+                // held starts.
                 records[record].isHeldStart = true
                 records.setAddress(of: record, to: slot.registration)
             }
@@ -80,9 +84,9 @@ extension Delivery {
         }
     }
 
-    /// Handles the reply for an overtaken command with an alert, which had its token registered. If a held command overtook it,
-    /// that command carries the alert: it is asked for again when this command is finished. Otherwise some lane will read the
-    /// command that overtook it.
+    /// Continues a command with an alert that another worker's newer command superseded, after its token was
+    /// registered. If the newer command was held, it carries the alert: it is requested again when this
+    /// command is finished. Otherwise a lane will read the newer command.
     mutating func registeredOvertaken(_ record: UInt32, overtakenByHeld: Bool, now: Moment) {
         let activity = activity(ofCurrent: record, in: .registering)
         if overtakenByHeld {
@@ -107,7 +111,7 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Takes over the body of an overtaken command whose alert was not sent.
+    /// Takes over the body of a superseded command whose alert was not sent.
     /// - Returns: false for any other command, whose body is not needed any more.
     fileprivate mutating func carryUnsentAlert(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.outcome == .superseded else { return false }

@@ -9,25 +9,26 @@ extension Delivery {
         precondition(storeQueue.removeFirst() != nil, "no call waits")
     }
 
-    /// The next call exceeds the store's limits, so no retry helps.
+    /// Fails the next call, which exceeds Redis' limits, because no retry helps.
     public mutating func storeCallRefused(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         refused(ticket, reason: reason.bytes, now: now)
     }
 
-    /// How long a command waits before it asks again, when its server is away or refuses it while other servers may work.
+    /// The pause of a command whose Redis server is unavailable or refuses the call, while other servers may
+    /// work.
     private static var serverPauseMilliseconds: Int64 { 1_000 }
 
-    /// The next call's server is away, but other calls can be made. The call moves to the end of the queue. A command that asks
-    /// for an admission gives its credit back and waits. Otherwise the commands of that server would soon hold all credits of
-    /// their pool.
+    /// Postpones the next call, because its Redis server is unavailable while others work. The call moves to
+    /// the end of the queue. A command that asks for an admission returns its credit and waits. Otherwise the
+    /// commands of that server would soon hold all credits of their pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         if mayWaitForItsServer(ticket) { waitForItsServer(ticket, now: now) } else { storeQueue.append(ticket) }
     }
 
-    /// Gives the credit of a command that its server refused for a passing reason to another command that waits for one: the
-    /// other command's server may work.
+    /// Takes the credit from a command that its Redis server refused for a passing reason, if another command
+    /// waits for a credit. The other command's server may work.
     /// - Returns: false if the command keeps the credit and its call is repeated.
     private mutating func passCreditOn(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForItsServer(ticket) else { return false }
@@ -47,8 +48,8 @@ extension Delivery {
         endTurn(activity, now: now)
     }
 
-    /// Whether a call may wait without its credit. A start that may have been admitted is under way and may not: its partition's
-    /// next owner would report it as `unknown`.
+    /// Whether the command of a call may return its credit and wait. A start that Redis may have admitted may
+    /// not: if its partition is revoked meanwhile, the next owner reports the start as `unknown`.
     private func mayWaitForItsServer(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
         case .address: true
@@ -59,7 +60,7 @@ extension Delivery {
         }
     }
 
-    /// The next call cannot be made now, but others can. It is made again after about a second.
+    /// Sets the next call aside for about a second, because it cannot be made now while others can.
     public mutating func storeCallSetAside(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
@@ -67,7 +68,7 @@ extension Delivery {
 
     /// Handles a call that has no reply or was refused.
     ///
-    /// - Parameter reason: for the result, if the command fails.
+    /// - Parameter reason: the reason in the result, if the command fails.
     public mutating func storeFailed(
         tag: UInt64,
         _ failure: StoreFailure,
@@ -88,7 +89,7 @@ extension Delivery {
         }
     }
 
-    /// Drops the next call if its command was overtaken while it waited.
+    /// Drops the next call if a newer state replaced its command while the call waited.
     /// - Returns: false if the call must be made.
     mutating func withdraw(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .address else { return false }

@@ -1,13 +1,14 @@
 import LiveActivity
 
-/// What a record asks of the activity store. Everything that a call says is decided here.
+/// Builds the store calls of records, with everything that they contain.
 extension Delivery {
     private typealias Subject = StoreSubject<UnsafeRawBufferPointer>
     private typealias Operation = StoreCall<UnsafeRawBufferPointer>.Operation
 
-    /// Lends the next call to be made; nil if there is none now. The call stays first until `storeCallTaken`.
+    /// Passes the next call to `body`; returns nil if there is none now. The call stays first until
+    /// `storeCallTaken`.
     ///
-    /// - Parameter body: must not change the core. The call's bytes are valid only while it runs.
+    /// - Parameter body: must not change the core. The call's bytes are valid only while `body` runs.
     public mutating func withNextStoreCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
@@ -89,7 +90,7 @@ extension Delivery {
                 alert: settlement == .accepted ? slot.pointee.bodyAlertVersion : nil
             )
         case .settleDevice:
-            // A held start that was never admitted is over as well.
+            // A held start that was never admitted is removed from Redis as well.
             let settlement = slot.pointee.settlement ?? .notShown
             return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
         case .retire:
@@ -127,7 +128,8 @@ extension Delivery {
         )
     }
 
-    /// The registration of a registrations record, or of the token that came with a command.
+    /// Returns the operation that registers a token, from a registrations record or from a command that
+    /// brought the token.
     @inline(__always)
     private func registration(of slot: UnsafePointer<RecordSlot>) -> Operation {
         let registration = slot.pointee.registration
@@ -152,7 +154,7 @@ extension Delivery {
         )
     }
 
-    /// The command that the timetable of lifetimes keeps; nil: it keeps none.
+    /// Returns the command that the timetable of lifetimes keeps; nil: it keeps none.
     private mutating func keptCommand(of slot: UnsafePointer<RecordSlot>) -> KeptCommand<UnsafeRawBufferPointer>? {
         guard slot.pointee.isKeptByTimetable else { return nil }
         return KeptCommand(
@@ -162,7 +164,7 @@ extension Delivery {
         )
     }
 
-    /// The command as a record, in which form the store keeps a command without a token.
+    /// Writes the command as a record, the form in which Redis keeps a command without a token.
     private mutating func heldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = applicationNames[slot.pointee.application]
         heldCommandWriter.reset()
@@ -171,9 +173,9 @@ extension Delivery {
     }
 }
 
-// Inlined, because a call of a slot's property copies the whole slot.
+// These properties are inlined, because otherwise each access copies the whole slot.
 extension RecordSlot {
-    /// Whether the command carries an alert, or Redis holds one that does not fit into it.
+    /// Whether the command carries an alert, or the alert that Redis holds was already examined for it.
     @inline(__always) fileprivate var carriesAlert: Bool { hasAlert || heldAlert != .unknown }
 
     @inline(__always)
@@ -190,7 +192,8 @@ extension RecordSlot {
         hasOwnToken ? registration : nil
     }
 
-    /// The token that APNs called dead; nil if it did not. If APNs gave no time, the token is retired whenever it was registered.
+    /// The retirement of the token that APNs called dead; nil if it did not. If APNs gave no time, the token
+    /// is retired whenever it was registered.
     @inline(__always)
     fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {
         guard tokenRefusal != .none else { return nil }

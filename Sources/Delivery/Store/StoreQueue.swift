@@ -1,14 +1,14 @@
 /// The calls to be made, in order, and the pauses after failures.
 package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
-    /// How long no call is made after the store refused one for a passing reason (memory full, loading, busy).
+    /// The pause of all calls after the store refused one for a passing reason (memory full, loading, busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
-    /// How long a call is set aside that failed for an unknown reason.
+    /// The pause of a call that failed for an unknown reason.
     static var unexplainedPauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
-    /// Calls that are set aside. All of them wait until the first one's pause has ended.
+    /// Calls that are set aside. All of them wait until the pause of the first one has ended.
     private var aside: IndexQueue<Ticket>
     private var asideUntilMilliseconds: Int64 = .max
 
@@ -25,7 +25,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return due == .max ? nil : due
     }
 
-    /// The first call that may be made now; nil if there is none. The call stays in the queue.
+    /// Returns the first call that may be made now; nil if there is none. The call stays in the queue.
     package mutating func next(now: Moment) -> Ticket? {
         if asideUntilMilliseconds <= now.monotonicMilliseconds {
             asideUntilMilliseconds = .max
@@ -36,7 +36,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return tickets.first
     }
 
-    /// Repeats a call after a pause, while other calls go on. (R23)
+    /// Sets a call aside, to be repeated after a pause while other calls are made. (R23)
     package mutating func setAside(_ ticket: Ticket, now: Moment) {
         if aside.isEmpty { asideUntilMilliseconds = now.monotonicMilliseconds + Self.unexplainedPauseMilliseconds }
         aside.append(ticket)

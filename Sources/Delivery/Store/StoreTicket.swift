@@ -12,25 +12,28 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// A tombstone of the registrations topic, for the activity and for the device with that name, in one app.
         case unregisterActivity
         case unregisterDevice
-        /// Tells the activity's value how a command ended.
+        /// Records in the activity's value how a command ended.
         case settle
-        /// Tells the device's hash that a held start is finished, or that a push-to-start token is dead.
+        /// Records in the device's hash that a held start is finished, or that a push-to-start token is dead.
         case settleDevice
         /// APNs limits the activity's token, so its spacing grows. The command itself continues.
         case limit
         /// Refunds the draw of a start that was not sent on its device's budget.
         case refundStart
-        /// APNs calls the activity's token dead. The command is held for the next token.
+        /// APNs answered that the activity's token is dead. The command is held for the next token.
         case retire
-        /// The audiences that a reply named know that the member left: an activity, or a device.
+        /// Records that the audiences which a reply named are notified: the member, an activity or a device,
+        /// left them.
         case confirmActivityLeaves
         case confirmDeviceLeaves
-        /// Tells the timetable of lifetimes that the activity began, lives or has ended.
+        /// Reports to the timetable of lifetimes that the activity began, lives or has ended.
         case noteLife
-        /// A command that ends an activity whose lifetime has ended asks whether that life still lasts.
+        /// Asks, for a command that ends an activity or starts it again, whether the timetable still has the
+        /// life that the command names.
         case checkLife
 
-        /// Whether the record's next step is the reply. A tombstone has several calls and counts itself once.
+        /// Whether the record waits for the reply before its next step. A tombstone has several calls, so it
+        /// is counted by itself.
         var isAwaited: Bool {
             switch self {
             case .address, .admit, .hold, .register, .limit, .retire, .checkLife: true

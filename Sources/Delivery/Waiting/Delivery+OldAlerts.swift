@@ -1,12 +1,13 @@
 import LiveActivity
 
-/// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. An alert is as old as
-/// the command that brought it, not as the state that carries it.
+/// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. The
+/// age of an alert is that of the command that brought it, not of the state that carries it.
 ///
-/// This is decided when a command's turn comes, before the admission, so that digest, priority and budget are those of what is
-/// sent. It is decided again when the push goes, which may have waited for its stream or backed off. An alert that only rides is
-/// not looked at: most carriers are replaced before their turn, and in a backlog a rider that is replaced is only counted, where
-/// a rider that is dropped for its age needs a result.
+/// An alert is checked when its command's turn comes, before the admission, so that digest, priority and
+/// budget are those of the push. It is checked again when the push is sent, because the push may have waited
+/// for a stream or backed off. A rider of a waiting carrier is not checked: most carriers are replaced before
+/// their turn. In a backlog a replaced rider is only counted, while a rider that is dropped for its age needs
+/// a result.
 extension Delivery {
     mutating func removeOldAlert(of record: UInt32, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
@@ -16,7 +17,8 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // The state's own alert is older still, unless the rider's alert has replaced it in the body.
+            // If the body has another alert than the rider's, it is the state's own, older one, which has
+            // expired too.
             if inBody != nil, inBody != alert { records[record].noteExpiredAlert() }
         } else {
             records[record].noteExpiredAlert()

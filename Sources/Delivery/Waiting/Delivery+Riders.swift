@@ -7,16 +7,17 @@ import LiveActivity
 /// - A record has one rider at most: the newest alert wins. A command whose alert a newer alert replaces settles at once.
 /// - A rider is finished with its carrier, as `superseded`. If its carrier is dropped, or expires before Redis has seen it, the
 ///   rider waits for its own turn again.
-/// - A carried alert enters the body, and its priority the carrier, when the carrier's turn comes: most carriers are replaced
-///   before.
+/// - A carried alert is written into the carrier's body only when the carrier's turn comes, because most
+///   carriers are replaced before. The carrier then also gets the alert's priority.
 /// - A body is changed only while its record waits or is being admitted, never while APNs may be reading it.
-/// - In a lane no alert rings after a newer one. So waiting states lose an alert that APNs has just accepted, or an older one,
-///   and no alert rides behind a newer one that is under way.
+/// - In a lane no alert rings after a newer one. So waiting states lose alerts that are not newer than the
+///   one that APNs has just accepted. An alert is not carried if a newer alert is already under way.
 /// - If a newer state was admitted in Redis and then expires, the alert that it carried is lost: a phone may have displayed the
 ///   newer state, so the older one is not sent after it (simulation `repeats`, seeds 6049 and 7212).
 extension Delivery {
-    /// Replaces an older command that was not sent by a newer one, which carries the alert that the older one has or carries. The
-    /// command whose alert is carried gets its outcome later, the other command now.
+    /// Replaces an older unsent command by a newer one, which carries the alert that the older one has or
+    /// carries. The command that brought the carried alert is finished with the newer one. Any other replaced
+    /// command is finished now.
     /// - Returns: false if the older command's slot is freed.
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
@@ -30,8 +31,9 @@ extension Delivery {
             countAlertCarried()
             guard source != older else { return true }
         }
-        // If the older command were settled in Redis now, its alert would count as sent or replaced. But the newer command may
-        // still be dropped, and then the older one's record is read again (simulation `pace`, seeds 7411 and 16144).
+        // The older command is not settled in Redis now, because Redis would count its alert as sent or
+        // replaced. If the newer command is dropped, the older record is read again with its alert
+        // (simulation `pace`, seeds 7411 and 16144).
         if records[newer].hasAlert, !records[older].isStart { records[older].settlement = nil }
         return endSuperseded(older, by: newer, outcome)
     }
@@ -45,8 +47,8 @@ extension Delivery {
         return false
     }
 
-    /// Whether the newer command may carry this alert. The newest alert takes precedence: the newer command keeps the alert that
-    /// it has or carries, unless that one is older.
+    /// Whether the newer command may carry this alert. The newer command keeps the alert that it has or
+    /// carries, unless this one is newer.
     private func mayRide(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
         guard let alert = records.alertVersion(of: source), !records[newer].isStart,
             records.isNewer(newer, than: source), !records[source].isExpired(now: now),
@@ -56,8 +58,9 @@ extension Delivery {
         return carried < alert
     }
 
-    /// Whether the current command has a newer alert, after which this alert must not ring. An alert that came out of Redis alone does
-    /// not count: its own record may be read again (simulation `repeats`, seeds 21365 and 30787).
+    /// Whether the current command has a newer alert, after which this alert must not ring. An alert that
+    /// came from Redis alone does not count, because its own record may be read again (simulation `repeats`,
+    /// seeds 21365 and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].current
         guard current != .max, current != source, let underWay = records.alertVersion(of: current),
@@ -66,9 +69,9 @@ extension Delivery {
         return alert < underWay
     }
 
-    /// Removes alerts from the states that wait behind an alert which APNs has just accepted, if theirs are the same or older.
-    /// Such a state came late. Redis would answer `superseded` for it, but a newer state that comes first would carry its alert,
-    /// and the phone would ring twice or out of order.
+    /// Removes alerts from waiting states if APNs has just accepted the same alert or a newer one. Such a
+    /// state was read late. Redis would answer `superseded` for it. But if a newer state was read first, that
+    /// state would carry the alert, and the phone would ring twice or out of order.
     mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
         guard let sent = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waiting.head {
@@ -82,8 +85,8 @@ extension Delivery {
             }
             countCoalesced(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
-            // Not counted by the current command, which may belong to an assignment that has ended and so may not hold back the
-            // offset.
+            // The current command does not count this one: its partition may be revoked, and then it cannot
+            // keep the offset back.
             finish(head, .superseded)
         }
     }
@@ -113,8 +116,8 @@ extension Delivery {
         }
     }
 
-    /// Removes a carried alert from the current command. APNs has accepted this alert or a newer one, for another worker, or
-    /// before this lane read the record again.
+    /// Removes a carried alert from the current command, because APNs has accepted this alert or a newer one:
+    /// from another worker, or before this lane read the record again.
     mutating func leaveOutAnsweredAlert(of record: UInt32) {
         finishRider(of: record)
         records.removeAlert(fromBodyOf: record)
@@ -131,8 +134,8 @@ extension Delivery {
         finish(rider, .superseded)
     }
 
-    /// Gives a rider its own turn again, because its carrier was dropped or has expired. If the rider's partition is revoked too,
-    /// the rider is dropped.
+    /// Queues a rider again, because its carrier was dropped or has expired. If the rider's partition is
+    /// revoked too, the rider is dropped.
     mutating func returnRider(of carrier: UInt32, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isRevoked(rider) { return drop(rider, now: now) }
@@ -148,11 +151,13 @@ extension Delivery {
 
     // MARK: - Riders that wait for their carrier
 
-    /// Handles a current command whose alert was overtaken: another worker has admitted a newer command and not settled it. The newer
-    /// command is not committed, so this lane will read it too and let it carry the alert.
+    /// Makes a current command with an alert wait for a carrier. Another worker has admitted a newer command
+    /// and not settled it. The offset of the newer command is not committed, so this lane will read it too,
+    /// and it will carry the alert.
     ///
-    /// A known gap: if the other worker is alive and sends the newer command with an alert of its own, the older alert may ring after
-    /// it. Redis does not know which states have alerts of their own (simulation `pace`, seeds 30112 and 103247).
+    /// A known gap: if the other worker is alive and sends the newer command with an alert of its own, the
+    /// older alert may ring after it. Redis does not know which states have alerts of their own (simulation
+    /// `pace`, seeds 30112 and 103247).
     mutating func awaitCarrier(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         guard records[record].hasAlert, !records[record].isStart else {
@@ -174,8 +179,9 @@ extension Delivery {
         endTurn(activity, now: now)
     }
 
-    /// Lets a command that has arrived carry the rider that waits for its carrier. A late command may itself ride by now. Then
-    /// its carrier takes the newer of the two alerts.
+    /// Makes a command that was just read carry the alert of the rider that waits for a carrier. If the
+    /// command was read late, it may already be the rider of another command. Then its carrier takes the
+    /// newer of the two alerts.
     mutating func carryAwaitingRider(on record: UInt32, of activity: UInt32, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .max, !records[record].stage.awaitsAcknowledgements,

@@ -2,12 +2,13 @@ import LiveActivity
 
 /// Commands that wait for their activity's turn, and how newer commands replace them.
 ///
-/// An activity's waiting list holds only commands that cannot be merged. States merge into the newest one. A start merges with
-/// nothing but its end. Commands after an end belong to the activity's next life. (R13) Merging only saves calls: Redis decides at
-/// the admission.
+/// An activity's waiting list holds only commands that cannot be merged. States merge into the newest one. A
+/// start merges with nothing but its end. Commands after an end belong to the activity's next life. (R13)
+/// Merging only saves calls, because Redis decides the order at the admission.
 extension Delivery {
-    /// Puts a command into its activity's list, or finishes it or the command that it replaces.
-    /// - Parameter activity: from `findActivity`; nil: not known yet.
+    /// Adds a command to its activity's waiting list. The command may replace waiting commands, or be
+    /// finished at once.
+    /// - Parameter activity: the result of `findActivity`; nil: the activity is found by its id.
     mutating func enqueue(_ record: UInt32, of activity: UInt32? = nil, now: Moment) {
         let activity = activity ?? activityOf(record)
         records[record].activity = activity
@@ -29,7 +30,8 @@ extension Delivery {
         return activities.find(slot.pointee.application, slot.pointee.bytes(slot.pointee.subject))
     }
 
-    /// The activity of a decoded command whose slot is not filled yet. Prefetches the commands that wait there.
+    /// Finds the activity of a decoded command whose slot is not filled yet. Prefetches the commands that
+    /// wait there.
     /// - Returns: nil if the activity's id must be unescaped first.
     mutating func findActivity(of command: Command, of application: UInt16, in value: UnsafeRawBufferPointer) -> UInt32?
     {
@@ -41,6 +43,7 @@ extension Delivery {
         return activity
     }
 
+    /// Merges a command into the activity's waiting list.
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
     mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
         let tail = activities[activity].waiting.last
@@ -80,8 +83,9 @@ extension Delivery {
         finish(tail, asDuplicateOf: record)
     }
 
-    /// Merges a version below a waiting one. It is superseded, with two exceptions. An update never supersedes an end. A start
-    /// that was held until now is sent before the updates, since without it there is nothing to update (seed 367).
+    /// Merges a command that is older than the last waiting one. The older command is superseded, with two
+    /// exceptions. An update never supersedes an end. A start that Redis held is sent before newer updates,
+    /// because without the start there is nothing to update (simulation `plain`, seed 367).
     private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
@@ -93,7 +97,7 @@ extension Delivery {
         case (.start, .update):
             let head = activities[activity].waiting.first
             if records.areSameVersion(head, record) {
-                // The start was held, and another registration released it too.
+                // Redis held the start, and two registrations released it.
                 finish(record, asDuplicateOf: head)
                 return true
             }
@@ -117,7 +121,8 @@ extension Delivery {
         supersede(start, by: end, now: now)
     }
 
-    /// Finishes another record of a waiting command. If the command is a held start, the waiting record settles it in Redis.
+    /// Finishes a second record of a waiting command. If the command is a held start, the waiting record
+    /// settles it in Redis.
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
         countCoalesced(of: record)
         records.passToken(from: record, to: waiting)
@@ -126,8 +131,9 @@ extension Delivery {
         records[record].followUps.remove(.settleHeldStart)
     }
 
-    /// Ties a released command to the record of an earlier registration that has the same command in hand. That registration,
-    /// read again, would be stale and release nothing (simulation `longLives`, seed 108).
+    /// Notes that the record of a released command must be read again together with the earlier registration
+    /// that released the same command. If only the earlier registration were read again, it would be stale
+    /// and release nothing (simulation `longLives`, seed 108).
     private mutating func tieIfReleased(_ record: UInt32) {
         if records[record].topic == .registrations { records[record].mustBeReadAgainWithAnother = true }
     }
@@ -150,7 +156,8 @@ extension Delivery {
         }
     }
 
-    /// Replaces older states that arrived while the current command was under way. They would wait behind it and never be sent.
+    /// Replaces older states that arrived while the current command was under way. Behind the current command
+    /// they would never be sent.
     private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
         while let head = activities[activity].waiting.head, records.isOvertaken(head, by: current) {
             countCoalesced(of: head)
@@ -165,7 +172,8 @@ extension Delivery {
     private mutating func wake(_ activity: UInt32, now: Moment) {
         switch activities[activity].phase {
         case .idle, .resting:
-            // A timer that is set limits the wait of a rider, which may have its carrier now.
+            // The timer of a resting activity limits a rider's wait, and this command may be the rider's
+            // carrier.
             guard !activities[activity].isResting(now: now) else { return }
             activities.enter(.awakened, activity)
         case .backingOff, .awaitingService:

@@ -2,8 +2,9 @@ import LiveActivity
 
 /// Decides which of two commands of an activity replaces the other.
 extension Records {
-    /// Whether a newer command replaces an older unsent one, by their events. An end replaces its start, because no phone must
-    /// ring for something that has ended. An end of a lifetime brings no state, so the last state is sent first.
+    /// Whether a newer command replaces an older unsent one, judged by their events. An end replaces its
+    /// start, because no phone must ring for an activity that has ended. The end of a lifetime has no state,
+    /// so the last state is sent before it.
     @inline(__always)
     func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
@@ -24,8 +25,8 @@ extension Records {
         address(of: record).pointee.version == address(of: other).pointee.version
     }
 
-    /// Whether a newer command replaces an older one. Either may be `.max`, which means none. An end of a lifetime has no version of
-    /// its producer's, so any end or start of the producer replaces it.
+    /// Whether a newer command replaces an older one. Either may be `.max`, which means none. The end of a
+    /// lifetime has no version from its producer, so any end or start of the producer replaces it.
     @inline(__always)
     func isOvertaken(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }

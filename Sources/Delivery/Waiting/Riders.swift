@@ -18,7 +18,7 @@ extension Records {
         self[rider].riderLink.carrier = carrier
     }
 
-    /// Removes a record's rider. The rider keeps its stage until the caller has decided, in the same call.
+    /// Removes a record's rider. The rider keeps its stage; the caller must change it in the same call.
     mutating func removeRider(of carrier: UInt32) -> UInt32? {
         let rider = self[carrier].riderLink.rider
         guard rider != .max else { return nil }
@@ -27,14 +27,14 @@ extension Records {
         return rider
     }
 
-    /// The record whose alert a state has: its rider, or itself.
+    /// Returns the record whose alert a state has: its rider, or itself.
     @inline(__always)
     func alertSource(of record: UInt32) -> UInt32 {
         let rider = address(of: record).pointee.rider
         return rider == .max ? record : rider
     }
 
-    /// The version of the command whose alert a state has; nil: it has none.
+    /// Returns the version of the command whose alert a state has; nil: the state has no alert.
     @inline(__always)
     func alertVersion(of record: UInt32) -> Version? {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
@@ -61,14 +61,15 @@ extension RecordSlot {
         Body.count(body.bytes, layout, carryingAlertOf: count) <= Limits.bodyBytes
     }
 
-    /// The alert comes from Redis, and no other command in this lane has it. If this command is not sent, the alert must not be lost.
+    /// Whether the alert comes from Redis and no other command in this lane has it. If this command is not
+    /// sent, the alert must not be lost.
     @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .max && olderAlertVersion != nil }
 }
 
-/// An overtaken command with an alert. It waits until this lane reads the command that overtook it, which then carries the alert,
-/// or until the time is up.
+/// A command with an alert that another worker's newer command superseded. It waits until this lane reads the
+/// newer command, which then carries the alert, or until `untilMilliseconds`.
 struct RiderAwaitingCarrier: BitwiseCopyable {
-    /// `.max`: none.
+    /// The waiting command; `.max`: none.
     private(set) var record: UInt32 = .max
     private(set) var untilMilliseconds: Int64 = 0
 

@@ -1,5 +1,5 @@
-/// The commands of one activity that wait for their turn, in the order in which they will go: a list that is linked through their
-/// slots. (R12)
+/// The commands of one activity that wait for their turn, in the order of sending: a list that is linked
+/// through their slots. (R12)
 ///
 /// The list has a few commands at most: a start and a state for each life of the activity.
 struct WaitingList: BitwiseCopyable {
@@ -8,15 +8,15 @@ struct WaitingList: BitwiseCopyable {
         fileprivate var next: UInt32 = .max
     }
 
-    /// `.max`: nothing waits.
+    /// The first waiting record; `.max`: none waits.
     private(set) var first: UInt32 = .max
     private(set) var last: UInt32 = .max
 
     var isEmpty: Bool { first == .max }
     var head: UInt32? { isEmpty ? nil : first }
 
-    // Putting a record into the list changes its stage here. A record that is taken out keeps its stage until its caller has
-    // decided, in the same call.
+    // Adding a record to the list changes its stage here. A removed record keeps its stage; the caller must
+    // change it in the same call.
 
     mutating func append(_ record: UInt32, in records: inout Records) {
         records.enter(.waiting, record)
@@ -45,7 +45,7 @@ struct WaitingList: BitwiseCopyable {
         return record
     }
 
-    /// The record in front of a waiting one; nil if that one is the first.
+    /// Returns the record before a waiting one; nil if it is the first.
     func predecessor(of record: UInt32, in records: borrowing Records) -> UInt32? {
         guard first != record else { return nil }
         var previous = first
@@ -53,7 +53,7 @@ struct WaitingList: BitwiseCopyable {
         return previous
     }
 
-    /// The record behind a waiting one; nil if that one is the last.
+    /// Returns the record after a waiting one; nil if it is the last.
     func successor(of record: UInt32, in records: borrowing Records) -> UInt32? {
         let next = records[record].waitingLink.next
         return next == .max ? nil : next
