@@ -1,6 +1,7 @@
-/// The keys that were read in Apple's dictionary. Only its event, which may come last, tells which keys it must have.
+/// The keys that Apple's dictionary (`aps`) has. They are checked when all are read, because `aps.event`,
+/// which may come last, decides which keys are required.
 struct ApsKeys {
-    /// A title or a body of an alert.
+    /// Whether the title, or the body, of an alert is absent, empty or present.
     enum Text {
         case absent
         case empty
@@ -17,7 +18,7 @@ struct ApsKeys {
 }
 
 extension Command {
-    /// Reads Apple's dictionary. Unknown keys are passed on.
+    /// Reads Apple's dictionary and returns the position after it. Unknown keys stay in the body.
     mutating func decodeAps(
         _ text: JSONText,
         _ start: Int,
@@ -115,7 +116,8 @@ extension Command {
         }
     }
 
-    /// Refuses a start without a complete alert, because the device drops such a start silently.
+    /// Refuses a start without attributes or without a complete alert, because the device drops such a start
+    /// silently.
     private func checkStart(_ keys: ApsKeys, _ place: Int) throws(Fault) {
         guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: place) }
         guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: place) }
@@ -149,7 +151,8 @@ extension ApsKeys {
         return members.position
     }
 
-    /// Reads a string, or `{"loc-key": string, "loc-args": [string]}`, where the arguments are optional.
+    /// Reads a title or body: a string, or `{"loc-key": string, "loc-args": [string]}` with optional
+    /// `loc-args`.
     @inline(__always)
     private static func localizable(
         _ text: JSONText,

@@ -4,14 +4,15 @@ extension Body {
     private static let alertKey: StaticString = "\"alert\":"
     private static let comma = UInt8(ascii: ",")
 
-    /// The length of a body with an alert of `alertCount` bytes, which replaces the body's own alert if it has one.
+    /// Returns the length of a body with another alert of `alertCount` bytes. The alert replaces the body's
+    /// own alert, if there is one.
     public static func count(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertOf alertCount: Int) -> Int {
         layout.alert.isAbsent
             ? body.count + alertKey.utf8CodeUnitCount + alertCount + 1
             : body.count - Int(layout.alert.count) + alertCount
     }
 
-    /// Writes a body with an alert, which replaces the body's own alert if it has one.
+    /// Writes a body with another alert. The alert replaces the body's own alert, if there is one.
     /// - Parameters:
     ///   - body: a body that ``write(_:from:into:)`` composed; its dictionary is never empty.
     ///   - alert: the value of an alert: a JSON object.
@@ -59,7 +60,7 @@ extension Body {
         )
     }
 
-    /// The length of a body without its alert.
+    /// Returns the length of a body without its alert.
     public static func countWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> Int {
         body.count - alertMember(of: body, layout).count
     }
@@ -91,11 +92,12 @@ extension Body {
         )
     }
 
-    /// The range of the alert with its key and one comma, before or after it. There is always a comma, because a dictionary
-    /// always has another member.
+    /// Returns the range of the alert's key, its value and one comma: the comma after the value, or else the
+    /// one before the key. There is always a comma, because `aps` has other required keys.
     private static func alertMember(of body: UnsafeRawBufferPointer, _ layout: Layout) -> Range<Int> {
         let quote = UInt8(ascii: "\"")
-        // The key contains no quote. Its letters may be escaped, but none of them is a quote.
+        // Finds the key's two quotes from right to left. Between them is no quote, even if letters of the key
+        // are escaped.
         var start = Int(layout.alert.offset) - 1
         for _ in 0..<2 {
             while body[start] != quote { start -= 1 }

@@ -2,7 +2,7 @@
 ///
 /// The body is `{"aps":`, the dictionary, and then either `}`, or `,`, the custom keys and `}`.
 public enum Body {
-    /// The bytes in front of the dictionary.
+    /// The bytes before the dictionary.
     private static let opening: StaticString = "{\"aps\":"
     /// The position of the dictionary.
     static let apsOffset = 7
@@ -27,7 +27,8 @@ public enum Body {
         )
     }
 
-    /// The length of a body: the opening, the dictionary, a comma and the custom keys if there are any, and the closing brace.
+    /// Returns the length of a body: the opening, the dictionary, a comma and the custom keys if there are
+    /// any, and the closing brace.
     @inline(__always)
     static func count(aps: ByteRange, members: ByteRange) -> Int {
         opening.utf8CodeUnitCount + Int(aps.count) + (members.isAbsent ? 0 : 1 + Int(members.count)) + 1
@@ -80,8 +81,8 @@ public enum Body {
 
     /// Overwrites the ten digits of a body's timestamp.
     /// - Parameters:
-    ///   - timestamp: UNIX seconds. It is clamped to ``Limits/timestampMin``...``Limits/timestampMax``, because it may have
-    ///     been raised above a producer's.
+    ///   - timestamp: UNIX seconds. Clamped to ``Limits/timestampMin``...``Limits/timestampMax``, because a
+    ///     timestamp that Redis has raised (R11) may be above this range.
     ///   - layout: this body's layout.
     public static func setTimestamp(
         _ timestamp: Int64,
@@ -97,8 +98,9 @@ public enum Body {
         }
     }
 
-    /// A digest of everything that can be displayed: Apple's dictionary without its timestamp's value, and the custom keys.
-    /// Bodies that differ only in the timestamp have the same digest, on every machine and in every release.
+    /// Returns a digest of everything that a phone can display: Apple's dictionary without the digits of its
+    /// timestamp, and the custom keys. Bodies that differ only in the timestamp have the same digest, on
+    /// every machine and in every release.
     public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
         var digest = Digest()
         digest.add(layout.aps, without: layout.timestampDigits, of: body)

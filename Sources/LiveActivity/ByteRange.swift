@@ -15,7 +15,7 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
         self.count = count
     }
 
-    /// A range of something that the record does not have. An empty range is different: it has a position.
+    /// The range of a part that the record does not have. An empty range is different: it has a position.
     public static let absent = ByteRange(offset: .max, count: 0)
 
     @inlinable
@@ -25,8 +25,8 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
     @inlinable
     public var end: Int { Int(offset) + Int(count) }
 
-    /// The bytes in `record`, which must be the record from which the range was taken, or a copy of it. Empty for an absent
-    /// range.
+    /// Returns the bytes of the range; none for an absent range.
+    /// - Parameter record: the record from which the range was taken, or a copy of that record.
     @inlinable @inline(__always)
     public func bytes(in record: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         if isAbsent { return UnsafeRawBufferPointer(start: nil, count: 0) }
@@ -36,14 +36,15 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
 }
 
 extension ByteRange {
-    /// Both numbers fit: positions come from a record, which has at most `Limits.recordBytes` bytes.
+    /// Creates the range between two positions. They fit into 32 bits, because a record has at most
+    /// ``Limits/recordBytes`` bytes.
     @inline(__always)
     init(from start: Int, to end: Int) {
         assert(start >= 0 && start <= end && end <= Limits.recordBytes)
         self.init(offset: UInt32(truncatingIfNeeded: start), count: UInt32(truncatingIfNeeded: end &- start))
     }
 
-    /// The same bytes after all of them were moved. An absent range stays absent.
+    /// Returns the range moved by `distance` bytes. An absent range stays absent.
     @inline(__always)
     func moved(by distance: Int) -> ByteRange {
         isAbsent ? self : ByteRange(from: Int(offset) &+ distance, to: end &+ distance)

@@ -7,15 +7,17 @@ extension Command {
         return try decode(record, recalling: &nothing)
     }
 
-    /// Decodes a record whose body may be too large (``fits``): its policy may say what is dropped.
+    /// Decodes a record, even if its body is too large (``fits``), because the command's policy may drop
+    /// fields from the body (R33).
     public static func decodeAnySize(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
         var forms = StateForms.nothing
         return try decodeAnySize(record, recalling: &nothing, &forms)
     }
 
-    /// Decodes one of many records.
-    /// - Parameter last: the dictionary that was read last. If the record's dictionary is the same, it is not read again.
+    /// Decodes a record that may have the same `aps` dictionary as the previous record.
+    /// - Parameter last: remembers the previous dictionary. A dictionary with the same bytes is not parsed
+    ///   again.
     public static func decode(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps
@@ -24,8 +26,10 @@ extension Command {
         return try decode(record, recalling: &last, &forms, isHeld: false, isLimited: true)
     }
 
-    /// Decodes one of many records, whose body may be too large (``fits``).
-    /// - Parameter forms: read states that have a remembered form, which then fit their shapes too (``StateForms/hasRead(_:ofApp:)``).
+    /// Decodes a record that may have the same `aps` dictionary as the previous record, even if its body is
+    /// too large (``fits``).
+    /// - Parameter forms: the forms of recent states. A state with one of these forms is read by comparison,
+    ///   and fits its shape (``StateForms/hasRead(_:ofApp:)``).
     public static func decodeAnySize(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps,
@@ -34,7 +38,7 @@ extension Command {
         try decode(record, recalling: &last, &forms, isHeld: false, isLimited: false)
     }
 
-    /// Decodes a command that ``CommandRecord`` wrote.
+    /// Decodes a command that ``CommandRecord`` wrote. It may have keys that a producer must not write.
     public static func decodeHeld(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
         var forms = StateForms.nothing
@@ -72,7 +76,8 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(aps)
         command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
-        // Checked here, because a command that is returned a second time is copied a second time.
+        // The size is checked here and not in the callers, because returning the command through one more
+        // function would copy it once more.
         guard command.fits || !isLimited else { throw command.sizeFault }
         return command
     }
@@ -109,7 +114,8 @@ extension Command {
 
     /// Reads the value of a key beside `aps`.
     ///
-    /// Each case stores its own name: a helper that takes the field as `inout` costs up to 2 % of the instructions of a decoding.
+    /// Each case assigns its own property, because a helper with the property as an `inout` argument costs up
+    /// to 2 % of a decoding's instructions.
     @inline(__always)
     private mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         switch field {
@@ -241,7 +247,8 @@ extension Command {
         }
     }
 
-    /// A command to a channel names no other address, and cannot be a start, because APNs broadcasts no start.
+    /// Refuses a command to a channel that names another address, or that is a start, because APNs broadcasts
+    /// no start.
     @inline(never)
     private func checkChannel(_ members: Members) throws(Fault) {
         let isAlone =
@@ -251,7 +258,7 @@ extension Command {
         }
     }
 
-    /// A command to an audience names no token, because its members are reached by their own tokens.
+    /// Checks a command to an audience. Such a command names no token, because each member has its own.
     @inline(never)
     private func checkAudience(_ text: JSONText, _ start: Int, _ members: Members) throws(Fault) {
         guard !members.has(.device), event == .start || !members.has(.activity) else {
@@ -268,7 +275,7 @@ extension Command {
 }
 
 extension Members {
-    /// Refuses the keys that only the store writes.
+    /// Refuses the keys that only Causeway writes, in commands that it holds or defers.
     @inline(__always)
     fileprivate func refuseHeldKeys(_ start: Int) throws(Fault) {
         if has(.alertTimestamp) { throw Fault(.unknownKey, .alertTimestamp, at: start) }

@@ -1,20 +1,23 @@
 /// One decoded record of the commands topic: numbers, and ranges into the record's bytes.
 ///
-/// A command owns nothing and copies nothing. It may be kept and copied freely. Its ranges are read from the record, or from a
-/// copy of it, for as long as that exists.
+/// A command owns no memory, so it may be copied freely. Its ranges are valid together with the record's
+/// bytes, or with a copy of these bytes.
 public struct Command: Sendable, BitwiseCopyable {
     public var event: Event
     /// The order of the activity's commands: `aps.timestamp` and `sequence`.
     public var version: Version
     /// The app's bundle id.
     public var app: TextRange
-    /// Absent in a command to an audience, except in a start: there it is the ``DeviceTemplate`` of the activities' ids.
+    /// The activity's id. Absent in a command to an audience, except in a start, where it is a
+    /// ``DeviceTemplate``.
     public var activity: TextRange
     /// The audience that the command is for, instead of an activity.
     public var audience: TextRange
-    /// The id of a broadcast channel that the producer keeps, instead of an activity or an audience, in ``environment``.
+    /// The id of a broadcast channel that the producer manages. Such a command names no activity and no
+    /// audience.
     public var channel: TextRange
-    /// A command to an audience asks for a broadcast channel, whatever the configuration says.
+    /// Whether a command to an audience asks for a broadcast channel, even if the configuration gives the
+    /// audience none.
     public var asksForChannel: Bool
     /// The device whose push-to-start token is used. Present in an ``Event/start`` of one activity and nowhere else.
     public var device: TextRange
@@ -48,28 +51,30 @@ public struct Command: Sendable, BitwiseCopyable {
     public var hasAlert: Bool { !alert.isAbsent }
     /// `aps.stale-date` in whole UNIX seconds, fractions cut, negative numbers raised to 0; -1 if absent.
     public var staleDate: Int64
-    /// `aps.dismissal-date` in the same form. 0 and past times mean *at once*.
+    /// `aps.dismissal-date` in the form of ``staleDate``. The device removes the activity at once for 0 or a
+    /// past time.
     public var dismissalDate: Int64
-    /// For a held command: the version of the older command that brought the alert; its timestamp is 0 if there is none.
+    /// In a command that Causeway wrote: the version of the older command whose alert this command carries.
+    /// Its timestamp is 0 if there is none.
     public var alertVersion: Version
-    /// The length of the request body that ``Body/write(_:from:into:)`` composes. Only a command of any size may exceed
-    /// ``bodyBytesMax``.
+    /// The length of the request body that ``Body/write(_:from:into:)`` composes. May exceed ``bodyBytesMax``
+    /// only if one of the functions `decodeAnySize` decoded the command.
     public var bodyCount: Int
 
-    /// The length of the longest body to the command's address.
+    /// The maximum length of the body. APNs allows a longer body for a broadcast channel.
     @inlinable
     public var bodyBytesMax: Int { channel.isAbsent ? Limits.bodyBytes : Limits.broadcastBodyBytes }
 
-    /// Whether APNs takes a body of this length.
+    /// Whether APNs accepts a body of this length.
     @inlinable
     public var fits: Bool { bodyCount <= bodyBytesMax }
 
-    /// The fault of a command that does not fit.
+    /// The fault of a command whose body is too large.
     public var sizeFault: Fault {
         Fault(.bodyTooLarge, channel.isAbsent ? .body : .channel, at: Int(aps.offset), amount: bodyCount)
     }
 
-    /// Refuses a timestamp that is further ahead of the clock than clocks may differ.
+    /// Throws if `aps.timestamp` is more than ``Limits/timestampLeadSeconds`` ahead of the clock.
     /// - Parameter now: UNIX seconds.
     @inlinable
     public func checkTimestamp(now: Int64) throws(Fault) {

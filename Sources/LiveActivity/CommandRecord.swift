@@ -1,11 +1,11 @@
-/// A command that is written again from its parts: a command that is held, deferred or fanned out is stored in this form. Texts
-/// are plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
+/// A command that Causeway writes again from its parts, to hold, defer or fan out the command. Texts are
+/// plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
 ///
 /// Decoding the written record gives the same command, with the same digest and body. `aps` is copied byte for byte, except for
 /// an alert that the command carries.
 public struct CommandRecord {
     public var app: UnsafeRawBufferPointer
-    /// Nil for a command to an audience, except for a start.
+    /// The activity's id; nil for a command to an audience that is not a start.
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
     /// The channel that the command is broadcast to, instead of an activity or an audience.
@@ -15,7 +15,7 @@ public struct CommandRecord {
     public var device: UnsafeRawBufferPointer?
     /// Apple's dictionary, including its braces.
     public var aps: UnsafeRawBufferPointer
-    /// ``Command/payloadMembers``.
+    /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
     /// The command's `id`, or the id that its results must use: at most ``Limits/commandIdentifierBytes``.
     public var identifier: UnsafeRawBufferPointer?
@@ -28,7 +28,8 @@ public struct CommandRecord {
     public var expiration: Int64 = -1
     /// The version of the older command that brought the alert; nil if the alert is the command's own. No producer may write it.
     public var alertVersion: Version?
-    /// What completes ``aps`` in a start whose dictionary is open (``StartAddress/openDictionary(_:into:)``).
+    /// In a start whose ``aps`` comes from ``StartAddress/openDictionary(_:into:)``: the address that
+    /// completes ``aps``.
     public var address: StartAddress?
     /// The token that the command brings. A held command has none, because another token may be valid when it is sent.
     public var token: (digits: UnsafeRawBufferPointer, environment: DeviceEnvironment)?

@@ -13,7 +13,7 @@ struct Digest {
 
     var value: UInt64 { Digest.fold(state ^ Digest.first, Digest.multiplier) }
 
-    /// Adds one part. The borders between parts change the digest.
+    /// Adds one part. The same bytes in other parts give another digest.
     mutating func add(_ bytes: UnsafeRawBufferPointer) {
         let count = bytes.count
         var position = 0
@@ -35,7 +35,7 @@ struct Digest {
         add(UInt64(truncatingIfNeeded: count), 0)
     }
 
-    /// Adds the bytes of a range before and after a part of it.
+    /// Adds the bytes of `whole` without those of `part`: first the bytes before `part`, then those after it.
     @inline(__always)
     mutating func add(_ whole: ByteRange, without part: ByteRange, of record: UnsafeRawBufferPointer) {
         add(ByteRange(from: Int(whole.offset), to: Int(part.offset)).bytes(in: record))

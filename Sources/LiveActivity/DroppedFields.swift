@@ -1,13 +1,13 @@
 /// The fields of `content-state` that a policy drops from a body that is too large, in the order in which they are dropped.
 ///
-/// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state` is shortened. A start's
-/// `attributes` stay whole, because no later push could bring what they lacked.
+/// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state`
+/// is shortened. A start's `attributes` are never shortened, because no later push can add attributes.
 public struct DroppedFields: Sendable, Equatable {
-    /// The number of fields of one policy.
+    /// The maximum number of fields of one policy.
     public static let countMax = 8
-    /// The length of one field's name.
+    /// The maximum length of a field's name, in bytes.
     public static let nameBytesMax = 63
-    /// The length of all names of one policy with the commas between them.
+    /// The maximum length of all names of one policy with the commas between them, in bytes.
     public static let textBytesMax = countMax * (nameBytesMax + 1) - 1
 
     /// The names as the configuration writes them.
@@ -52,7 +52,7 @@ public struct DroppedFields: Sendable, Equatable {
         }
     }
 
-    /// A command's record without the fields that were dropped.
+    /// The result of ``trim(_:of:into:)``: the record's new length, and the fields that were dropped.
     public struct Trimmed: Sendable, Equatable, BitwiseCopyable {
         /// The number of the record's bytes.
         public let byteCount: Int
@@ -62,14 +62,14 @@ public struct DroppedFields: Sendable, Equatable {
         public var isUnchanged: Bool { fields == 0 }
     }
 
-    /// Copies a command's record without as many fields, in their order, as its body needs to fit. Everything else stays as written. A
-    /// field that the record does not have is passed over.
+    /// Copies a command's record, and drops fields in the policy's order until the body fits. All other bytes
+    /// stay as written. A field that the record does not have is skipped.
     ///
     /// The work is bounded: each field costs one pass over `content-state`.
     /// - Parameters:
-    ///   - command: was decoded from `record`.
+    ///   - command: the command that was decoded from `record`.
     ///   - room: has room for as many bytes as `record`.
-    /// - Returns: what was written to `room`. The body may still be too large.
+    /// - Returns: the new length and the dropped fields. The body may still be too large.
     public func trim(
         _ record: UnsafeRawBufferPointer,
         of command: Command,
@@ -98,7 +98,7 @@ public struct DroppedFields: Sendable, Equatable {
         return Trimmed(byteCount: count, fields: fields)
     }
 
-    /// The names of the fields that were dropped, with commas between them.
+    /// Returns the names of the dropped fields, separated by commas.
     public func text(of trimmed: Trimmed) -> [UInt8] {
         let dropped = names.indices.filter { trimmed.fields & 1 << UInt8($0) != 0 }
         return Array(dropped.map { names[$0] }.joined(separator: [Self.separator]))
@@ -106,7 +106,8 @@ public struct DroppedFields: Sendable, Equatable {
 }
 
 extension JSONWriter {
-    /// Writes the names of dropped fields, which commas separate, as a list; nothing if there are none.
+    /// Writes the names of dropped fields, which are separated by commas, as the array `dropped`. Writes
+    /// nothing if there are none.
     mutating func dropped(_ names: UnsafeRawBufferPointer) {
         guard !names.isEmpty else { return }
         key("dropped")

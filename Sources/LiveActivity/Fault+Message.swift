@@ -1,17 +1,18 @@
 import Numbers
 
 extension Fault {
-    /// The fault in words, for logs and dead letters: the field, what it must be, and the position.
+    /// Returns the fault in words, for logs and dead letters: the field, what it must be, and the position.
     ///
-    /// The message never quotes a value, so it contains no token; nor does it quote a key that could be a token.
+    /// The message contains no value and no key that could be a token, because tokens must not be logged.
     /// - Parameter record: the record that was decoded.
     public func message(in record: UnsafeRawBufferPointer) -> String {
         let path = field.description(in: record)
         return "\(path.isEmpty ? "" : path + ": ")\(explanation) (at byte \(offset))"
     }
 
-    /// The same for a body that is too large even without the fields that its policy drops.
-    /// - Parameter names: the fields that the record had, separated by commas; empty for none.
+    /// Returns the message about a body that is still too large after fields were dropped.
+    /// - Parameter names: the dropped fields, separated by commas; empty if the record had none of the
+    ///   policy's fields.
     public func message(in record: UnsafeRawBufferPointer, afterDropping names: [UInt8]) -> String {
         guard !names.isEmpty else { return message(in: record) + "; it has no field that the policy drops" }
         let list = String(decoding: names, as: UTF8.self).split(separator: ",").joined(separator: ", ")
@@ -81,12 +82,13 @@ extension Fault {
 }
 
 extension FieldPath {
-    /// The longest unknown key that is shown, in bytes.
+    /// The maximum length of an unknown key that is shown, in bytes.
     private static let nameBytes = 64
     /// A run of hexadecimal digits of this length might be part of a token.
     private static let hexadecimalRun = 16
 
-    /// The path in words, such as `aps.alert.title`. The name of an unknown key is shown if it is short and harmless.
+    /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and
+    /// cannot be a token.
     public func description(in record: UnsafeRawBufferPointer) -> String {
         let path = field.path.description
         guard !name.isAbsent else { return path }
@@ -95,7 +97,7 @@ extension FieldPath {
         return path.isEmpty ? key : "\(path).\(key)"
     }
 
-    /// Keys go into logs, so only printable ASCII that cannot be a token is shown.
+    /// Whether a key may be shown in logs: short printable ASCII that cannot be a token.
     private static func isHarmless(_ key: UnsafeRawBufferPointer) -> Bool {
         guard key.count <= nameBytes else { return false }
         var run = 0

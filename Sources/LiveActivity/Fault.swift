@@ -1,11 +1,11 @@
-/// Why a record is not a valid command or registration, and where. (R6)
+/// The reason why a record is not a valid command or registration, and the place of the fault. (R6)
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var field: FieldPath
     /// The position in the record: the start of the wrong value, of the key that must not be there, or of the object that lacks a
     /// key.
     public var offset: Int
-    /// For a value above a limit: what was found, in the limit's unit; otherwise 0.
+    /// For a value above a limit: the value's amount, in the limit's unit. Otherwise 0.
     public var amount: UInt32
 
     init(_ code: FaultCode, _ field: Field, at offset: Int, amount: Int = 0) {
@@ -26,7 +26,7 @@ public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     }
 }
 
-/// What is wrong. The names are stable, because dead letters and metrics use them.
+/// The kind of a fault. The names never change, because dead letters and metrics use them.
 public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// The record has no bytes, or only white space.
     case emptyRecord
@@ -59,7 +59,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case duplicateKey
     /// The record lacks a required field.
     case missingField
-    /// The value has another JSON type than its field.
+    /// The value does not have the JSON type that its field requires.
     case wrongType
     /// A number is outside its field's range.
     case outOfRange
@@ -67,9 +67,9 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case timestampInFuture
     /// A string is not one of the values that its field allows.
     case unknownValue
-    /// A string is empty and must not be.
+    /// A string is empty, and its field must not be empty.
     case emptyText
-    /// A name contains a control character, or a policy's name contains a character that it must not.
+    /// A name contains a control character, or a policy's name contains a character that is not allowed.
     case invalidCharacter
     /// A token is not an even number of hexadecimal digits.
     case invalidHexadecimal
@@ -77,7 +77,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case notAllowed
     /// The activity of a start to an audience lacks ``DeviceTemplate/placeholder``.
     case missingPlaceholder
-    /// The request body would exceed ``Limits/bodyBytes``.
+    /// The request body would exceed ``Limits/bodyBytes``, or ``Limits/broadcastBodyBytes`` for a channel.
     case bodyTooLarge
 
     public var name: StaticString {
@@ -112,9 +112,9 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// The field of a record that has a fault, or a key inside a field that is not defined there.
+/// The place of a fault: a field, or an undefined key inside a field.
 public struct FieldPath: Equatable, Sendable, BitwiseCopyable {
     public var field: Field
-    /// The bytes of a key inside ``field`` that is not defined there; otherwise absent.
+    /// The undefined key inside ``field``; absent if the field itself has the fault.
     public var name: ByteRange
 }

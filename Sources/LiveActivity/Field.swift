@@ -1,4 +1,4 @@
-/// Every part of a record that is interpreted.
+/// A part of a record that Causeway interprets.
 public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case record
     case app, activity, audience, device, aps, payload, id, sequence, priority, policy, expiration, token, environment
@@ -6,7 +6,7 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case staleDate, dismissalDate, relevanceScore, inputPushToken, inputPushChannel
     case alertTitle, alertBody, alertSound
     case titleKey, titleArguments, bodyKey, bodyArguments
-    /// Only in commands that the store holds.
+    /// Only in commands that Causeway wrote, to hold or defer them.
     case alertTimestamp, alertSequence
     case registeredAt, attributesType, frequentUpdates, shows, showsTimestamp, showsSequence, audiences, channels
     case channel

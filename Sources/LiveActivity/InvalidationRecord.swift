@@ -1,7 +1,7 @@
-/// A dead token, for the invalidations topic. Texts are plain bytes without escapes. They are borrowed until ``write(to:)`` has
-/// returned.
+/// The record for the invalidations topic about a dead token. Texts are plain bytes without escapes. They are
+/// borrowed until ``write(to:)`` has returned.
 public struct InvalidationRecord {
-    /// What the token reached.
+    /// The activity or device of the token.
     public enum Address {
         case activity(UnsafeRawBufferPointer)
         case device(UnsafeRawBufferPointer)
@@ -14,7 +14,8 @@ public struct InvalidationRecord {
     public var environment: DeviceEnvironment
     /// APNs' reason.
     public var reason: UnsafeRawBufferPointer
-    /// The token is known to be dead since this time, UNIX milliseconds: Apple's time if APNs gave one.
+    /// The time since which the token is known to be dead, UNIX milliseconds: APNs' time if its answer has
+    /// one.
     public var invalidAtMilliseconds: Int64
 
     public init(

@@ -1,6 +1,6 @@
 /// Reads the values that commands and registrations have in common.
 extension JSONText {
-    /// The position of the record's object.
+    /// Returns the position of the record's object. Throws if the record has no object.
     @inline(__always)
     func recordStart() throws(Fault) -> Int {
         let start = skipWhitespace(0)
@@ -33,7 +33,8 @@ extension JSONText {
         return string
     }
 
-    /// Control characters are Unicode's category Cc: U+0000 to U+001F and U+007F to U+009F.
+    /// Throws the fault of a string that is not a valid name. Control characters are Unicode's category Cc:
+    /// U+0000 to U+001F and U+007F to U+009F.
     @inline(never)
     private func check(_ string: JSONString, atMost most: Int, _ field: Field) throws(Fault) {
         var length = 0
@@ -101,7 +102,7 @@ extension JSONText {
     }
 
     /// Reads an object that is not interpreted.
-    /// - Parameter depth: the number of open containers around it.
+    /// - Parameter depth: the number of open containers around the object.
     @inline(__always)
     func object(_ position: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
         guard position < count, byte(position) == UInt8(ascii: "{") else { throw wrongType(position, field) }

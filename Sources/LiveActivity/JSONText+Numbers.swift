@@ -2,7 +2,7 @@ extension JSONText {
     /// A number with this many digits always fits into `Int64`.
     private static let safeDigits = 18
 
-    /// The number that the digits at `start` make, of at most ``safeDigits`` digits.
+    /// Reads up to ``safeDigits`` digits at `start` and returns their value.
     @inline(__always)
     private func digitRun(_ start: Int) -> (value: UInt64, next: Int) {
         let end = min(count, start &+ JSONText.safeDigits)
@@ -74,7 +74,8 @@ extension JSONText {
         return try number(position, field)
     }
 
-    /// Reads any number as a date: whole seconds, the fraction cut off, clamped to `0...Int64.max`.
+    /// Reads any number as a date in whole seconds. The fraction is cut off, and the result is clamped to
+    /// `0...Int64.max`.
     func seconds(_ start: Int, _ field: Field) throws(Fault) -> (value: Int64, next: Int) {
         let next = try anyNumber(start, field)
         if byte(start) == UInt8(ascii: "-") { return (0, next) }
@@ -82,7 +83,8 @@ extension JSONText {
         return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)
     }
 
-    /// The whole part of a non-negative number: its digits up to the decimal point, after the exponent has moved that point.
+    /// Returns the whole part of a non-negative number: the digits before the decimal point, which the
+    /// exponent moves.
     @inline(never)
     private func wholePart(_ start: Int, _ end: Int) -> Int64 {
         var pointAfter = 0
@@ -114,7 +116,8 @@ extension JSONText {
         return value
     }
 
-    /// The exponent that begins with the "e" at `start`, clamped far beyond where it makes a difference; 0 if there is none.
+    /// Reads the exponent whose "e" is at `start`; 0 if there is none. Clamped to twice the length of a
+    /// record, because a larger exponent changes nothing.
     private func exponent(_ start: Int, _ end: Int) -> Int {
         guard start < end else { return 0 }
         var value = 0

@@ -23,13 +23,13 @@ private let backslash = UInt8(ascii: "\\")
 
 /// Marks, by the top bit of each byte, the bytes of a word that are not plain: quotes, backslashes, control characters, DEL, and
 /// everything that is not ASCII.
-/// - `b ^ 2` moves the quote, 0x22, to 0x20, next above the control characters. These stay within 0 to 0x1F. So after 0x21 is
-///   subtracted, every byte below 0x21 has its top bit.
-/// - `b ^ 0x5C` is zero only for the backslash, so only the backslash borrows when 1 is subtracted.
-/// - `b + 1` has the top bit for DEL, 0x7F; b itself has it if it is not ASCII.
+/// - `b ^ 2` changes the quote, 0x22, to 0x20. Control characters stay within 0 to 0x1F. After 0x21 is
+///   subtracted, the quote and the control characters are negative, so their top bit is set.
+/// - `b ^ 0x5C` is zero only for the backslash, so subtracting 1 sets the top bit only for the backslash.
+/// - `b + 1` has the top bit set for DEL, 0x7F. A byte that is not ASCII has its own top bit set.
 ///
-/// A borrow or a carry can mark the next higher byte wrongly, but it comes only from a byte that is marked rightly. So the lowest mark
-/// is always right. Use only the lowest mark.
+/// A borrow or a carry can mark the next higher byte wrongly. A borrow or a carry comes only from a byte that
+/// is marked correctly, so the lowest mark is always correct. Callers use only the lowest mark.
 @inline(__always)
 func nonPlainMarks(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
@@ -41,7 +41,8 @@ func nonPlainMarks(_ word: UInt64) -> UInt64 {
 extension JSONText {
     /// Reads a string, whose opening quote must be at `position`.
     ///
-    /// Strings of up to fifteen plain bytes, as most keys and values are, are read here. All others are read by a call.
+    /// Strings of up to fifteen plain bytes are read inline, because most keys and values are that short.
+    /// `longString` reads all others.
     @inline(__always)
     func string(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
         guard peek(position) == quote else { throw wrongType(position, field) }
@@ -61,7 +62,7 @@ extension JSONText {
         return try longString(start, from: stop, field)
     }
 
-    /// The position of the first byte from `start` on that is not plain.
+    /// Returns the position of the first byte from `start` on that is not plain.
     @inline(__always)
     private func plainRun(_ start: Int) -> Int {
         var position = start
@@ -148,8 +149,8 @@ extension JSONText {
 }
 
 enum UTF8Sequence {
-    /// The length of the well-formed character of more than one byte at `position`, or 0 if there is none (Unicode, table 3-7: no
-    /// overlong forms, no surrogates, nothing above U+10FFFF).
+    /// Returns the length of the well-formed character of more than one byte at `position`, or 0 if there is
+    /// none (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
     @inline(__always)
     static func length(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Int {
         let left = bytes.count &- position

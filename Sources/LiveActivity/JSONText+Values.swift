@@ -71,7 +71,7 @@ extension JSONText {
         switch peek(position) {
         case UInt8(ascii: "\""): return try string(position, field).next
         case UInt8(ascii: "1")...UInt8(ascii: "9"):
-            // Most numbers have a few digits, which are not worth a call.
+            // Most numbers have a few digits, so they are read without a call.
             var end = position &+ 1
             while peek(end) &- UInt8(ascii: "0") < 10 { end &+= 1 }
             let isWhole = peek(end) != UInt8(ascii: ".") && peek(end) | 0x20 != UInt8(ascii: "e")
@@ -93,7 +93,7 @@ extension JSONText {
         return position &+ word.utf8CodeUnitCount
     }
 
-    /// Reads a number by its grammar. It may have any size, because nothing here computes with it.
+    /// Reads a number by JSON's grammar. The number may have any size, because its value is not computed.
     func number(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start
         if position < count, byte(position) == UInt8(ascii: "-") { position &+= 1 }

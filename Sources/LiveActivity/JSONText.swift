@@ -2,8 +2,8 @@
 ///
 /// Functions take the position of the next byte and return the position after what they read. So positions stay in registers and
 /// the reader has no mutable state. The caller skips white space before a value.
-/// - Important: `position` is never negative and at most `count`. Before each read, the same function compares the position with
-///   `count`. The decoders read through `base` nowhere else.
+/// - Important: `position` is never negative and at most `count`. Each function compares the position with
+///   `count` before it reads there, because reads through `base` are not checked.
 struct JSONText {
     let base: UnsafeRawPointer
     let count: Int
@@ -30,14 +30,15 @@ struct JSONText {
         return UInt64(littleEndian: base.loadUnaligned(fromByteOffset: position, as: UInt64.self))
     }
 
-    /// The bytes of a range that was made from positions in this text.
+    /// Returns the bytes of a range that was made from positions in this text.
     @inline(__always)
     func bytes(_ range: ByteRange) -> UnsafeRawBufferPointer {
         assert(range.end <= count)
         return UnsafeRawBufferPointer(start: base + Int(range.offset), count: Int(range.count))
     }
 
-    /// The byte at `position`, or 0 at the end: outside of strings, a zero byte is as wrong as the end.
+    /// Returns the byte at `position`, or 0 at the end. Outside of strings, a zero byte is a fault like the
+    /// end.
     @inline(__always)
     func peek(_ position: Int) -> UInt8 {
         position < count ? byte(position) : 0
@@ -61,13 +62,15 @@ struct JSONText {
         return position
     }
 
-    /// The fault at a position where one particular byte, or one of a few, is required.
+    /// Returns the fault at a position where another byte is required: `truncated` at the end, else
+    /// `notJSON`.
     @inline(never)
     func unexpected(_ position: Int, _ field: Field) -> Fault {
         Fault(position < count ? .notJSON : .truncated, field, at: position)
     }
 
-    /// The fault at a position where a value of another type is required: the wrong type, if there is a value at all.
+    /// Returns the fault at a position where a value of another type is required: `wrongType` if a value
+    /// begins there.
     @inline(never)
     func wrongType(_ position: Int, _ field: Field) -> Fault {
         guard position < count else { return Fault(.truncated, field, at: position) }

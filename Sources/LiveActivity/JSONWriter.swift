@@ -3,9 +3,10 @@ import Numbers
 /// Writes JSON into a buffer of its own. The buffer grows as needed and is used again, so that in the steady state nothing is
 /// allocated.
 ///
-/// The writer places the commas. Objects may be nested. It has no arrays.
+/// The writer adds the commas between members. Objects may be nested. There are no functions for arrays.
 public struct JSONWriter: ~Copyable {
-    /// The maximum length of a text. What is written comes from decoded records and bounded answers and stays far below it.
+    /// The maximum length of a text. All texts stay far below this length, because they are made from decoded
+    /// records and bounded answers.
     public static let bytesMax = 1 << 20
 
     private var base: UnsafeMutableRawPointer
@@ -25,12 +26,12 @@ public struct JSONWriter: ~Copyable {
         base.deallocate()
     }
 
-    /// What was written. Valid until the next call that writes.
+    /// The text that was written. Valid until the next call that writes.
     public var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: base, count: count)
     }
 
-    /// Discards what was written and keeps the buffer.
+    /// Discards the text and keeps the buffer.
     public mutating func reset() {
         count = 0
         isFirst = true
@@ -58,7 +59,8 @@ public struct JSONWriter: ~Copyable {
         if !isFirst { put(UInt8(ascii: ",")) }
         isFirst = false
         put(UInt8(ascii: "\""))
-        // A name that is known at compile time becomes a few stores, which cost less than a call of the library.
+        // For a name that is known at compile time, the copy becomes a few store instructions. They cost less
+        // than a call of the library.
         put(name.utf8Start, length)
         put(UInt8(ascii: "\""))
         put(UInt8(ascii: ":"))
@@ -71,8 +73,8 @@ public struct JSONWriter: ~Copyable {
         quote()
     }
 
-    /// Writes bytes as a string, escaped by RFC 8259 §7. Each byte that is not part of well-formed UTF-8 is replaced by U+FFFD,
-    /// because the text must be UTF-8 wherever the bytes come from.
+    /// Writes bytes as a string, escaped by RFC 8259 §7. Each byte that is not part of well-formed UTF-8 is
+    /// replaced by U+FFFD, because JSON must be UTF-8.
     public mutating func string(_ text: UnsafeRawBufferPointer) {
         quote()
         stringContent(text)
@@ -143,8 +145,8 @@ public struct JSONWriter: ~Copyable {
 
     /// Copies the bytes up to the first one from `start` on that must be escaped, is not ASCII, or is 0x7F.
     ///
-    /// Copies eight bytes at a time before it checks them. Bytes that it copied too many are overwritten later. There is room
-    /// for all of `text`.
+    /// Copies eight bytes at a time before it checks them. Bytes that were copied too early are overwritten
+    /// later. The caller has made room for all of `text`.
     /// - Returns: the position of the byte at which it stopped.
     @inline(__always)
     private mutating func putPlainRun(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {

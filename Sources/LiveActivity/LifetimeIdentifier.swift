@@ -1,12 +1,14 @@
 import Numbers
 
-/// The id of a command that ends an activity whose lifetime has ended, or that starts it again. No producer may use such an id.
+/// The id of a command that Causeway makes when an activity's lifetime has ended: the end of the activity, or
+/// its new start. No producer may use such an id.
 ///
-/// An end has `lifetime:<number>`, a start `lifetime:<number>:<timestamp>.<sequence>`.
+/// The id of an end is `lifetime:<began>`, that of a start `lifetime:<began>:<timestamp>.<sequence>`.
 public struct LifetimeIdentifier: Sendable, Equatable {
-    /// When the life that the command means began, UNIX milliseconds.
+    /// The time at which the life began that the command ends or starts, UNIX milliseconds.
     public let beganMilliseconds: Int64
-    /// Of a start: the version of the command whose content state the start repeats. Nil for an end.
+    /// In the id of a start: the version of the command whose content state the start repeats. Nil for an
+    /// end.
     public let state: Version?
 
     private static let prefix: StaticString = "lifetime:"
@@ -17,7 +19,7 @@ public struct LifetimeIdentifier: Sendable, Equatable {
         self.state = state
     }
 
-    /// Reads an id; nil: the id is another command's.
+    /// Reads an id; nil if the id does not have this form.
     public init?(_ identifier: UnsafeRawBufferPointer) {
         let prefix = UnsafeRawBufferPointer(start: Self.prefix.utf8Start, count: Self.prefix.utf8CodeUnitCount)
         guard identifier.starts(with: prefix) else { return nil }

@@ -29,17 +29,20 @@ public enum Limits {
     static let knownKeyBytes = 32
     /// The number of audiences that one registration names.
     public static let audiences = 8
-    /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can be replaced in place:
-    /// 2001-09-09 to 2286-11-20. A number with other digits counts milliseconds, or seconds since 2001.
+    /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can
+    /// be replaced in place: 2001-09-09 to 2286-11-20. A number with more or fewer digits is refused, because
+    /// it probably counts milliseconds, or seconds since 2001.
     public static let timestampMin: Int64 = 1_000_000_000
     public static let timestampMax: Int64 = 9_999_999_999
     /// How many seconds `aps.timestamp` may be ahead of the reader's clock. A version that is further ahead would make Redis
     /// refuse every correct command after it.
     public static let timestampLeadSeconds: Int64 = 300
-    /// The fields, elements and enums' raw values of all shapes of one app, the fields of one object, the nesting of types, and the types
-    /// of `ActivityAttributes`.
+    /// The number of fields, elements and raw values in all shapes of one app.
     public static let shapeNodes = 4_096
+    /// The number of fields of one object in a shape.
     public static let shapeFields = 128
+    /// The nesting of types in a shape.
     public static let shapeDepth = 16
+    /// The number of one app's `ActivityAttributes` types, each version counted.
     public static let shapeTypes = 64
 }

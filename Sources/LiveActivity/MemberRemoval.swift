@@ -1,12 +1,13 @@
 /// Removes members of an object in place, and closes the gaps.
 ///
-/// What must hold: `written <= taken <= ` the position that is read. So bytes are only written where everything has been read.
+/// Invariant: `written <= taken <=` the position that is read. So a byte is overwritten only after it was
+/// read.
 struct MemberRemoval {
     private let text: JSONText
     private let record: UnsafeMutableRawBufferPointer
-    /// The bytes before this place are as they stay.
+    /// The length of the part of the result that is complete.
     private var written = 0
-    /// The bytes before this position are written or removed.
+    /// All bytes before this position have been copied to the result or removed.
     private var taken = 0
 
     private init(_ text: JSONText, _ record: UnsafeMutableRawBufferPointer) {
@@ -18,8 +19,9 @@ struct MemberRemoval {
     /// - Parameters:
     ///   - path: keys, from outside to inside.
     ///   - start: the position of the object.
-    ///   - record: was decoded.
-    /// - Returns: the number of bytes that are left; nil if the text cannot be read, which a decoded record's can.
+    ///   - record: a record that was decoded.
+    /// - Returns: the number of bytes that are left; nil if the text is not valid, which never happens for a
+    ///   decoded record.
     static func remove(_ path: [[UInt8]], from start: Int, in record: UnsafeMutableRawBufferPointer) -> Int? {
         do throws(Fault) {
             var removal = MemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
@@ -31,12 +33,12 @@ struct MemberRemoval {
         }
     }
 
-    /// Walks the object at a position, and the objects in it that the path leads to. A key that comes twice is removed twice: which of
-    /// the two a reader takes is not defined.
+    /// Removes the members at the path from the object at a position. A key that occurs twice is removed
+    /// twice, because a reader may use either of the two.
     /// - Returns: the position after the object.
     private mutating func walk(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
         var members = try Members(text, at: start, of: .contentState, unknown: .free)
-        // Where the comma after the last member that stays will be.
+        // The position in the result of the comma after the last member that stays.
         var commaPlace: Int?
         while try members.next(in: text, { _ in nil }) != nil {
             let key = members.keyPosition
@@ -56,7 +58,7 @@ struct MemberRemoval {
             if hasNext {
                 taken = end + 1
             } else {
-                // The last member leaves with the comma before it.
+                // The last member is removed with the comma before it.
                 if let commaPlace { written = commaPlace }
                 taken = members.position
             }
@@ -64,14 +66,14 @@ struct MemberRemoval {
         return members.position
     }
 
-    /// Keeps the rest of the record.
+    /// Copies the end of the record to the result.
     /// - Returns: the number of bytes that are left.
     private mutating func finish() -> Int {
         keep(upTo: record.count)
         return written
     }
 
-    /// Whether the key at a position is this one, whichever of its characters are escaped.
+    /// Whether the key at a position equals `key`, even if some of its characters are escaped.
     private func isKey(_ position: Int, _ key: [UInt8]?) throws(Fault) -> Bool {
         guard let key else { return false }
         let string = try text.string(position, .contentState)

@@ -3,13 +3,14 @@
 /// ``next(in:_:)`` reads a key up to its value. The caller reads the value at ``position`` and sets ``position`` to the byte
 /// after it.
 struct Members {
-    /// What happens to unknown keys.
+    /// How unknown keys are handled.
     enum Unknown {
-        /// They are a fault that names the key.
+        /// Unknown keys are refused with a fault that names the key.
         case refused
-        /// They belong to Apple and are passed on. They are counted, and checked for duplicates at the end.
+        /// Unknown keys belong to Apple's format and are passed on. At the object's end, they are checked for
+        /// duplicates.
         case passed
-        /// They belong to the app and are passed on.
+        /// Unknown keys belong to the app and are passed on without a check.
         case free
     }
 
@@ -92,7 +93,7 @@ struct Members {
         }
     }
 
-    /// A key that is written with escapes is the same key.
+    /// Returns the field of a key that is written with escapes.
     @inline(never)
     private static func unescaped(
         _ key: UnsafeRawBufferPointer,
@@ -109,8 +110,9 @@ struct Members {
         }
     }
 
-    /// Looks for equal keys when the object has been read and more than one key was passed on. A known key that came twice was
-    /// refused before. So there are at most the passed keys and one for each field.
+    /// Throws if two keys of the object are equal. Called at the object's end if more than one unknown key
+    /// was passed on. Known keys occur only once, because ``next(in:_:)`` refuses a second one. So the array
+    /// has room for all keys.
     @inline(never)
     private func refuseDuplicates(_ text: JSONText) throws(Fault) {
         let most = Limits.passedKeys + Field.allCases.count
@@ -132,8 +134,8 @@ struct Members {
         }
     }
 
-    /// The key of the member that begins at `position`, and where the next member begins; nil at the end of the object. The
-    /// object has been read before and is well formed.
+    /// Returns the key of the member that begins at `position`, and the position of the next member; nil at
+    /// the end of the object. The object has been read before, so it is well formed.
     private func keyAndNext(_ text: JSONText, _ position: Int) -> (ByteRange, Int)? {
         let keyPosition = text.skipWhitespace(position)
         guard keyPosition < text.count, text.byte(keyPosition) == UInt8(ascii: "\""),

@@ -1,8 +1,9 @@
 /// How often one activity gets pushes, and how urgently. Apple does not publish these numbers, so the user sets them.
 ///
-/// Apple documents that the device has a budget for pushes of priority 10 and none for priority 5, that frequent updates widen
-/// that budget, and that starts have their own. It publishes none of the numbers ("Starting and updating Live Activities with
-/// ActivityKit push notifications"). `Config/causeway.yaml` says for each default where it comes from.
+/// Apple documents that the device has a budget for pushes of priority 10 and none for priority 5, that
+/// frequent updates widen that budget, and that starts have their own. Apple publishes none of the numbers
+/// ("Starting and updating Live Activities with ActivityKit push notifications"). `Config/causeway.yaml` says
+/// for each default where it comes from.
 public struct Policy: Sendable, Equatable {
     /// A bucket of pushes that fills at a constant rate and starts full.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
@@ -75,7 +76,8 @@ public struct Policy: Sendable, Equatable {
         }
     }
 
-    /// How long something may be sent, in seconds. 1...43,200, the life of an activity.
+    /// How long starts, alerts and states may be sent, in seconds. 1...43,200: an activity is visible for at
+    /// most 12 hours.
     public struct Expiration: Sendable, Equatable {
         /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs does not store it for longer.
         public var startSeconds: Int64 = 600
@@ -91,24 +93,26 @@ public struct Policy: Sendable, Equatable {
 
     /// The name by which commands choose the policy. 1...64 bytes: letters, digits, `-` and `_`.
     public var name: String
-    /// The minimum time between two pushes to one activity. 1,000...3,600,000: Apple's timestamps count whole seconds.
+    /// The minimum time between two pushes to one activity. 1,000...3,600,000. Apple's timestamps count whole
+    /// seconds, so a shorter time is not useful.
     public var spacingMilliseconds: Int64 = 1_000
     /// Pushes of priority 10 to one activity.
     public var budget = Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 5)
-    /// The same while the person allows frequent updates.
+    /// Pushes of priority 10 to one activity while its user allows frequent updates.
     public var frequentBudget = Bucket(pushes: 200, refillPerHour: 200, reservedForAlerts: 50)
     /// Starts on one device, for all its activities. Nothing is reserved.
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
-    /// The longest spacing of an activity whose token APNs limits: each 429 doubles its spacing up to this.
-    /// `spacingMilliseconds`...3,600,000.
+    /// The longest spacing of an activity whose token APNs limits. Each answer 429 doubles the activity's
+    /// spacing, up to this time. `spacingMilliseconds`...3,600,000.
     public var throttledSpacingMaxMilliseconds: Int64 = 60_000
-    /// How long there must be no 429 before a doubling is taken back. 1,000...3,600,000.
+    /// How long there must be no answer 429 before one doubling is undone. 1,000...3,600,000.
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
     /// ``DroppedFields/countMax`` names by ``DroppedFields/isName(_:)``. If there are none, such a command is `invalid`.
     public var oversize: [String] = []
-    /// How long after its start an activity is ended with its last state, in seconds; 0: it is not. 0...``lifetimeSecondsMax``.
+    /// How long after its start an activity is ended with its last state, in seconds; 0 for no limit.
+    /// 0...``lifetimeSecondsMax``.
     public var lifetimeSeconds: Int64 = 0
     /// Apple's system ends an activity after eight hours.
     public static let lifetimeSecondsMax = 28_800
@@ -116,7 +120,7 @@ public struct Policy: Sendable, Equatable {
     public var afterLifetime = AfterLifetime.end
 
     public enum AfterLifetime: String, Sendable, CaseIterable {
-        /// Nothing.
+        /// The activity stays ended.
         case end
         /// The activity is started again, by its device's push-to-start token, if a start began it.
         case restart

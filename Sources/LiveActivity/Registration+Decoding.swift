@@ -29,7 +29,7 @@ private struct RegistrationFields {
     var audiences = ByteRange.absent
     var audienceCount = 0
 
-    /// From 2001 to 2286, like ``Limits/timestampMin`` and ``Limits/timestampMax``.
+    /// The range of `registeredAt`, 2001 to 2286, as for ``Limits/timestampMin`` and ``Limits/timestampMax``.
     static let millisecondsMin = Limits.timestampMin * 1_000
     static let millisecondsMax = Limits.timestampMax * 1_000 + 999
 
@@ -127,7 +127,7 @@ private struct RegistrationFields {
         return (version, members.position)
     }
 
-    /// Combines the fields, if they make exactly one kind of registration.
+    /// Makes a registration from the fields. Throws if they do not belong to exactly one kind.
     func registration(_ start: Int, _ members: Members) throws(Fault) -> Registration {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.environment) else { throw Fault(.missingField, .environment, at: start) }

@@ -1,7 +1,7 @@
-/// One decoded record of the registrations topic: an app on a device tells what a token reaches. Its ranges are read from the
-/// record, like those of a ``Command``.
+/// One decoded record of the registrations topic. It says which activity or device a token reaches. Its
+/// ranges are valid with the record's bytes, like those of a ``Command``.
 public struct Registration: Sendable, BitwiseCopyable {
-    /// What the token reaches.
+    /// The activity or device that the token reaches.
     public enum Kind: Sendable, BitwiseCopyable {
         /// A running activity, by its update token.
         case activity(Activity)
@@ -38,7 +38,8 @@ public struct Registration: Sendable, BitwiseCopyable {
     /// The app's bundle id.
     public var app: TextRange
     public var environment: DeviceEnvironment
-    /// When the app had the token, UNIX milliseconds. An older invalidation does not retire the token.
+    /// When the app received the token, UNIX milliseconds. An invalidation from before this time does not
+    /// retire the token.
     public var registeredAtMilliseconds: Int64
     public var kind: Kind
 }

@@ -1,24 +1,25 @@
 import Glibc
 
-/// The last valid dictionary of Apple's, so that the same bytes are not read again.
+/// Remembers the last valid `aps` dictionary, so that the same bytes are not parsed again.
 ///
-/// One state goes to every activity that follows a match. So in a topic's partition, commands that follow one another often
-/// differ only in their activity. Comparing bytes costs far less than reading them.
+/// For example, a goal changes the state of all activities that follow a match. So consecutive commands in a
+/// partition often differ only in their activity. Comparing bytes costs far less than parsing them.
 ///
-/// What must hold: a dictionary's text ends where its brace closes, and its meaning depends on nothing outside. So bytes that
-/// begin with a valid dictionary are that dictionary, whatever bytes follow.
+/// A dictionary ends at its closing brace, and no byte outside changes its meaning. So bytes that begin with
+/// the remembered dictionary have the same meaning, whichever bytes follow.
 public struct RepeatedAps: ~Copyable {
     /// Nil: nothing is remembered.
     private let bytes: UnsafeMutableRawPointer?
     private var count = 0
-    /// The number of the dictionary that was read last, remembered or not. While the number stays the same, all records had the
-    /// same dictionary. 0: none yet.
+    /// The number of the last dictionary that was parsed, even if it is not remembered. Records that are
+    /// decoded while the number stays the same have the same dictionary. 0: no dictionary was parsed yet.
     public private(set) var dictionary: UInt64 = 0
-    /// What the dictionary says, with positions in the record from which it was read. Nothing else of that record.
+    /// The fields that the dictionary gives a command, with positions in the dictionary's own record. All
+    /// other fields are blank.
     private var lastCommand = Command.blank
     private var keys = ApsKeys()
 
-    /// Remembers one dictionary. No dictionary is larger than a request's body.
+    /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytes`` is not remembered.
     public init() {
         bytes = .allocate(byteCount: Limits.bodyBytes, alignment: 16)
     }
@@ -34,8 +35,9 @@ public struct RepeatedAps: ~Copyable {
     /// Remembers nothing and costs nothing.
     static var nothing: RepeatedAps { RepeatedAps(remembering: nil) }
 
-    /// Returns what the dictionary at `start` says, if it equals the last one.
-    /// - Returns: the position after the dictionary; nil if it must be read.
+    /// Copies the fields of the last dictionary into `command`, if the dictionary at `start` has the same
+    /// bytes.
+    /// - Returns: the position after the dictionary; nil if the dictionary must be parsed.
     @inline(__always)
     func copyIfRepeated(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
         guard let bytes, count > 0, count <= text.count &- start, memcmp(bytes, text.base + start, count) == 0 else {
@@ -48,18 +50,20 @@ public struct RepeatedAps: ~Copyable {
         return start &+ count
     }
 
-    /// Forgets the last dictionary: something else than its body was laid out under its number.
+    /// Forgets the last dictionary and changes the number. Called when the body that was composed is not that
+    /// of the dictionary, because fields were dropped.
     public mutating func forget() {
         dictionary &+= 1
         count = 0
     }
 
-    /// Remembers the dictionary that was just read.
+    /// Remembers the dictionary that was just parsed.
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         dictionary &+= 1
-        // The dictionary remembered so far must not come back under this one's number.
+        // This dictionary is too long. The previous one is forgotten, because a match would have this
+        // dictionary's number.
         guard let bytes, range.count <= Limits.bodyBytes else {
             count = 0
             return
@@ -72,7 +76,8 @@ public struct RepeatedAps: ~Copyable {
 }
 
 extension Command {
-    /// Takes everything that is read from Apple's dictionary, which has another position in this record.
+    /// Copies all fields that come from Apple's dictionary, and moves their positions to this record's
+    /// dictionary.
     @inline(__always)
     fileprivate mutating func takeAps(of other: borrowing Command, movedBy distance: Int) {
         event = other.event

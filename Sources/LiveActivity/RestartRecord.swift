@@ -1,16 +1,19 @@
-/// The record of a command that starts an activity again whose lifetime has ended.
+/// The record of the command that starts an activity again after its lifetime has ended.
 public enum RestartRecord {
-    /// Composes the record from commands that the timetable of lifetimes kept. The new start has the attributes, the alert and the
-    /// custom keys of the former one, and the state that the activity showed last. Its body may be too large with that state: then the
-    /// worker that reads it drops fields by the policy, or rejects it.
+    /// Composes the record from commands that the timetable of lifetimes kept. The new start has the
+    /// attributes, the alert and the custom keys of the former one, and the state that the activity showed
+    /// last. With that state the body may be too large. Then the worker that reads the record drops fields by
+    /// the policy, or rejects the command.
     ///
-    /// Left out are the former start's `id`, `sequence` and `expiration`; `stale-date`, which has usually passed; and the alert's
-    /// `sound`: a start without an alert is ignored, but its user has not asked for anything.
+    /// The former start's `id`, `sequence` and `expiration` are removed, and so is `stale-date`, which has
+    /// usually passed. The alert stays, because a device ignores a start without an alert. Its `sound` is
+    /// removed, because the user has not asked for the new start.
     /// - Parameters:
     ///   - start: the record of the activity's newest start, and its version.
     ///   - shown: the record of the newest update that the activity has shown, and its version; nil: there is none. Not used if the
     ///     start is newer.
-    ///   - restartMilliseconds: when the former life ended, UNIX milliseconds: the start's timestamp, and the number in its id.
+    ///   - restartMilliseconds: when the former life ended, UNIX milliseconds. The new start's timestamp and
+    ///     id have this time.
     /// - Returns: nil if the start's record is damaged.
     public static func compose(
         start: (version: Version, record: [UInt8]),
@@ -38,7 +41,7 @@ public enum RestartRecord {
 
     private enum Place { case record, aps }
 
-    /// Nil if the record is damaged. It may have what only records have that Causeway wrote.
+    /// Decodes a record that Causeway wrote; nil if the record is damaged.
     private static func decoded(_ record: [UInt8]) -> Command? {
         record.withUnsafeBytes { try? Command.decodeHeld($0) }
     }

@@ -1,7 +1,7 @@
 import Numbers
 
-/// What became of one command, for the results topic. Texts are plain bytes without escapes. They are borrowed until
-/// ``write(to:)`` has returned.
+/// The record for the results topic that says what became of one command. Texts are plain bytes without
+/// escapes. They are borrowed until ``write(to:)`` has returned.
 public struct ResultRecord {
     /// The command's `id`. If it is absent, the result names the command by its place, `topic/partition/offset`.
     public var command: UnsafeRawBufferPointer?
@@ -9,25 +9,26 @@ public struct ResultRecord {
     public var app: UnsafeRawBufferPointer?
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
-    /// A channel that the command names itself.
+    /// The channel that the command names, instead of an activity or an audience.
     public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
-    /// The number of commands that this one replaced and that have no result of their own.
+    /// The number of commands that this command replaced and that have no result of their own.
     public var superseded: Int = 0
     /// The HTTP status of APNs' answer; 0 if there was none.
     public var status: UInt16 = 0
     /// APNs' reason, or Causeway's own.
     public var reason: UnsafeRawBufferPointer?
-    /// Causeway made the command, because the lifetime of the activity's policy was over.
+    /// Whether Causeway made the command, because the activity's lifetime was over.
     public var isOfLifetime = false
     /// `apns-id`, a UUID: its first and its last eight bytes.
     public var apnsIdentifier: (UInt64, UInt64)?
-    /// 5 or 10 as it was sent; 0 if nothing was sent.
+    /// The priority that was sent, 5 or 10; 0 if nothing was sent.
     public var priority: UInt8 = 0
     /// A push of priority 10 was sent at 5, because the activity's budget did not allow 10.
     public var isDemoted = false
-    /// Pushes of priority 10 that the activity's budget allows after this one, including its reserve; -1 if nothing was drawn.
+    /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's
+    /// reserve; -1 if nothing was drawn.
     public var budgetLeft = -1
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty if there are none.
     public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -111,7 +112,7 @@ public struct ResultRecord {
 }
 
 extension JSONWriter {
-    /// Writes a command's id, or its place in a topic.
+    /// Writes the name of a command: its id, or else its place in a topic.
     @inline(__always)
     mutating func commandName(
         _ identifier: UnsafeRawBufferPointer?,

@@ -42,7 +42,8 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
         }
     }
 
-    /// The character of one escape, or of two for a surrogate pair. Returns its first byte and keeps the others.
+    /// Reads one `\u` escape, or two for a surrogate pair. Returns the first UTF-8 byte of the character and
+    /// keeps the others.
     private mutating func character() -> UInt8? {
         guard let unit = codeUnit() else { return nil }
         var scalar = unit

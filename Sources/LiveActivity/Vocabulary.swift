@@ -50,7 +50,7 @@ public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
 
 /// What became of a command, as its result record says.
 public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
-    /// APNs answered 200, which promises no more than that.
+    /// APNs answered 200. This does not promise that the device shows the state.
     case accepted
     /// The state differs only in its timestamp from what the activity shows.
     case unchanged
@@ -58,11 +58,12 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case duplicate
     /// A newer version was admitted before this one was sent.
     case superseded
-    /// There is no update token, or APNs calls it dead. The newest state waits for the next token.
+    /// There is no update token, or APNs reports that the token is dead. The newest state waits for the next
+    /// token.
     case held
     /// The activity has ended.
     case ended
-    /// The command's expiration passed first.
+    /// The command expired, or became too old (R20), before it was sent.
     case expired
     /// The command or its payload is wrong.
     case invalid

@@ -1,8 +1,8 @@
 import CHiredis
 import Glibc
 
-/// Formats a command with hiredis. It allocates memory, so it is only for commands once per connection or on the
-/// control side; ``CommandWriter`` writes calls.
+/// Formats a command with hiredis. Allocates memory, so it is only for commands that a connection sends once,
+/// and for use outside the lanes. ``CommandWriter`` writes the lanes' calls.
 ///
 /// - Parameter body: receives the bytes. They are cleared afterwards, since they may include a password.
 /// - Returns: false if memory could not be allocated.

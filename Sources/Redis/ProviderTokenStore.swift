@@ -1,8 +1,9 @@
-/// The place in Redis where the processes of a fleet share a provider token: an opaque text under a key that expires,
-/// and a lease. For the control side, with the same configuration as the lanes.
+/// Shares a provider token of APNs among the processes of a fleet. Redis has the token as an opaque text
+/// under a key that expires, and a lease for the process that signs the next token. For use outside the
+/// lanes, with the lanes' configuration.
 ///
-/// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a loop of
-/// its own. Not thread-safe. No call is repeated; what failed is tried again at the next check.
+/// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a
+/// loop of its own. Not thread-safe. A failed call is not repeated; the caller tries again at its next check.
 public final class ProviderTokenStore {
     /// A text, and how long Redis still keeps it. All processes agree on this time, even if their clocks differ.
     public struct Entry: Equatable {
@@ -17,14 +18,17 @@ public final class ProviderTokenStore {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// The key of a token. Key and lease share a slot of a cluster, in which no activity's key is.
+    /// The key of a token. The key and the lease have the same hash tag, so in a cluster both are in one
+    /// slot.
     private static func key(_ name: String) -> String { "{causeway/provider-token/\(name)}" }
     private static func leaseKey(_ name: String) -> String { key(name) + ":lease" }
 
-    /// The text under this name; nil if there is none.
+    /// Reads the text under this name; nil if there is none.
     public func read(_ name: String) throws(RedisError) -> Entry? {
         let key = Self.key(name)
-        // GET before PTTL: if the text is replaced in between, the old text seems younger than it is until the next check, never older.
+        // GET comes before PTTL. If the text is replaced in between, the old text gets the new text's
+        // remaining time until the next check. In the other order, the new text could seem to expire too
+        // early.
         let replies = try ask(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil
@@ -33,13 +37,14 @@ public final class ProviderTokenStore {
         }
     }
 
-    /// Stores a text for other processes, for this time.
+    /// Stores a text for the other processes. Redis deletes the text after `milliseconds`.
     public func write(_ name: String, text: [UInt8], milliseconds: Int64) throws(RedisError) {
         let words = ["SET", Self.key(name), "", "PX", String(milliseconds)].map { Array($0.utf8) }
         _ = try ask(name, [[words[0], words[1], text, words[3], words[4]]])
     }
 
-    /// Takes the lease to sign, if no other process has it. The lease ends automatically after this time.
+    /// Takes the lease to sign a token. Returns false if another process has it. The lease ends after
+    /// `milliseconds`.
     public func takeLease(_ name: String, milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["SET", Self.leaseKey(name), "1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(name, [words])[0] != .null

@@ -12,7 +12,7 @@ struct ReconnectPause {
         return pause
     }
 
-    /// The server has answered a call.
+    /// Returns to the shortest limit, because the server has answered a call.
     mutating func reset() {
         boundMilliseconds = Self.baseMilliseconds
     }

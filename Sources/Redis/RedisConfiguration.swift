@@ -1,11 +1,11 @@
 import Reactor
 
-/// How the servers are organized, and so how a key's server is found.
+/// How the servers are organized. This decides how a key's server is found.
 public enum RedisTopology: Sendable {
     /// One server, at the URL's first location.
     case single
-    /// A primary with replicas. When the primary fails a replica replaces it, and the Sentinels know which. The URL's
-    /// host is the Sentinels' name for the primary.
+    /// A primary with replicas. When the primary fails, a replica replaces it, and the Sentinels know the new
+    /// primary. The URL's host is the Sentinels' name for the primary.
     ///
     /// - Parameter RedisURL: the Sentinels' addresses, and the credentials to log in to them.
     case sentinel(RedisURL)
@@ -21,12 +21,14 @@ public struct RedisConfiguration: Sendable {
     public var tls: TLSContext?
     /// The name in CLIENT LIST: printable, without spaces.
     public var clientName = "causeway"
-    /// The limit for TCP and TLS together, for one address.
+    /// The time limit of a connection to one address, for TCP and TLS together.
     public var connectTimeoutMilliseconds: Int64 = 2_000
-    /// How long the oldest outstanding call may wait for its reply. After that the connection is given up.
+    /// How long the oldest outstanding call may wait for its reply. After this time the connection is closed
+    /// and replaced.
     public var responseDeadlineMilliseconds: Int64 = 2_000
-    /// How many replicas must have the writes of a call that requests replicas, before it is answered; 0 for none. WAIT tells
-    /// how many replicas have a write, but not which of them takes over. To lose nothing, ask for as many as there are.
+    /// How many replicas must have acknowledged the writes of a call that requests replicas, before the call
+    /// is answered; 0 for none. WAIT counts the replicas that have a write, and the next primary may be
+    /// another one. So only the number of all replicas prevents every loss.
     public var replicas = 0
     /// The most calls to one server that may be outstanding.
     public var outstandingCallsMax = 4_096

@@ -4,7 +4,8 @@ extension RedisConnection {
     /// The oldest supported version. In older versions a script that has read the clock may not write.
     static let majorVersionMin = 5
 
-    /// Sends all commands that depend on nothing, with one write. The scripts follow when the server's version is known.
+    /// Sends the commands that need no earlier reply, with one write. The scripts follow when the server's
+    /// version is known.
     func beginHandshake() {
         hasReloaded = false
         serverTakesFlags = false
@@ -31,7 +32,7 @@ extension RedisConnection {
         loadScripts()
     }
 
-    /// Takes the reply to one of the connection's own commands.
+    /// Handles the reply to one of the connection's own commands.
     func take(_ reply: Reply, ofOwn kind: CommandKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
         var refusal: RedisError?
         if reply.kind == .error {
@@ -48,7 +49,8 @@ extension RedisConnection {
         case .select:
             if let refusal { disconnect(refusal) }
         case .setName, .asking:
-            // The name only helps readers of CLIENT LIST. If ASKING fails, the reply to the call behind it says why.
+            // The name only helps readers of CLIENT LIST. If ASKING fails, the reply to the following call
+            // says why.
             break
         case .evictionPolicy:
             takeEvictionPolicy(reply, refusal, from: reader, handler)

@@ -2,11 +2,13 @@ import Reactor
 
 /// Withholds replies until replicas have acknowledged what the calls wrote.
 ///
-/// WAIT is written behind all calls of a turn if at least one of them asks for replicas. From the first such call on,
-/// the server's replies stay unread until WAIT's own reply has arrived. So replies keep their order, and nothing is
-/// copied. The server answers no later call before the WAIT, so only the replies of one turn can be unread.
+/// WAIT is written after all calls of a turn if at least one of them asks for replicas. The replies from the
+/// first such call on stay unread until WAIT's own reply has arrived. So replies keep their order, and
+/// nothing is copied. The server answers no later call before the WAIT, so only the replies of one turn can
+/// be unread.
 extension RedisConnection {
-    /// WAIT's timeout is the response deadline divided by this. A reply may wait for two WAITs: the previous one and its own.
+    /// WAIT's timeout is the response deadline divided by this number, because a reply may wait for two
+    /// WAITs: the previous turn's and its own.
     private static let partOfDeadline: Int64 = 10
 
     /// Builds the WAIT command. Empty if no acknowledgement is requested.
@@ -18,18 +20,18 @@ extension RedisConnection {
         return command
     }
 
-    /// Whether calls that request replicas may be issued. If not, such calls wait, and ask again in about a second.
+    /// Whether calls that request replicas may be issued. If not, the caller asks again in about a second.
     public var takesAcknowledgedCalls: Bool {
         replicaWait.isEmpty || replicaWatch.takesCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// - Returns: whether the call's reply must be withheld.
+    /// Records that a call is being written. Returns whether its reply must be withheld.
     func noteCall(asksForReplicas: Bool) -> Bool {
         guard asksForReplicas, !replicaWait.isEmpty else { return false }
         return replicaWatch.noteCall(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Writes WAIT behind all commands of the turn.
+    /// Writes WAIT after all commands of the turn, if a call needs it.
     func askReplicas() {
         guard !replicaWait.isEmpty, state == .ready, let stream, replicaWatch.beginAskingIfNeeded() else { return }
         replicaWait.withUnsafeBytes { stream.write($0) }
@@ -56,7 +58,8 @@ extension RedisConnection {
         return true
     }
 
-    /// Fails the calls of the oldest command: they were made, but too few replicas have their writes.
+    /// Fails the calls of the oldest command. Redis has made these calls, but too few replicas have their
+    /// writes.
     func takeUnacknowledged(_ count: Int, from reader: ReplyReader) {
         for _ in 0..<count {
             guard completeOldestCall(from: reader) else { return }
@@ -69,7 +72,7 @@ extension RedisConnection {
         let count = reply.kind == .integer ? reply.integer : 0
         let isEnough = reply.kind == .integer && count >= Int64(configuration.replicas)
         let change = replicaWatch.answered(isEnough: isEnough, nowMilliseconds: loop.nowMilliseconds)
-        // Calls that were written meanwhile need a WAIT of their own.
+        // Calls that were written while this WAIT was outstanding need another WAIT.
         scheduleTurnEnd()
         switch change {
         case .following?: handler?.redisReplicas(.following)
@@ -81,7 +84,7 @@ extension RedisConnection {
     }
 }
 
-/// How far the unread replies have been searched for the reply to WAIT.
+/// The progress of the search for WAIT's reply among the unread replies.
 struct WithheldReplies {
     /// The offset from the first unread byte.
     var offset = 0

@@ -24,7 +24,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
-        // The session or handler may close the connection inside `take`, and a reply may end it.
+        // Inside `take`, the session or handler may close the connection, and an error may end it.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return

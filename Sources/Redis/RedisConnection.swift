@@ -1,15 +1,16 @@
 import Reactor
 
-/// The owner of a connection where there are several servers. Tells the connection where its server is, and handles
-/// events that the connection's handler cannot.
+/// Owns the connections of a topology with several servers. Tells each connection the location of its server,
+/// and handles losses and errors that concern the topology.
 protocol ConnectionOwner: AnyObject {
-    /// The connection is about to connect. `located` or `lose` must follow, now or later.
+    /// The connection is about to connect. The owner must call `located(_:)` or `disconnect(_:)`, now or
+    /// later.
     func locate(for connection: RedisConnection)
     func becameReady(_ connection: RedisConnection)
     /// The connection was lost. The owner may close it here.
     func wasLost(_ connection: RedisConnection)
-    /// The server answered a command with an error, which the session gets next. Not called for several calls that
-    /// left as one command.
+    /// The server answered a command with an error. The session gets the error next. Not called if the
+    /// command had several calls.
     func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
@@ -19,32 +20,32 @@ protocol ConnectionOwner: AnyObject {
 /// output buffer and leave with one write at the end of the turn. Replies come in the order of the calls. Neither a
 /// call nor a reply allocates memory.
 ///
-/// The connection never repeats a call. If it is lost, all calls without a reply fail, and their issuer decides: the
-/// scripts may be repeated safely.
+/// The connection never repeats a call. If it is lost, all calls without a reply fail, and the caller may
+/// repeat them, because the scripts can be repeated safely.
 public final class RedisConnection {
     enum State {
         /// Not connected yet. → `resolving` by `connect`, `closed`.
         case idle
-        /// The owner is asked for the server, and the host's addresses are looked up, for each attempt again. →
-        /// `connecting`, `pausing`, `closed`.
+        /// The owner is asked for the server, and the host's addresses are looked up. Both happen for each
+        /// attempt. → `connecting`, `pausing`, `closed`.
         case resolving
         /// The addresses are tried one after the other. → `handshaking`, `pausing`, `closed`.
         case connecting
         /// The connection logs in, checks the server and loads the scripts. → `ready`, `pausing`, `closed`.
         case handshaking
-        /// Calls may be issued. → `pausing` when the connection is lost or given up, `closed`.
+        /// Calls may be issued. → `pausing` when the connection is lost or misses its deadline, `closed`.
         case ready
         /// Waiting for the next attempt. → `resolving`, `closed`.
         case pausing
-        /// Final.
+        /// The final state.
         case closed
     }
 
-    /// The most calls in one command, limited by the room for one reply.
+    /// The maximum number of calls in one command, because the room for one reply is limited.
     public static let callsPerCommandMax = 64
-    /// The most outstanding commands of the connection itself, in addition to the calls.
+    /// The maximum number of the connection's own outstanding commands, in addition to the calls.
     static let ownCommandsMax = 16
-    /// Extra time for the oldest call if the server is late but has just sent data.
+    /// The extra time for the oldest call if its reply is late but the server has just sent data.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -68,7 +69,8 @@ public final class RedisConnection {
     var serverTakesFlags = false
     /// Whether the scripts were loaded a second time because the server had lost them.
     var hasReloaded = false
-    /// The key of the next call, as announced by the cluster that gave out the connection.
+    /// The fingerprint of the next call's key, which the cluster sets when it returns this connection for the
+    /// call.
     private var nextKeyFingerprint: UInt64 = 0
 
     var addresses: ArraySlice<SocketAddress> = []
@@ -82,7 +84,8 @@ public final class RedisConnection {
     let replicaWait: [UInt8]
     var replicaWatch = ReplicaWatch()
     var withheld = WithheldReplies()
-    /// Whether the next WAIT's reply reports enough replicas. Set from the moment the reply is seen until it is taken.
+    /// Whether the reply to the next WAIT reports enough replicas. Nil except between finding this reply and
+    /// handling it.
     var areReplicasEnough: Bool?
 
     /// Creates a connection to the server in the configuration's URL.
@@ -241,8 +244,8 @@ public final class RedisConnection {
         nextKeyFingerprint = keyFingerprint
     }
 
-    /// Sends ASKING, so that the server takes the next call although the key's slot is still moving to it. Only if
-    /// there is room for that call: ASKING applies to whatever command comes next.
+    /// Sends ASKING, so that the server accepts the next call although the key's slot is still moving to it.
+    /// Requires room for that call, because ASKING applies to the next command, whichever it is.
     func prepareAskedCall(keyFingerprint: UInt64) {
         precondition(state == .ready && hasRoomForAskedCall && configuration.callsPerCommandMax == 1)
         stream?.write(UnsafeRawBufferPointer(Self.asking.bytes))
@@ -261,13 +264,15 @@ public final class RedisConnection {
         return nil
     }
 
-    /// Notes one outstanding call, and schedules ``RedisSession/flush(on:)`` for the end of the turn. Only if there is no ``obstacle``.
+    /// Adds one outstanding call, and schedules ``RedisSession/flush(on:)`` for the end of the turn. Requires
+    /// that there is no ``obstacle``.
     ///
     /// - Parameters:
-    ///   - isWritten: whether the call has left as a command of its own. Otherwise it waits for ``write(calls:bytesMax:_:)``.
-    ///   - asksForReplicas: whether ``RedisConfiguration/replicas`` must have the call's writes before its reply is
-    ///     given. If too few have them, the call fails with ``RedisError/Code/replicasMissing``, and so do all calls in
-    ///     the same command. Only while ``takesAcknowledgedCalls``.
+    ///   - isWritten: whether the call has been written as its own command. Otherwise the call waits for
+    ///     ``write(calls:bytesMax:_:)``.
+    ///   - asksForReplicas: whether ``RedisConfiguration/replicas`` must have the call's writes before its
+    ///     reply is given. If too few have them, all calls of the same command fail with
+    ///     ``RedisError/Code/replicasMissing``. Requires ``takesAcknowledgedCalls``.
     public func appendCall(isWritten: Bool, asksForReplicas: Bool = false) {
         scheduleTurnEnd()
         append(.call, batchCount: isWritten ? 1 : 0, awaitsReplicas: noteCall(asksForReplicas: asksForReplicas))
@@ -276,7 +281,8 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - calls: how many of the newest calls, all collected before, the command has; 0 for a call that is appended next.
+    ///   - calls: the number of collected calls in the command, which are the newest calls; 0 if the
+    ///     command's only call is appended next.
     ///   - body: writes into the reserved room and returns the number of bytes written.
     public func write(calls: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -284,7 +290,7 @@ public final class RedisConnection {
         guard calls > 0 else { return }
         let first = outstanding.count - calls
         outstanding[first].batchCount = UInt8(calls)
-        // The calls have one reply, so if one waits for replicas, all do.
+        // The calls share one reply, so if one call waits for replicas, all calls wait.
         guard !replicaWait.isEmpty else { return }
         outstanding[first].awaitsReplicas = (first..<outstanding.count).contains { outstanding[$0].awaitsReplicas }
     }
@@ -294,7 +300,7 @@ public final class RedisConnection {
         reader === self.reader && outstanding.removeOldest() != nil
     }
 
-    /// Notes that the server answered a call, which resets the reconnect pause.
+    /// Resets the reconnect pause, because the server has answered a call.
     public func noteSuccess() {
         pause.reset()
     }
@@ -340,7 +346,7 @@ public final class RedisConnection {
         if age < limit {
             scheduleDeadline(limit - age)
         } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && age < 2 * limit {
-            // This process was paused, not the server: the replies are being read in this very turn.
+            // This process was slow, not the server: replies are being read in this turn.
             scheduleDeadline(Self.deadlineGraceMilliseconds)
         } else {
             disconnect(RedisError(.deadline))

@@ -6,7 +6,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case loading
         /// The server is a replica, or has become one.
         case readOnly
-        /// The server is a replica whose primary is away.
+        /// The server is a replica that cannot reach its primary.
         case masterDown
         /// The cluster does not serve this slot.
         case clusterDown
@@ -20,7 +20,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case noScript
         /// The server is out of memory and may not evict.
         case outOfMemory
-        /// The server is busy with a script of somebody else.
+        /// The server is busy with a long script of another client.
         case busy
         /// The server refuses writes because it cannot write its snapshot to disk.
         case misconfigured
@@ -41,7 +41,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case foreignValue
         /// The server's version is too old for the scripts.
         case tooOld
-        /// Any other error. It may or may not pass, so nothing may be concluded from it.
+        /// Any other error. It may be temporary or permanent, so Causeway concludes nothing from it.
         case unknown
         // Events of the connection.
         /// The host has no address.
@@ -69,7 +69,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     /// the call's own. The scripts may be repeated safely, so this includes calls whose outcome is unknown. (R23)
     public var isRetriable: Bool { code != .foreignValue }
 
-    /// Whether Causeway does not know the server's error. It may or may not pass, and other calls may succeed meanwhile.
+    /// Whether Causeway does not know the cause of the server's error. Other calls may succeed meanwhile.
     public var isUnexplained: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true
@@ -87,7 +87,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether every call on this connection would fail with this error. Then the connection is closed and replaced after a pause.
+    /// Whether every call on this connection would fail with this error. The connection is then closed, and
+    /// replaced after a pause.
     public var endsConnection: Bool {
         switch code {
         case .loading, .readOnly, .masterDown, .noAuthentication, .wrongPassword, .noPermission: true
@@ -99,8 +100,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension RedisError {
-    /// Classifies an error reply by its first word. Redis 5 and 6 wrap the error of a command inside a script, as in `ERR Error
-    /// running script (call to f_…): @user_script:1: -OOM command not allowed`. So the words behind a colon are checked as well.
+    /// Classifies an error reply by its first word. Redis 5 and 6 wrap the error of a command inside a
+    /// script, as in `ERR Error running script (call to f_…): @user_script:1: -OOM command not allowed`. So
+    /// the word after each colon is checked as well.
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }
@@ -118,10 +120,11 @@ extension RedisError {
         codes.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?.code
     }
 
-    /// The most words of an error that are checked; what matters comes first.
+    /// The maximum number of words of an error that are checked. The error's code is always among the first
+    /// words.
     private static let wordsMax = 32
 
-    /// Errors that begin with `ERR` in at least one version.
+    /// Errors that begin with `ERR` in at least one version of Redis, recognized by a part of their sentence.
     private static let sentences: [(part: StaticString, code: Code)] = [
         ("can't run this command", .noPermission), ("can't access at least one of the keys", .noPermission),
         ("the cluster is down", .clusterDown), ("non local key in a cluster node", .clusterEnabled),

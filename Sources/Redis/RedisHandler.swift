@@ -2,9 +2,9 @@
 public enum CallIssue: Sendable {
     /// Exactly one reply or failure will follow.
     case issued
-    /// There is no connection now; `redisReady` follows.
+    /// There is no connection now. `redisReady` is called when there is one.
     case notReady
-    /// The limit of calls or output is reached; replies make room.
+    /// The limit of outstanding calls or of output is reached. Wait for replies.
     case full
     /// The call asks for replicas, which are missing. Issue it again in about a second.
     case awaitsReplicas
@@ -25,10 +25,10 @@ public enum RedisWarning: Sendable, Equatable {
 
 /// Whether replicas acknowledge writes. Only if ``RedisConfiguration/replicas`` is set.
 public enum RedisReplicas: Sendable, Equatable {
-    /// Too few replicas acknowledged in time. Calls that request replicas wait; once replicas have been missing for
-    /// long, such calls are answered without them.
+    /// Too few replicas acknowledged in time. Calls that request replicas wait. After 10 seconds
+    /// (``ReplicaWatch``) `isGivenUp` is true, and such calls are answered without replicas.
     ///
-    /// - Parameter RedisError: why the server refused to ask, if it did.
+    /// - Parameter RedisError: the server's answer to WAIT, if it was an error.
     case missing(acknowledged: Int, isGivenUp: Bool, RedisError?)
     /// Enough replicas acknowledge again.
     case following
@@ -42,9 +42,10 @@ public protocol RedisHandler: AnyObject {
     /// calls fail at once, oldest first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
-    /// Called each time that too few replicas acknowledged, and when enough do again.
+    /// Called each time that too few replicas acknowledged, and when enough replicas acknowledge again.
     func redisReplicas(_ replicas: RedisReplicas)
-    /// A reply to this many calls came; the session gets their results next. The time is measured between turns of the loop.
+    /// A reply to this many calls arrived. The session gets their results next. The time is measured between
+    /// turns of the loop.
     func answered(calls: Int, roundTripMicroseconds: Int64)
 }
 

@@ -1,7 +1,8 @@
-/// The conversation over a connection: the scripts, the calls collected for one command, and the meaning of the replies.
+/// The user of a connection: knows the scripts, collects calls into one command, and interprets the replies.
 ///
-/// A connection has one session, and calls it on the connection's thread. Every call that the session announced with
-/// ``RedisConnection/appendCall(isWritten:)`` ends in exactly one reply or failure, in the order of the calls.
+/// A connection has one session, and calls the session on the connection's thread. Every call that the
+/// session announced with ``RedisConnection/appendCall(isWritten:)`` ends in exactly one reply or failure, in
+/// the order of the calls.
 public protocol RedisSession: AnyObject {
     /// The sources of the scripts. The connection loads them before it is ready. Calls refer to a script by its place in this list.
     var scripts: [String] { get }

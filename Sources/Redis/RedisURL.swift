@@ -27,8 +27,8 @@ public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugSt
 ///
 /// `user@` alone is a user whose password comes from `redis.passwordFile`, or who has none.
 ///
-/// Several hosts are the servers of a cluster, or Sentinels; each of them knows the others. The default port is 6379,
-/// the default database 0. An IPv6 address must be in brackets.
+/// Several hosts are servers of a cluster, or Sentinels. Not all have to be named, because each knows the
+/// others. The default port is 6379, the default database 0. An IPv6 address must be in brackets.
 public struct RedisURL: Sendable, CustomStringConvertible {
     public enum Location: Sendable, Hashable {
         case host(String, port: UInt16)
@@ -61,7 +61,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
         }
     }
 
-    /// The same URL for another server.
+    /// Returns this URL with one other location.
     func at(_ location: Location) -> RedisURL {
         var url = self
         url.locations = [location]
@@ -135,7 +135,8 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 }
 
-/// The part of a Redis URL that is wrong. The part is named but not repeated, since it may be a secret.
+/// The wrong part of a Redis URL. The message has only the name of the part, because its text may be a
+/// secret.
 public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
     case scheme, credentials, host, port, database, path, query, fragment
 
@@ -155,7 +156,8 @@ public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Substring {
-    /// Nil also for a text with a zero byte: neither the server nor a path takes one.
+    /// The decoded text. Nil if the encoding is invalid, or if the text has a zero byte, which no server or
+    /// path accepts.
     fileprivate var percentDecoded: String? {
         PercentEncoding.decode(self).flatMap { $0.utf8.contains(0) ? nil : $0 }
     }

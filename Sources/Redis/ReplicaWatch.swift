@@ -1,14 +1,16 @@
 /// Decides whether calls wait for replicas, depending on whether the replicas keep up.
 ///
-/// Does no I/O: the connection writes WAIT and reports the answer. While a server waits for its replicas it does
-/// nothing else for this connection, so replicas that do not keep up are asked seldom.
+/// Does no I/O: the connection writes WAIT and reports the answer. A server that waits for its replicas does
+/// nothing else for this connection. So WAIT is sent seldom while the replicas do not keep up.
 struct ReplicaWatch {
     enum State: Equatable {
         /// Replies are withheld until the replicas have acknowledged.
         case following
-        /// Too few replicas acknowledged. No calls are taken, except now and then to ask again.
+        /// Too few replicas acknowledged. Calls that request replicas are refused, except after each pause,
+        /// to send WAIT again.
         case missing
-        /// Too few replicas acknowledged for so long that calls are answered without them.
+        /// Too few replicas acknowledged for longer than ``patienceMilliseconds``. Calls are answered without
+        /// replicas.
         case givenUp
     }
 
@@ -20,17 +22,17 @@ struct ReplicaWatch {
         case following
     }
 
-    /// How long calls wait for missing replicas before they are answered without them. Without this limit, waiting
-    /// registrations would fill the lane and stop the commands behind them.
+    /// How long calls wait for missing replicas before they are answered without replicas. Without this
+    /// limit, waiting registrations would fill the lane and block its commands.
     static let patienceMilliseconds: Int64 = 10_000
-    /// The time between two WAITs: while calls wait for replicas, and after replicas were given up.
+    /// The pauses between two WAITs: in the state `missing`, and in the state `givenUp`.
     static let missingPauseMilliseconds: Int64 = 1_000
     static let givenUpPauseMilliseconds: Int64 = 10_000
 
     private(set) var state = State.following
     /// Whether a WAIT is outstanding.
     private(set) var isAsking = false
-    /// Whether a call that needs a WAIT was written since the last one.
+    /// Whether a call that needs a WAIT was written since the last WAIT.
     private var hasUnasked = false
     private var missingSinceMilliseconds: Int64 = 0
     private var askDueMilliseconds: Int64 = 0
@@ -40,7 +42,7 @@ struct ReplicaWatch {
         state != .missing || (!isAsking && nowMilliseconds >= askDueMilliseconds)
     }
 
-    /// Notes that a call that requests replicas is being written.
+    /// Records that a call that requests replicas is being written.
     ///
     /// - Returns: whether its reply must be withheld until WAIT is answered.
     mutating func noteCall(nowMilliseconds: Int64) -> Bool {
@@ -52,15 +54,15 @@ struct ReplicaWatch {
         return false
     }
 
-    /// Whether to write WAIT now, behind all calls; if so, it counts as written. Only one WAIT is outstanding at a
-    /// time, since each further one would block the connection for its own timeout.
+    /// Whether to write WAIT now, after all calls. If true, the caller must write it. Only one WAIT is
+    /// outstanding at a time, because each further WAIT would block the connection for its own timeout.
     mutating func beginAskingIfNeeded() -> Bool {
         guard hasUnasked, !isAsking else { return false }
         (hasUnasked, isAsking) = (false, true)
         return true
     }
 
-    /// Takes the answer to WAIT.
+    /// Handles the answer to WAIT. Returns what to report; nil if enough replicas acknowledge as before.
     mutating func answered(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
         isAsking = false
         guard !isEnough else {
@@ -76,7 +78,7 @@ struct ReplicaWatch {
         return .missing(isGivenUp: isGivenUp)
     }
 
-    /// The connection was lost, and with it the outstanding WAIT.
+    /// Forgets the outstanding WAIT, because the connection was lost.
     mutating func noteLost() {
         (isAsking, hasUnasked) = (false, false)
     }

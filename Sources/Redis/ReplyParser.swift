@@ -1,14 +1,14 @@
 import CHiredis
 
-/// hiredis' parser. It gives the parts of a reply to callbacks, which find `context` as their task's `privdata`.
+/// hiredis' parser. It passes the parts of a reply to callbacks, with `context` as their task's `privdata`.
 struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
 
     enum Progress {
-        /// All parts of the next reply were given.
+        /// The callbacks got all parts of the next reply.
         case whole
-        /// So many bytes of the next reply wait for the rest.
+        /// The next reply is incomplete; this many of its bytes have arrived and are not parsed.
         case incomplete(bytes: Int)
         case violation
     }
@@ -30,10 +30,11 @@ struct ReplyParser: ~Copyable {
         functions.deallocate()
     }
 
-    /// hiredis keeps its buffer between replies. The caller must then limit how much may wait in it.
+    /// Makes hiredis keep its buffer between replies. The caller must then limit the number of bytes in the
+    /// buffer.
     func keepBuffer() { reader.pointee.maxbuf = 0 }
 
-    /// Takes received bytes. False if the parser has failed; then nothing more can be read.
+    /// Adds received bytes. False if the parser has failed and can read nothing more.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count > 0 else { return true }
         return redisReaderFeed(reader, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count) == REDIS_OK
@@ -46,7 +47,7 @@ struct ReplyParser: ~Copyable {
         return object == nil ? .incomplete(bytes: Int(reader.pointee.len) - Int(reader.pointee.pos)) : .whole
     }
 
-    /// The bytes that were fed and not read; nil if there are none. Valid until the next call.
+    /// The received bytes that are not parsed; nil if there are none. Valid until the next call.
     var unread: UnsafeRawBufferPointer? {
         let (position, length) = (Int(reader.pointee.pos), Int(reader.pointee.len))
         guard let buffer = reader.pointee.buf, position < length else { return nil }

@@ -15,11 +15,11 @@ public struct Reply {
     public var elementCount: Int { if case .array(let count) = kind { count } else { 0 } }
 }
 
-/// hiredis' parser without its tree of objects: a reply's parts go into one buffer that is allocated once, so a reply
-/// allocates nothing.
+/// Reads replies with hiredis' parser, without its tree of objects. The parts of a reply are copied into one
+/// buffer that is allocated once, so reading a reply allocates nothing.
 ///
-/// Accepts only what the servers send here: strings, numbers and flat arrays of strings and errors. Nested arrays are
-/// refused, and everything that the peer can make long has a limit.
+/// Accepts only what the servers send here: strings, numbers and flat arrays of strings and errors. Nested
+/// arrays are refused, and every length that the server can choose has a limit.
 public final class ReplyReader {
     /// The longest string in a reply.
     public static let stringBytesMax = 128 * 1024
@@ -57,7 +57,7 @@ public final class ReplyReader {
         partial.deallocate()
     }
 
-    /// Takes received bytes. False if the reader has failed; then nothing more can be read.
+    /// Adds received bytes. False if the reader has failed and can read nothing more.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
     enum Next {
@@ -71,7 +71,8 @@ public final class ReplyReader {
     func next() -> Next {
         switch parser.next() {
         case .violation: return .violation
-        // hiredis does not report a string's length before its end, so a too long string must be refused by its waiting bytes.
+        // hiredis reports a string only when it is complete. So a string that is too long is refused by the
+        // number of its bytes that have arrived.
         case .incomplete(let bytes): return bytes > Self.stringBytesMax + 64 ? .violation : .incomplete
         case .whole:
             let reply = partial.pointee.whole()
@@ -80,20 +81,22 @@ public final class ReplyReader {
         }
     }
 
-    /// Looks at a reply that has arrived and has not been read.
+    /// Finds the end of a reply that has arrived and has not been read.
     ///
-    /// - Parameter offset: from the first unread byte to the reply's begin. The last reply read must have been complete.
+    /// - Parameter offset: the position of the reply, counted from the first unread byte. No reply may be
+    ///   partly read.
     /// - Returns: the end of the reply, and its value if it is a number; nil if the reply has not arrived completely.
     func unreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
         guard let unread = parser.unread else { return nil }
         return UnreadReplies(unread).reply(at: offset)
     }
 
-    /// An element of the array that `next` returned last.
+    /// Returns an element of the array that `next` returned last.
     public func element(_ index: Int) -> Reply { partial.pointee.element(index) }
 }
 
-/// A reply that is being parsed. Its strings are in one buffer, since the parser's own buffer moves between two feeds.
+/// A reply that is being parsed. Its strings are copied into one buffer, because the parser's own buffer may
+/// move when bytes are added.
 private struct PartialReply {
     struct Element {
         var kind: Reply.Kind
@@ -107,7 +110,7 @@ private struct PartialReply {
     private let elements = UnsafeMutablePointer<Element>.allocate(capacity: ReplyReader.elementsMax + 1)
     private var elementCount = 0
     private var byteCount = 0
-    /// Whether the last reply was handed out, so that the next object begins a new reply.
+    /// Whether the last reply was returned, so that the next part begins a new reply.
     private var isFinished = true
 
     func deallocate() {
@@ -157,8 +160,8 @@ private struct PartialReply {
     }
 }
 
-// The parser's callbacks. The objects that they return only need not to be null. Null makes the parser fail, and
-// reports that a limit was exceeded. `privdata` is the reader's partial reply.
+// The parser's callbacks. They return null if a limit is exceeded, which makes the parser fail. Otherwise
+// they may return any object that is not null. `privdata` is the reader's partial reply.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,
@@ -199,6 +202,6 @@ private func takeNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRaw
 }
 
 extension RedisConnection {
-    /// The version of hiredis that this was built with.
+    /// The version of hiredis that this module was built with.
     public static var libraryVersion: String { "\(HIREDIS_MAJOR).\(HIREDIS_MINOR).\(HIREDIS_PATCH)" }
 }

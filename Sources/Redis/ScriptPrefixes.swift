@@ -9,7 +9,8 @@ public final class ScriptPrefixes {
 
     private let memory: UnsafeMutableRawBufferPointer
 
-    /// - Parameter count: the number of scripts; a script is referred to by its place.
+    /// - Parameter count: the number of scripts. A script is identified by its position in
+    ///   ``RedisSession/scripts``.
     init(count: Int) {
         memory = .allocate(byteCount: max(1, count) * Self.bytes, alignment: 1)
         for script in 0..<count {

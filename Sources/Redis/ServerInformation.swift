@@ -4,7 +4,7 @@ import Numbers
 public struct ServerInformation: Sendable, Equatable {
     /// The major number from the line `redis_version:7.0.15`.
     public private(set) var majorVersion: Int?
-    /// The run id, which changes with each start of the server; nil if the server does not tell it.
+    /// The run id, which changes with each start of the server; nil if the server does not report it.
     public private(set) var runIdentifier: String?
     /// Whether the server belongs to a cluster, so that the keys of one command must share a slot.
     public private(set) var isClusterEnabled = false

@@ -1,6 +1,7 @@
-/// Timetables that the processes of a fleet share: a sorted set of names by the time at which they are due, and beside it, with a `+` at
-/// the end of the key, a hash with what is known about each name: a letter, a time in UNIX milliseconds, and how often the name was
-/// claimed. Two more hashes, with `*` and `=`, may have what belongs to a name.
+/// Timetables that the processes of a fleet share. A timetable is a sorted set of names, by the time at which
+/// each name is due. A hash beside the set, whose key has a `+` at the end, has a text for each name: a
+/// letter, a time in UNIX milliseconds, and the number of claims. Two more hashes, with `*` and `=`, may have
+/// other data of a name.
 extension SharedHashes {
     /// Names of a timetable that are due, the oldest first.
     public struct DuePage: Sendable, Equatable {
@@ -27,7 +28,7 @@ extension SharedHashes {
         }
     }
 
-    /// What a call has claimed.
+    /// The names that a call has claimed.
     public struct Claims: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -36,7 +37,7 @@ extension SharedHashes {
         public var claimed: [Claim]
     }
 
-    /// A claimed name, with what is known about the name.
+    /// A claimed name, with its text from the hash `+`.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var text: String
@@ -45,7 +46,7 @@ extension SharedHashes {
     /// Reads names that are due. Changes nothing.
     ///
     /// - Parameters:
-    ///   - rank: how many of the oldest names to leave out.
+    ///   - rank: the number of the oldest names to skip.
     ///   - limit: the maximum number of names.
     public func dueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DuePage {
         let (now, count, parts) = try timetable(Self.listing, key, [rank, limit].map { Array(String($0).utf8) })
@@ -59,8 +60,9 @@ extension SharedHashes {
         return page
     }
 
-    /// Claims those of the names that are still due. A claimed name is due again after `leaseMilliseconds`, after its second claim in twice
-    /// that time, and so on up to 32 times. A name whose own time is longer ago than `ageMaxMilliseconds` is removed instead.
+    /// Claims those of the names that are still due. A claimed name is due again after `leaseMilliseconds`.
+    /// Each further claim of a name doubles this time, up to 32 times. A name is removed instead of claimed
+    /// if the time in its text is longer ago than `ageMaxMilliseconds`.
     public func claim(
         _ key: [UInt8],
         _ names: [[UInt8]],
@@ -79,7 +81,8 @@ extension SharedHashes {
         return claims
     }
 
-    /// Calls a script that replies with the server's time, the number of names in the timetable, and pairs.
+    /// Calls a script whose reply is the server's time, the number of names in the timetable, and pairs of a
+    /// name and its value.
     private func timetable(
         _ script: String,
         _ key: [UInt8],
@@ -91,7 +94,7 @@ extension SharedHashes {
         return (now, count, parts[2...])
     }
 
-    /// Removes a claimed name and what belongs to it, unless something has changed what is known about the name since the claim.
+    /// Removes a claimed name and its data, unless the name's text has changed since the claim.
     ///
     /// - Returns: whether this call has removed it.
     public func forget(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {

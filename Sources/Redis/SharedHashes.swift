@@ -1,4 +1,5 @@
-/// Hashes and leases that the processes of a fleet share. For the control side, with the same configuration as the lanes.
+/// Hashes and leases that the processes of a fleet share. For use outside the lanes, with the lanes'
+/// configuration.
 ///
 /// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a loop of
 /// its own. Not thread-safe. No call is repeated.
@@ -13,7 +14,7 @@ public final class SharedHashes {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// All fields, read at one moment; empty if the hash does not exist.
+    /// Reads all fields at one moment; empty if the hash does not exist.
     public func hash(_ key: [UInt8]) throws(RedisError) -> Hash {
         guard let parts = try ask(key, ["HGETALL"]).elements, parts.count.isMultiple(of: 2) else {
             throw RedisError(.protocolViolation)
@@ -28,7 +29,7 @@ public final class SharedHashes {
         return hash
     }
 
-    /// The value of a field; nil if the hash has no such field.
+    /// Reads the value of a field; nil if the hash has no such field.
     public func value(_ key: [UInt8], _ field: [UInt8]) throws(RedisError) -> [UInt8]? {
         switch try ask(key, ["HGET"], [field]) {
         case .string(let value): return value
@@ -37,7 +38,7 @@ public final class SharedHashes {
         }
     }
 
-    /// The values of several fields, read at one moment; nil for each field that the hash does not have.
+    /// Reads the values of several fields at one moment; nil for each field that the hash does not have.
     public func values(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) -> [[UInt8]?] {
         guard let parts = try ask(key, ["HMGET"], fields).elements, parts.count == fields.count else {
             throw RedisError(.protocolViolation)
@@ -66,7 +67,7 @@ public final class SharedHashes {
 
     /// Adds fields that the hash does not have, in one step. Existing fields keep their values.
     ///
-    /// - Returns: the number of added fields; nil if the condition is not met, and then nothing has changed.
+    /// - Returns: the number of added fields; nil if the condition is not met and nothing has changed.
     public func add(_ key: [UInt8], _ fields: Hash, if condition: FieldCondition? = nil) throws(RedisError) -> Int? {
         let head = condition.map { [$0.field, $0.value, $0.next ?? []] } ?? [[], [], []]
         guard case .integer(let count) = try call(Self.addition, key, head + fields.flatMap { [$0.field, $0.value] })
@@ -87,7 +88,8 @@ public final class SharedHashes {
         return added
         """
 
-    /// Sets fields of several hashes, sent all at once. A hash that has no expiry then expires after this time.
+    /// Sets fields of several hashes in one pipeline. A hash without an expiry then gets an expiry of
+    /// `lifeMilliseconds`.
     public func set(_ hashes: [(key: [UInt8], fields: Hash)], lifeMilliseconds: Int64) throws(RedisError) {
         _ = try askAll(hashes.map { ($0.key, ["HSET"], $0.fields.flatMap { [$0.field, $0.value] }) })
         let lives = try askAll(hashes.map { ($0.key, ["PTTL"], []) })
@@ -96,13 +98,13 @@ public final class SharedHashes {
         _ = try askAll(endless.map { ($0, ["PEXPIRE"], [life]) })
     }
 
-    /// Takes a lease, if no other process has it. The lease ends automatically after this time.
+    /// Takes a lease. Returns false if another process has it. The lease ends after `milliseconds`.
     public func takeLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(key, ["SET"], words) != .null
     }
 
-    /// Changes when a lease that this process has ends automatically.
+    /// Makes a lease that this process has end after `milliseconds` from now.
     public func keepLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
         _ = try ask(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
     }
@@ -118,7 +120,7 @@ public final class SharedHashes {
         return answer
     }
 
-    /// Asks all at once, and throws the first error.
+    /// Sends all commands at once, and throws the first error.
     private func askAll(_ questions: [Question]) throws(RedisError) -> [RedisValue] {
         try searchingAgainAfterErrors { () throws(RedisError) in
             var commands: [PrimaryConnections.Command] = []
@@ -131,7 +133,7 @@ public final class SharedHashes {
         }
     }
 
-    /// Calls a script with one key. The server may not know the script yet, so it gets the script first.
+    /// Calls a script with one key. Loads the script first, because the server may not know it.
     func call(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
         try searchingAgainAfterErrors { () throws(RedisError) in
             let location = try connections.location(of: key)
@@ -145,7 +147,8 @@ public final class SharedHashes {
         }
     }
 
-    /// A failover may be the cause of an error, so the next call searches for the servers again.
+    /// Runs `body`. After an error, the next call searches for the servers again, because a failover may be
+    /// the cause.
     private func searchingAgainAfterErrors<Value>(_ body: () throws(RedisError) -> Value) throws(RedisError) -> Value {
         do throws(RedisError) {
             return try body()

@@ -15,7 +15,7 @@ struct UnreadReplies {
         let number = Decimal.parse(text).flatMap { Int64(exactly: $0) }
         switch bytes[offset] {
         case UInt8(ascii: "$"):
-            // A null string, or one above the limit, which the reader will refuse.
+            // A null string; or a string above the limit, which the reader refuses later.
             guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.end, nil) }
             let end = line.end + Int(number) + 2
             return end <= bytes.count ? (end, nil) : nil
@@ -23,7 +23,7 @@ struct UnreadReplies {
             guard let number, number > 0, number <= Int64(ReplyReader.elementsMax) else { return (line.end, nil) }
             var end = line.end
             for _ in 0..<number {
-                // The scripts answer with flat arrays; the reader will refuse a nested one.
+                // The scripts answer with flat arrays. The reader refuses a nested array later.
                 guard end < bytes.count else { return nil }
                 guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }
                 guard let element = reply(at: end) else { return nil }

@@ -1,5 +1,6 @@
-/// An audience in the store and in the fan-out topic: 64 bits of its id's digest. The app is stored beside it. Among 60,000
-/// audiences of an app, two have the same digest with a chance of 1 in 10¹⁰.
+/// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. The app
+/// is stored beside the digest. Among 60,000 audiences of an app, two have the same digest with a probability
+/// of 10⁻¹⁰.
 public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
     public var value: UInt64
 
@@ -14,8 +15,9 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
 }
 
 extension AudienceDigest {
-    /// The digest of a channel that a producer keeps. Commands to such a channel are admitted like commands to an audience
-    /// without members. A channel is digested as two parts and an audience's id as one, so the same text gives different digests.
+    /// Digests a broadcast channel that the producer manages. Commands to such a channel are admitted like
+    /// commands to an audience without members. A channel is digested in two parts (environment, id) and an
+    /// audience's id in one, so equal texts give different digests.
     ///
     /// - Parameter channel: the channel's id.
     public init(ofChannel channel: UnsafeRawBufferPointer, in environment: DeviceEnvironment) {
@@ -51,7 +53,7 @@ public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {
         position = UInt32(truncatingIfNeeded: digest.value)
     }
 
-    /// The position counted through all segments: 0..<2⁴⁰.
+    /// The member's position counted across all segments: 0..<2⁴⁰.
     public var ordinal: UInt64 { UInt64(segment) << 32 | UInt64(position) }
 
     public init(ordinal: UInt64) {
@@ -62,14 +64,14 @@ public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {
     public static func < (left: MemberPlace, right: MemberPlace) -> Bool { left.ordinal < right.ordinal }
 }
 
-/// A range of consecutive segments: one of the equal parts of an audience. The number of parts is a power of two.
+/// A range of consecutive segments: one of ``count`` equal parts of an audience.
 public struct SegmentRange: Sendable, Hashable, BitwiseCopyable {
-    /// 0..<`count`.
+    /// The number of this range: 0..<`count`.
     public var index: UInt16
     /// The number of ranges of the audience: 1, 2, 4, … 256.
     public var count: UInt16
 
-    /// Nil if the index or the count is out of bounds.
+    /// Nil if `count` is not a power of two up to 256, or if `index` is not below `count`.
     public init?(index: Int, count: Int) {
         guard (1...MemberPlace.segmentCount).contains(count), count & (count - 1) == 0, (0..<count).contains(index)
         else {
@@ -81,7 +83,7 @@ public struct SegmentRange: Sendable, Hashable, BitwiseCopyable {
 
     public var segmentCount: Int { MemberPlace.segmentCount / Int(count) }
     public var firstSegment: Int { Int(index) * segmentCount }
-    /// The ordinals of the range's places, see ``MemberPlace/ordinal``.
+    /// The values of ``MemberPlace/ordinal`` that belong to the range.
     public var ordinals: Range<UInt64> {
         UInt64(firstSegment) << 32..<UInt64(firstSegment + segmentCount) << 32
     }

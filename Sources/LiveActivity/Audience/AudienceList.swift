@@ -4,7 +4,8 @@ public struct AudienceList: RandomAccessCollection {
 
     private let bytes: UnsafeRawBufferPointer
 
-    /// - Parameter bytes: borrowed. Bytes after the last whole digest are ignored.
+    /// - Parameter bytes: must stay valid while the list is used. Bytes after the last complete digest are
+    ///   ignored.
     public init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
     public var startIndex: Int { 0 }
@@ -16,7 +17,7 @@ public struct AudienceList: RandomAccessCollection {
     }
 }
 
-/// What a notification tells an audience about a member.
+/// The change that a notification reports to an audience: a member joined, left, or has another token.
 public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case joined
     case left
@@ -33,14 +34,15 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     }
 }
 
-/// The audiences that a member has left and that may not all know of it, as the store names them.
+/// The audiences that a member has left. Redis names them in its replies until a worker confirms that all of
+/// them were told.
 public struct AudienceLeaves {
-    /// The length of ``atMilliseconds``, little-endian. The digests follow.
+    /// The number of bytes of ``atMilliseconds``, which comes first, little-endian. The digests follow.
     public static let timeBytes = 6
 
     private let bytes: UnsafeRawBufferPointer
 
-    /// Nil if the bytes are not a time and at least one audience.
+    /// Nil if the bytes are not a time followed by one digest or more.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count > Self.timeBytes, (bytes.count - Self.timeBytes) % AudienceList.digestBytes == 0 else {
             return nil
@@ -48,7 +50,8 @@ public struct AudienceLeaves {
         self.bytes = bytes
     }
 
-    /// The member left with every registration up to this time, UNIX milliseconds. A confirmation names this time.
+    /// UNIX milliseconds. An audience removes the member unless the member registered later than this time.
+    /// ``StoreCall/Operation/confirmLeaves(atMilliseconds:)`` names this time.
     public var atMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }

@@ -1,12 +1,16 @@
-/// The activity's id in a start to an audience of devices. Each placeholder is replaced by the device's id.
+/// The template of the activities' ids in a start to an audience of devices. In each activity's id, the
+/// device's id replaces the placeholder.
 public enum DeviceTemplate {
     public static let placeholder: StaticString = "{device}"
 
-    /// - Parameter text: a string of a record. Its escapes count as the characters that they represent.
+    /// Whether a string contains the placeholder.
+    ///
+    /// - Parameter text: a string of a record, in which escapes count as the characters that they represent.
     static func isTemplate(_ text: UnsafeRawBufferPointer) -> Bool {
         var matched = 0
         for byte in UnescapedBytes(text) {
-            // Only the first byte is a brace, so after a failed match the next one begins at this byte or later.
+            // Only the placeholder's first byte is `{`, so after a mismatch no match can begin before this
+            // byte.
             if byte != placeholder.utf8Start[matched] { matched = 0 }
             if byte == placeholder.utf8Start[matched] { matched &+= 1 }
             if matched == placeholder.utf8CodeUnitCount { return true }

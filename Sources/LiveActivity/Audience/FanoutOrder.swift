@@ -1,26 +1,28 @@
-/// What a record of the fan-out topic says beside its command. It names the range of the audience whose members are sent the
-/// command, and how they are sent it, or the audience's channel that the command is broadcast to.
+/// The part of a fan-out record that says where and how its command is sent: to the members of one range of
+/// an audience, or as a broadcast to one channel of the audience.
 public struct FanoutOrder: Sendable, Equatable, BitwiseCopyable {
-    /// For a broadcast: the first of the audience's ranges.
+    /// The range whose members get the command. A broadcast names the audience's first range.
     public var range: SegmentRange
-    /// Nil: the record is for the members of the range.
+    /// The channel to broadcast to; nil if the members of the range get the command.
     public var channel: AudienceChannel?
-    /// What the admission decided. Its number of ranges is the range's `count`.
+    /// What the admission decided. `grant.rangeCount` equals `range.count`.
     public var grant: AudienceGrant
     /// The place of the command's record in the commands topic. Results name it as their source.
     public var partition: Int32
     public var offset: Int64
-    /// UNIX milliseconds: the record's time (-1 if it had none), its receipt, and its admission.
+    /// UNIX milliseconds, for the command's record: its own time (-1 if it has none), its receipt, and its
+    /// admission.
     public var recordMilliseconds: Int64
     public var receivedMilliseconds: Int64
     public var admittedMilliseconds: Int64
-    /// The version of the command whose alert this one carries; nil: its alert is its own, or it has none.
+    /// The version of the older command whose alert this command carries (R14); nil if the alert is the
+    /// command's own, or absent.
     public var alertVersion: Version?
-    /// An alert was removed because it was too old. The result says so.
+    /// Whether an alert was removed because it was too old. The result reports this.
     public var isAlertExpired: Bool
     /// For a start: the audience's channels, on which activities may begin.
     public var startChannels: AudienceChannels
-    /// Why the audience had no channel although it should have one. Results say so.
+    /// Why the audience had no channel although it should have one. Results have this reason.
     public var channelAbsence: ChannelAbsence?
 
     public init(

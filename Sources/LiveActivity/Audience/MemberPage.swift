@@ -2,8 +2,8 @@ import Numbers
 
 /// A page of a segment as the store keeps it: the members whose positions are between two bounds.
 ///
-/// A page is a log: a header, then entries (``StoredMember``) in the order in which they came. The entry of a member with the
-/// latest time counts, and of several with that time the last one.
+/// A page is a log: a header, then entries (``StoredMember``) in the order of their arrival. For each member,
+/// the entry with the latest time counts; of several with that time, the last.
 ///
 /// The bytes come from outside the process, so nothing about them is assumed: any bytes give some members or none. Reading a page
 /// allocates nothing.
@@ -15,8 +15,8 @@ public struct MemberPage {
     /// | 1 | ``format`` |
     /// | 2 | the bits of ``Flag`` |
     /// | 3–4 | the page's capacity: how many bytes it may have before the store makes room for more |
-    /// | 5–8 | the lower bound |
-    /// | 9–12 | the next page's lower bound; 0: the page reaches to the end of the segment |
+    /// | 5–8 | the first position of the page |
+    /// | 9–12 | the first position of the next page; 0 for the segment's last page |
     /// | 13–16 | when the page's expiry was last renewed, UNIX seconds |
     public enum Header {
         public static let bytes = 16
@@ -28,9 +28,9 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// Devices have joined, so the page is kept for as long as devices are.
+        /// At least one device has joined, so the page expires as late as devices do.
         public static let holdsDevices: UInt8 = 1
-        /// The page takes no more entries until it is rearranged.
+        /// The page takes no more entries until the script `arrange` has compacted or split it.
         public static let isFull: UInt8 = 2
     }
 
@@ -76,8 +76,9 @@ public struct MemberPage {
     /// Finds the members, in the order of their positions.
     ///
     /// - Parameter scratch: has room for ``membersMax``.
-    /// - Returns: the number of members, which are at the beginning of `scratch`; and whether all bytes are entries within the
-    ///   bounds. Reading stops at bytes that are not an entry.
+    /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false if some
+    ///   bytes are not an entry, or if an entry is outside the page's bounds. Reading stops at the first
+    ///   bytes that are not an entry.
     public func members(into scratch: UnsafeMutableBufferPointer<MemberReference>) -> (count: Int, isWhole: Bool) {
         precondition(scratch.count >= Self.membersMax, "there is no room for the members of a page")
         var count = 0
@@ -100,12 +101,12 @@ public struct MemberPage {
         return (resolve(UnsafeMutableBufferPointer(rebasing: scratch[..<count])), isWhole)
     }
 
-    /// - Parameter reference: from ``members(into:)`` for a page with the same bytes. The result is nil if the bytes have
-    ///   changed.
+    /// - Parameter reference: from ``members(into:)`` for a page with the same bytes. For other bytes, the
+    ///   result may be nil.
     @inlinable
     public subscript(reference: MemberReference) -> PageMember? { member(at: reference.offset) }
 
-    /// The entry at an offset; nil if no valid entry begins there.
+    /// Reads the entry at an offset; nil if no valid entry begins there.
     @usableFromInline
     func member(at offset: Int) -> PageMember? {
         guard offset + StoredMember.bytesMin <= bytes.count else { return nil }
@@ -116,7 +117,8 @@ public struct MemberPage {
         return PageMember(UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)]))
     }
 
-    /// Shell sort with gaps of 2ᵏ − 1: no recursion, no memory, and fast enough for the few hundred members of a page.
+    /// Sorts with Shell sort and gaps of 2ᵏ − 1, which needs no recursion and no memory. It is fast enough
+    /// for the few hundred members of a page.
     private func sort(_ references: UnsafeMutableBufferPointer<MemberReference>) {
         var gap = 1
         while gap * 2 + 1 < references.count { gap = gap * 2 + 1 }
@@ -134,9 +136,9 @@ public struct MemberPage {
         }
     }
 
-    /// Keeps the entry that counts for each member, and none for members that have left.
+    /// Keeps for each member the entry that counts. Removes members that have left.
     ///
-    /// - Parameter references: sorted by position, and for equal positions by entry.
+    /// - Parameter references: sorted by position, and for equal positions by the entry's offset.
     /// - Returns: the number of references left, which are at the beginning.
     private func resolve(_ references: UnsafeMutableBufferPointer<MemberReference>) -> Int {
         var count = 0
@@ -191,15 +193,17 @@ public struct MemberReference: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int { Int(truncatingIfNeeded: value & 0xFFFF_FFFF) }
 }
 
-/// A member in its page. Valid as long as the page's bytes.
+/// A member's entry in a page. Valid while the page's bytes are valid.
 public struct PageMember {
     private let entry: UnsafeRawBufferPointer
     private let flags: UInt8
     private let identifierAt: Int
     private let tokenAt: Int
 
-    /// - Parameter entry: at least ``StoredMember/bytesMin`` bytes, and exactly as long as it says. Nil if ``StoredMember`` did
-    ///   not write it.
+    /// Nil if ``StoredMember`` did not write the entry.
+    ///
+    /// - Parameter entry: at least ``StoredMember/bytesMin`` bytes, and exactly as long as its length field
+    ///   says.
     init?(_ entry: UnsafeRawBufferPointer) {
         flags = entry[StoredMember.flags]
         guard flags & StoredMember.Flag.unused == 0,
@@ -219,7 +223,8 @@ public struct PageMember {
         guard isLeaving ? tokenBytes == 0 : (1...StoredMember.tokenBytesMax).contains(tokenBytes) else { return nil }
     }
 
-    /// False for every member that ``MemberPage/members(into:)`` found.
+    /// Whether the entry says that the member has left. Always false for members from
+    /// ``MemberPage/members(into:)``.
     public var isLeaving: Bool { flags & StoredMember.Flag.leaving != 0 }
     public var kind: StoreSubjectKind { flags & StoredMember.Flag.device == 0 ? .activity : .device }
     public var environment: DeviceEnvironment { flags & StoredMember.Flag.sandbox == 0 ? .production : .sandbox }
@@ -234,12 +239,12 @@ public struct PageMember {
 
     /// When the token was registered, UNIX milliseconds.
     public var atMilliseconds: Int64 {
-        // Reads eight bytes from the flags on, which come right before the time.
+        // Reads eight bytes, from the byte of the flags before the time, and keeps the 48 bits of the time.
         let word = entry.loadUnaligned(fromByteOffset: StoredMember.atMilliseconds - 1, as: UInt64.self)
         return Int64(UInt64(littleEndian: word) >> 8 & UInt64(StoredMember.millisecondsMax))
     }
 
-    /// The token's bytes, each for two hexadecimal digits.
+    /// The token in binary form: one byte for two hexadecimal digits.
     public var token: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: entry[tokenAt...]) }
 
     /// Writes the token's digits in lower case and returns their number.
@@ -272,7 +277,7 @@ public struct PageMember {
 
     var entryBytes: Int { entry.count }
 
-    /// Whether both are entries of one member.
+    /// Whether both entries are of the same member.
     func isSame(as other: PageMember) -> Bool {
         position == other.position && (flags ^ other.flags) & StoredMember.Flag.identity == 0
             && identifier.elementsEqual(other.identifier)

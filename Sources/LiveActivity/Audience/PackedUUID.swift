@@ -1,10 +1,10 @@
 /// A UUID in sixteen bytes instead of 36 characters.
 ///
-/// ActivityKit names activities by UUIDs in upper case, and many producers write them in lower case. An id must come back exactly
-/// as it was, so a UUID in mixed case is not packed.
+/// ActivityKit names activities by UUIDs in upper case, and many producers write them in lower case.
+/// Unpacking must give the same text again, so a UUID in mixed case is not packed.
 public enum PackedUUID {
     public enum LetterCase: UInt8, Sendable, BitwiseCopyable {
-        /// Also for a UUID without letters.
+        /// Also used for a UUID without letters.
         case lowercase = 1
         case uppercase
     }
@@ -19,7 +19,8 @@ public enum PackedUUID {
     /// Writes a UUID's sixteen bytes.
     ///
     /// - Parameter destination: has room for ``bytes``.
-    /// - Returns: nil, with a part of the destination overwritten, if the text is not a UUID or is in mixed case.
+    /// - Returns: the case of the letters; nil if the text is not a UUID or is in mixed case. Then a part of
+    ///   the destination may be overwritten.
     @inlinable
     public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> LetterCase? {
         guard text.count == digits else { return nil }
@@ -70,8 +71,8 @@ public enum PackedUUID {
         }
     }
 
-    /// 0 to 15, or 255 if the character is not a hexadecimal digit. Sets bit 1 of `letters` for a lower-case letter and bit 2 for
-    /// an upper-case one.
+    /// Returns a hexadecimal digit's value, or 255 for any other character. Sets a bit of `letters`: 1 for a
+    /// lower-case letter, 2 for an upper-case letter.
     @inlinable
     static func digit(_ character: UInt8, _ letters: inout UInt8) -> UInt8 {
         let number = character &- UInt8(ascii: "0")

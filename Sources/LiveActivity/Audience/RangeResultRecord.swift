@@ -1,11 +1,12 @@
-/// What became of a command to an audience in one range of its members, for the results topic. Texts are plain bytes without
-/// escapes. They are borrowed until ``write(to:)`` has returned.
+/// The record for the results topic that says what became of a command to an audience in one range. Texts are
+/// plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
 public struct RangeResultRecord {
     public var command: AudienceCommandName
     public var range: SegmentRange
     public var members: MemberCounts
     public var times: RoundTimes
-    /// A newer version took over before this one had reached all members, whether or not the members that it missed are counted.
+    /// Whether a newer version replaced this version before it had reached all members. Set even if
+    /// ``members`` counts no member as `superseded`.
     public var isOvertaken = false
 
     public init(command: AudienceCommandName, range: SegmentRange, members: MemberCounts, times: RoundTimes) {
@@ -29,22 +30,23 @@ public struct RangeResultRecord {
     }
 }
 
-/// What became of a command to an audience, once its last range is done: the totals of all ranges.
+/// The record for the results topic with the totals of a command to an audience. It is written when all
+/// ranges and broadcasts of the command are finished.
 public struct AudienceResultRecord {
     public var command: AudienceCommandName
     public var members: MemberCounts
-    /// What became of the broadcasts; empty for an audience without a channel.
+    /// The broadcasts by outcome; empty for an audience without a channel.
     public var broadcasts = MemberCounts()
     /// Why the audience had no channel although it should have one.
     public var channelAbsence: ChannelAbsence?
     public var times: RoundTimes
-    /// As in the last range's result.
+    /// Whether a newer version replaced this version in the range or broadcast that finished last.
     public var isOvertaken = false
     /// A push of priority 10 was sent at 5, because one of the audience's budgets did not allow 10.
     public var isDemoted = false
     /// The alert was too old, so the members were sent the state without it.
     public var isAlertExpired = false
-    /// As ``ResultRecord/dropped``.
+    /// The names of the dropped fields, as in ``ResultRecord/dropped``.
     public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The `aps.timestamp` that was sent, UNIX seconds.
     public var timestamp: Int64
@@ -99,7 +101,7 @@ public struct AudienceResultRecord {
     }
 }
 
-/// What became of the broadcast of a command to one of its audience's channels.
+/// The record for the results topic that says what became of a command's broadcast to one channel.
 public struct BroadcastResultRecord {
     public var command: AudienceCommandName
     public var channel: AudienceChannel
@@ -107,9 +109,9 @@ public struct BroadcastResultRecord {
     /// APNs' last answer: its status, 0 for none, and its reason, empty for none.
     public var status: UInt16 = 0
     public var reason: UnsafeRawBufferPointer
-    /// What a person can do about the reason; empty for nothing.
+    /// What an operator can do about the reason; empty if there is no advice.
     public var advice: StaticString = ""
-    /// As ``ResultRecord/dropped``.
+    /// The names of the dropped fields, as in ``ResultRecord/dropped``.
     public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
     public var times: RoundTimes
 
@@ -146,12 +148,12 @@ public struct BroadcastResultRecord {
     }
 }
 
-/// How results name a command to an audience.
+/// The parts of a result that name its command: the command's id, app, audience and source.
 public struct AudienceCommandName {
     /// The command's `id`. If it is absent, the result names the command by its place, `topic/partition/offset`.
     public var identifier: UnsafeRawBufferPointer?
     public var app: UnsafeRawBufferPointer
-    /// Nil for a command that names a channel itself.
+    /// The audience's id; nil for a command that names a channel instead.
     public var audience: UnsafeRawBufferPointer?
     /// The place from which the command was read: topic, partition and offset.
     public var sourceTopic: UnsafeRawBufferPointer
@@ -202,7 +204,8 @@ public struct AudienceCommandName {
 }
 
 extension MemberCounts {
-    /// The outcome of these members in one word.
+    /// The outcome of the round: `superseded` if at least one member was superseded, else `expired` if at
+    /// least one expired, else `started` or `delivered`.
     public var outcome: RoundOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }
@@ -212,13 +215,13 @@ extension MemberCounts {
 
 /// The outcome of a command to an audience, as its results name it.
 public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
-    /// Every member's turn came, and APNs answered for each. The counts say how.
+    /// APNs answered for every member. The counts say how many members had each outcome.
     case delivered
     /// A newer version reached some members instead.
     case superseded
-    /// The command expired before some members' turn.
+    /// The command expired before it was sent to some members.
     case expired
-    /// The starts of an audience of devices were handed on as commands of their own, each with a result.
+    /// The start was written as one command for each device. Each of these commands has its own result.
     case started
 
     /// The name in result records.

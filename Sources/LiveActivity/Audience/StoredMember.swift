@@ -1,6 +1,6 @@
 import Numbers
 
-/// An entry of a page: a member that joined its segment or left it.
+/// An entry of a page. It says that a member joined the segment or left it.
 ///
 /// Numbers are little-endian.
 ///
@@ -24,18 +24,19 @@ public enum StoredMember {
     static let tokenBytesMax = Limits.tokenDigitsMax / 2
     /// The longest entry.
     public static let bytesMax = fixedBytes + 1 + Limits.identifierBytes + tokenBytesMax
-    /// The last time that fits into an entry. Later times are stored as this one.
+    /// The latest time that fits into an entry. Later times are clamped to this time.
     public static let millisecondsMax: Int64 = (1 << 48) - 1
 
     public enum Flag {
         public static let leaving: UInt8 = 1
         public static let device: UInt8 = 2
         public static let sandbox: UInt8 = 4
-        /// For an activity.
+        /// Set only for an activity.
         public static let frequentUpdates: UInt8 = 8
-        /// For a device. Releases without channels set this bit for every device and never read it.
+        /// Set only for a device. Older releases, which do not support channels, set this bit for every
+        /// device and never read it.
         public static let withoutChannels: UInt8 = 8
-        /// The bits of an ``IdentifierForm`` after the shift.
+        /// The bits that hold the ``IdentifierForm``, shifted by `formShift`.
         static let formMask: UInt8 = 0x30
         static let formShift: UInt8 = 4
         static let unused: UInt8 = 0xC0
@@ -45,7 +46,7 @@ public enum StoredMember {
 
     enum IdentifierForm: UInt8 {
         case plain
-        /// The numbers of ``PackedUUID/LetterCase``.
+        /// The raw values of the UUID forms are those of ``PackedUUID/LetterCase``.
         case lowercaseUUID
         case uppercaseUUID
     }

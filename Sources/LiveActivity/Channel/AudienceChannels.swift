@@ -10,7 +10,8 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
         self.identifier = identifier
     }
 
-    /// The length of the part before the id: the storage policy, and when the channel was created.
+    /// The number of bytes before the channel's id: one for the storage policy, eight for the time of the
+    /// channel's creation.
     private static let fieldHeadBytes = 9
 
     /// Reads the field of an audience's record that names its channel in an environment; nil if the field is invalid.

@@ -1,6 +1,6 @@
 /// Why an audience that should have a channel had none when one of its commands was fanned out.
 public enum ChannelAbsence: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-    /// The command waited for the channel for the longest time that is allowed.
+    /// The channel was not created within the longest time that a command may wait for it.
     case notInTime
     /// The channel could not be created. The worker's log says why.
     case refused

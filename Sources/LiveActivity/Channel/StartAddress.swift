@@ -1,4 +1,5 @@
-/// How the activity that a start begins can be reached, as Apple's dictionary says it.
+/// How pushes reach the activity that a start begins: by `input-push-token` or `input-push-channel` in
+/// Apple's dictionary.
 public enum StartAddress: Sendable, BitwiseCopyable {
     /// The system gives the activity an update token, which its app registers.
     case token
@@ -18,7 +19,7 @@ public enum StartAddress: Sendable, BitwiseCopyable {
         }
     }
 
-    /// Writes a dictionary that ``openDictionary(_:into:)`` has opened, and closes it.
+    /// Appends a dictionary from ``openDictionary(_:into:)``, this address, and the closing brace.
     func complete(_ dictionary: UnsafeRawBufferPointer, in writer: inout JSONWriter) {
         writer.raw(dictionary)
         switch self {
@@ -30,12 +31,12 @@ public enum StartAddress: Sendable, BitwiseCopyable {
         }
     }
 
-    /// Copies Apple's dictionary of a start without `input-push-token` and without the closing brace, so that any address
-    /// completes it.
+    /// Copies Apple's dictionary of a start without `input-push-token` and without the closing brace.
+    /// ``complete(_:in:)`` then adds an address and the brace.
     ///
     /// - Parameters:
     ///   - dictionary: a valid dictionary, including its braces.
-    ///   - target: has room for as many bytes.
+    ///   - target: has room for as many bytes as `dictionary` has.
     /// - Returns: the number of bytes written; nil if the dictionary names a channel itself.
     public static func openDictionary(
         _ dictionary: UnsafeRawBufferPointer,

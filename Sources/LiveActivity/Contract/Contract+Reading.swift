@@ -1,4 +1,4 @@
-/// Why a text does not declare an app's shapes, and where.
+/// An error in a file of shapes, and its place.
 public struct ShapesFault: Error, Equatable, Sendable, CustomStringConvertible {
     /// The keys down to the fault, such as `attributesTypes[0].contentState.home`; empty for the whole text.
     public var place: String
@@ -8,22 +8,24 @@ public struct ShapesFault: Error, Equatable, Sendable, CustomStringConvertible {
 }
 
 extension Contract {
-    /// The length of a file of shapes, in bytes.
+    /// The maximum length of a file of shapes, in bytes.
     public static let fileBytesMax = Limits.recordBytes
 
-    /// Reads the shapes of one app from the text of a file, which may have several apps: JSON objects, one after the other.
+    /// Reads the shapes of one app from a file. The file has one JSON object for each app, one after the
+    /// other.
     ///
     ///     {"app": "com.example.match", "attributesTypes": [
     ///       {"name": "MatchAttributes", "attributes": {"home": "string"}, "contentState": {"goals": "int", "scorer": "string?"}}
     ///     ]}
     ///
-    /// A shape is an object of fields, or `"any"`. A field is the name of a ``ShapeKind``, followed by `?` if it is optional, or one of
-    /// `{"optional": field}`, `{"array": field}`, `{"dictionary": field}`, `{"object": fields}`, `{"enum": [raw values]}`.
+    /// A shape is an object of fields, or `"any"`. A field is the name of a ``ShapeKind``, with a `?` at the
+    /// end if the field is optional, or one of `{"optional": field}`, `{"array": field}`, `{"dictionary":
+    /// field}`, `{"object": fields}`, `{"enum": [raw values]}`.
     public init(shapes bytes: UnsafeRawBufferPointer, ofApp app: String) throws(ShapesFault) {
         let text: JSONText
         do throws(Fault) {
             text = try JSONText(bytes)
-            // Everything below reads valid JSON.
+            // Validates the whole text first, because the functions below expect valid JSON.
             var position = text.skipWhitespace(0)
             while position < text.count {
                 position = text.skipWhitespace(try text.skipValue(position, depth: 0, .record))
@@ -49,7 +51,7 @@ extension ShapeNode {
     }
 }
 
-/// One reading of a file. Not for the hot path.
+/// Reads a file of shapes into a ``Contract``. Allocates memory; runs only when the configuration is loaded.
 private struct ShapesReading {
     let text: JSONText
     var contract = Contract()
@@ -81,7 +83,7 @@ private struct ShapesReading {
     private mutating func readApp(_ members: [(key: String, value: Int)]) throws(ShapesFault) {
         for member in members {
             switch member.key {
-            // The simulator has a use for the team.
+            // Only the simulator, which reads the same file, uses `teamId`.
             case "app", "teamId": break
             case "attributesTypes":
                 for (index, type) in try elements(of: member.value, place: member.key).enumerated() {
@@ -173,7 +175,7 @@ private struct ShapesReading {
         }
     }
 
-    /// - Parameter depth: the containers around the value.
+    /// - Parameter depth: the number of containers around the value.
     private mutating func set(_ node: Int, _ position: Int, place: String, depth: Int) throws(ShapesFault) {
         guard depth <= Limits.shapeDepth else {
             throw ShapesFault(place: place, reason: "more than \(Limits.shapeDepth) nested types")

@@ -1,8 +1,10 @@
-/// What an app's phones can decode: the shapes of its types of `ActivityAttributes`, each with its `ContentState`.
+/// The shapes of an app's `ActivityAttributes` types and of their `ContentState` types. They say which
+/// commands the app on a phone can decode.
 ///
-/// An app's test writes the shapes into a file (`ActivityShapes`), and the configuration names the file. The contract names all types
-/// of the app: a command that fits none of them is a command that no phone could show. A type may occur several times, once for each
-/// version of the app that is in use; then one version that can decode a command is enough.
+/// A test of the app writes the shapes into a file with the library `ActivityShapes`. The configuration names
+/// the file. The contract has all types of the app, so no phone can show a command that fits none of them. A
+/// type occurs once for each version of the app that is in use. A command is accepted if it fits one of the
+/// versions.
 ///
 /// All shapes are in one flat array, with the children of a node next to each other.
 public struct Contract: Equatable, Sendable {
@@ -24,9 +26,9 @@ public struct Contract: Equatable, Sendable {
     }
 }
 
-/// What JSON value a Swift type is decoded from, by a `JSONDecoder` with default strategies.
+/// The kind of JSON value from which a `JSONDecoder` with default strategies decodes a Swift type.
 enum ShapeKind: UInt8, Sendable {
-    /// Any value, and null: for types whose decoding the app has written itself.
+    /// Any value or null. For types with a hand-written `init(from:)`.
     case any
     case string, bool
     case int8, int16, int32, int64
@@ -70,7 +72,7 @@ enum ShapeKind: UInt8, Sendable {
         }
     }
 
-    /// The kinds that a file names by a word alone.
+    /// The kinds that a file of shapes names with one word.
     static let scalars: [ShapeKind] = [
         .any, .string, .bool, .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64, .double, .float,
         .decimal, .date, .dateRange, .url, .data, .uuid,
@@ -88,11 +90,11 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// A field's name in ``Contract/bytes``.
     var nameOffset: UInt32 = 0
     var nameCount: UInt32 = 0
-    /// The first bytes of a field's name and its closing quote, as many as eight, and which of them count. No byte counts if the name must
-    /// be written with an escape.
+    /// Up to eight bytes of a field's name with its closing quote, and a mask of the bytes to compare. The
+    /// mask is 0 if JSON must escape a character of the name.
     var beginning: UInt64 = 0
     var beginningMask: UInt64 = 0
-    /// The fields of an object that must be there: one bit for each child.
+    /// The required fields of an object: one bit for each child.
     var required = FieldSet()
 }
 
@@ -107,17 +109,17 @@ struct ShapeCase: BitwiseCopyable, Equatable, Sendable {
 struct ContractType: BitwiseCopyable, Equatable, Sendable {
     var nameOffset: UInt32
     var nameCount: UInt32
-    /// The roots of the shapes.
+    /// The indexes of the shapes' root nodes in ``Contract/nodes``.
     var attributes: UInt32 = 0
     var contentState: UInt32 = 0
 }
 
-/// Some of an object's fields, of which there are at most ``Limits/shapeFields``.
+/// A set of an object's fields, by their index. An object has at most ``Limits/shapeFields`` fields.
 struct FieldSet: BitwiseCopyable, Equatable, Sendable {
     private var low: UInt64 = 0
     private var high: UInt64 = 0
 
-    /// - Returns: whether the field was not in the set.
+    /// Adds a field. Returns true if the set did not have the field.
     @inline(__always)
     mutating func insert(_ field: Int) -> Bool {
         let bit = UInt64(1) &<< UInt64(truncatingIfNeeded: field & 63)
@@ -129,7 +131,7 @@ struct FieldSet: BitwiseCopyable, Equatable, Sendable {
         return high & bit == 0
     }
 
-    /// The first field that is here and not in the other set; nil if there is none.
+    /// Returns the first field of this set that the other set lacks; nil if there is none.
     @inline(__always)
     func first(notIn other: FieldSet) -> Int? {
         let (missingLow, missingHigh) = (low & ~other.low, high & ~other.high)

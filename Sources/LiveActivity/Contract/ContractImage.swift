@@ -1,6 +1,7 @@
 import Glibc
 
-/// A contract at fixed addresses, so that a check counts no references. Its maker frees it.
+/// A copy of a contract at fixed addresses, so that a check needs no reference counting. The owner must call
+/// ``deallocate()``.
 public struct ContractImage: BitwiseCopyable {
     let nodes: UnsafePointer<ShapeNode>
     let cases: UnsafeBufferPointer<ShapeCase>
@@ -36,18 +37,19 @@ public struct ContractImage: BitwiseCopyable {
     /// A start names its type, and is checked against the type's attributes and content state. An update or an end does not name its
     /// type, so it must fit the content state of any type.
     /// - Parameter record: the bytes from which `command` was decoded.
-    /// - Throws: the mismatch; if there are several types, of the one that reads the most of the value.
+    /// - Throws: the mismatch. If no type of several fits, the mismatch of the type that fits the longest
+    ///   part of the value.
     public func check(_ command: Command, in record: UnsafeRawBufferPointer) throws(ContractMismatch) {
         try check(command, in: record, noting: nil)
     }
 
-    /// - Parameter form: where the values of the state are noted.
+    /// - Parameter form: receives the positions of the state's values; nil if they are not needed.
     func check(
         _ command: Command,
         in record: UnsafeRawBufferPointer,
         noting form: UnsafeMutablePointer<StateForm>?
     ) throws(ContractMismatch) {
-        // A command was decoded from these bytes, so they are a record.
+        // The command was decoded from these bytes, so they are never refused here.
         guard let text = try? JSONText(record) else { return }
         let walk = ContractWalk(image: self, text: text, form: form)
         let isStart = command.event == .start
@@ -71,7 +73,7 @@ public struct ContractImage: BitwiseCopyable {
         throw best ?? .unknownType(at: Int(command.attributesType.range.offset) &- 1)
     }
 
-    /// Where the names begin.
+    /// The address of the first name.
     @inline(__always)
     var start: UnsafeRawPointer { bytes.baseAddress.unsafelyUnwrapped }
 
@@ -107,10 +109,10 @@ func isSame(_ plain: UnsafeRawBufferPointer, asEscaped escaped: UnsafeRawBufferP
 }
 
 extension Command {
-    /// A digest of everything that a contract is compared with.
+    /// Returns a digest of all parts of the command that a contract checks.
     ///
-    /// Equal digests of different values are as likely as one in 2^64. A producer who makes such a pair on purpose gets a state past
-    /// the check that the phones of its own app then drop.
+    /// Two different values have equal digests with a probability of 2⁻⁶⁴. A producer that constructs such a
+    /// pair harms only its own app: a state passes the check, and the app's phones drop the state.
     public func contractDigest(in record: UnsafeRawBufferPointer) -> UInt64 {
         var digest = Digest()
         digest.add(contentState.bytes(in: record))

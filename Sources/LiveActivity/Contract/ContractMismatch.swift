@@ -1,17 +1,18 @@
 import Numbers
 
-/// Why no phone could decode a command, and where.
+/// The reason why no phone could decode a command, and the place of the wrong value.
 public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     enum Problem: UInt8, Sendable {
         case missing, wrongType, outOfRange, notOneOfTheCases, wrongForm, boundsOutOfOrder, unknownType
     }
 
     var problem: Problem
-    /// The value of the ``Contract`` that the record does not fit, by its index.
+    /// The index of the contract's node that the record does not fit.
     var node: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int
-    /// How far the record was read: the end of the last field that was known, or the wrong value.
+    /// The end of the part of the record that fits: the end of the last known field, or the start of the
+    /// wrong value.
     var reached: Int
 
     static func unknownType(at offset: Int) -> ContractMismatch {
@@ -19,17 +20,20 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     }
 }
 
-/// Words for logs and dead letters. Not for the hot path.
+/// Composes messages for logs and dead letters. Allocates memory.
 extension ContractImage {
-    /// The most raw values of an enum, and names of types, that a message lists.
+    /// The maximum number of raw values, or of types' names, that a message lists.
     private static let listedMax = 8
     /// The longest value that is shown, in bytes.
     private static let shownBytes = 40
 
-    /// The path of the value, what was found, what is expected, and the position: `aps.content-state.home.score: "2" must be int (at byte 118)`.
+    /// Returns the path of the value, what was found, what is expected, and the position:
+    ///
+    ///     aps.content-state.home.score: "2" must be int (at byte 118)
     ///
     /// A value is shown if it is short and cannot be a token.
-    /// - Parameter showsValue: whether the value itself is shown, or only its kind. A log should not have a person's data.
+    /// - Parameter showsValue: false shows only the kind of the value, because a log should not have personal
+    ///   data.
     public func message(
         _ mismatch: ContractMismatch,
         _ command: Command,
@@ -103,7 +107,8 @@ extension ContractImage {
         }
     }
 
-    /// Shown are short texts without control characters, in which no run of hexadecimal digits could be a part of a token.
+    /// Whether a text may be shown: a short text without control characters, and without a run of hexadecimal
+    /// digits that could be part of a token.
     private func isHarmless(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count <= Self.shownBytes else { return false }
         var run = 0
@@ -114,7 +119,7 @@ extension ContractImage {
         return true
     }
 
-    /// The keys and indexes from Apple's dictionary down to the value at `offset`.
+    /// Returns the keys and indexes from Apple's dictionary down to the value at `offset`.
     private func path(to offset: Int, of command: Command, in text: JSONText) -> String {
         let isState = command.contentState.isAbsent ? false : offset >= Int(command.contentState.offset)
         let isInState = isState && offset < command.contentState.end
@@ -127,7 +132,7 @@ extension ContractImage {
         return path
     }
 
-    /// The member or element that holds `offset`, and where its value begins.
+    /// Finds the member or element that contains `offset`, and the position of its value.
     private func step(from start: Int, towards offset: Int, in text: JSONText) -> (name: String, value: Int)? {
         let isObject = text.peek(start) == UInt8(ascii: "{")
         guard isObject || text.peek(start) == UInt8(ascii: "[") else { return nil }

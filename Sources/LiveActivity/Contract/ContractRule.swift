@@ -1,7 +1,7 @@
-/// An app's contract, and what becomes of a command that no phone could decode.
+/// An app's contract, and whether a command that no phone could decode is refused.
 public struct ContractRule: Equatable, Sendable {
     public var contract: Contract
-    /// Whether the command is invalid. Otherwise it is sent, and only counted.
+    /// Whether such a command is `invalid`. Otherwise the command is sent, and a metric counts it.
     public var isRefusing: Bool
 
     public init(contract: Contract, isRefusing: Bool) {

@@ -1,12 +1,13 @@
 import Glibc
 
-/// Numbers as `JSONDecoder` reads them.
+/// Reads numbers by the rules of `JSONDecoder`.
 extension ContractWalk {
-    /// Numbers with more characters are read as a whole.
+    /// The maximum number of digits that ``integer(_:_:_:)`` reads. `longInteger` reads longer numbers.
     private static let plainDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double` and a `Decimal`.
     private static let plainCharactersMax = 37
-    /// The longest number that is read as a `Double`. The rest of a longer one cannot change whether it fits.
+    /// The maximum number of characters that are converted to a `Double`. Further characters cannot change
+    /// whether a number fits.
     private static let readCharactersMax = 1_100
 
     @inline(__always)
@@ -68,7 +69,7 @@ extension ContractWalk {
     ) throws(ContractMismatch) -> (value: Int64, next: Int) {
         let next = try skip(start, node)
         let number = double(start, next)
-        // Up to here a `Double` is exact, and `JSONDecoder` trusts it too.
+        // A `Double` below 2⁵³ represents every whole number exactly. `JSONDecoder` relies on this too.
         if number.magnitude < 9_007_199_254_740_992 {
             guard let value = Int64(exactly: number), fits(value, kind) else { throw fail(.outOfRange, node, start) }
             return (value, next)
@@ -85,13 +86,14 @@ extension ContractWalk {
         return (isNegative ? 0 &- value : value, next)
     }
 
-    /// The magnitude of a large number; nil if it is not whole or exceeds 64 bits.
+    /// Returns the magnitude of a large number; nil if the number is not whole or exceeds 64 bits.
     private func whole(_ start: Int, _ end: Int) -> UInt64? {
         var value: UInt64 = 0
         var fractionDigits = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
-        // Zeros are added when another digit follows, or by the exponent.
+        // Counts the digits that `value` does not have yet. They are added with the next digit other than 0,
+        // or with the exponent.
         var zeros = 0
         for position in start..<end {
             let byte = text.byte(position)
@@ -118,7 +120,7 @@ extension ContractWalk {
         return shift < 0 ? nil : Self.shift(value, shift)
     }
 
-    /// The value with decimal zeros behind it; nil if it exceeds 64 bits.
+    /// Appends decimal zeros to a value; nil if the result exceeds 64 bits.
     private static func shift(_ value: UInt64, _ zeros: Int) -> UInt64? {
         guard value > 0 else { return 0 }
         guard zeros < 20 else { return nil }
@@ -150,7 +152,7 @@ extension ContractWalk {
     private func longNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         let next = try skip(start, node)
         let number = double(start, next)
-        // A `Decimal` has bounds of its own, which nothing that people count reaches.
+        // The smaller range of `Decimal` is not checked, because no real count reaches its bounds.
         let isZero = kind == .float ? Float(number) == 0 : number == 0
         let isFinite = kind == .float ? Float(number).isFinite : number.isFinite
         guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw fail(.outOfRange, node, start) }
@@ -166,7 +168,7 @@ extension ContractWalk {
         return true
     }
 
-    /// The number between two positions.
+    /// Returns the number between two positions.
     func double(_ start: Int, _ end: Int) -> Double {
         let count = min(end &- start, Self.readCharactersMax)
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: count &+ 1) { characters in
@@ -185,7 +187,7 @@ extension ContractWalk {
     }
 }
 
-/// Texts that must have a form.
+/// Checks of texts that must have a certain form.
 enum SpecialText {
     /// Whether `UUID(uuidString:)` reads the text: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     static func isUUID(_ bytes: UnescapedBytes) -> Bool {

@@ -1,16 +1,17 @@
 import Glibc
 
-/// Walks a value of a record beside its shape, in one pass over the bytes.
+/// Compares a value of a record with its shape, in one pass over the bytes.
 ///
-/// The rules are those of a `JSONDecoder` with default strategies for types whose decoding the compiler has written: unknown keys are
-/// ignored; the first of equal keys counts; a field that may be nil may be missing or null; a whole number may be written `2.0` or `2e3`.
+/// The rules are those of a `JSONDecoder` with default strategies, for types with a synthesized
+/// `init(from:)`. Unknown keys are ignored. Of equal keys, the first counts. An optional field may be missing
+/// or null. A whole number may be written `2.0` or `2e3`.
 ///
 /// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``. The recursion follows the
 /// shape, whose depth is at most ``Limits/shapeDepth``.
 struct ContractWalk {
     let image: ContractImage
     let text: JSONText
-    /// Where the walk notes which values may vary; nil if nothing is noted.
+    /// Receives the positions of the values that may differ in another state; nil if they are not needed.
     let form: UnsafeMutablePointer<StateForm>?
 
     @inline(__always)
@@ -18,7 +19,7 @@ struct ContractWalk {
         ContractMismatch(problem: problem, node: node, offset: position, reached: position)
     }
 
-    /// Reads the value at `position`.
+    /// Compares the value at `position` with the node's shape.
     /// - Returns: the position after it.
     func value(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = image.nodes + node
@@ -75,11 +76,11 @@ struct ContractWalk {
         return nil
     }
 
-    /// The position after a container whose last value ends at `position`.
+    /// Returns the position after a container whose last value ends at `position`.
     @inline(__always)
     private func end(_ position: Int) -> Int { text.skipWhitespace(position) &+ 1 }
 
-    /// The position of the first member or element; nil for an empty container.
+    /// Returns the position of the first member or element; nil for an empty container.
     @inline(__always)
     private func firstInside(_ position: Int, _ opening: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
         guard text.peek(position) == opening else { throw fail(.wrongType, node, position) }
@@ -136,7 +137,7 @@ struct ContractWalk {
         return self.end(end)
     }
 
-    /// Reads a field's value, and notes where it is.
+    /// Reads a field's value, and records its position in ``form``.
     @inline(__always)
     func fieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = image.nodes + node
@@ -153,25 +154,28 @@ struct ContractWalk {
         return end
     }
 
-    /// Reads a field's value in bytes of which nothing is known.
-    /// - Returns: the position after it; nil if it is not valid JSON, does not fit, or is nested so deeply that only the decoder can tell.
+    /// Reads a field's value in bytes that have not been validated.
+    /// - Returns: the position after the value; nil if the value is not valid JSON, does not fit, or may be
+    ///   nested too deeply. Then the decoder must read the state.
     func unknownValue(_ node: Int, _ position: Int) -> Int? {
         let shape = image.nodes + node
         let first = text.peek(position)
         if let end = quick(shape, position) {
-            // No number has a zero before its first digit.
+            // JSON allows no zero before another digit. `quick` does not check this.
             return first == UInt8(ascii: "0") && end > position &+ 1 ? nil : end
         }
         let valid: Int?
         switch first {
-        // A text is validated when it is read as one.
+        // `value` validates a string while it reads the string.
         case UInt8(ascii: "\""): return try? value(node, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             valid = try? text.number(position, .contentState)
-        // Around the value are the record, Apple's dictionary, and at most the containers of the shape.
+        // At most these containers are around the value: the record, Apple's dictionary, and those of the
+        // shape.
         default: valid = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepth, .contentState)
         }
-        // A dictionary with many repeated keys takes quadratic time. A larger value fits no body, so the record needs no form.
+        // The size is limited, because a dictionary with many repeated keys takes quadratic time. A larger
+        // value does not fit into a body.
         guard let valid, valid &- position <= Limits.broadcastBodyBytes, let end = try? value(node, position),
             end == valid
         else { return nil }
@@ -191,8 +195,8 @@ struct ContractWalk {
             && memcmp(text.base + start, image.start + Int(field.pointee.nameOffset), count) == 0
     }
 
-    /// The end of a short text without escapes, or of a number without a fraction that fits any type of at least 32 bits; nil for all other
-    /// values, which are read by a call.
+    /// Returns the end of a short string without escapes, or of a whole number of at most ten digits. Returns
+    /// nil for all other values, which ``value(_:_:)`` reads.
     @inline(__always)
     private func quick(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
         switch shape.pointee.kind {
@@ -212,7 +216,8 @@ struct ContractWalk {
         }
     }
 
-    /// The field with this key; -1 if there is none. Producers mostly keep an order, so the search begins behind the last field.
+    /// Returns the index of the field with this key; -1 if there is none. The search begins after the
+    /// previous field, because producers mostly write fields in the same order.
     @inline(never)
     private func field(_ first: Int, _ count: Int, _ key: JSONString, _ expected: Int) -> Int {
         let bytes = text.bytes(key.range)
@@ -266,7 +271,7 @@ struct ContractWalk {
         return false
     }
 
-    /// A `JSONDecoder` reads two elements and does not look at further ones.
+    /// Reads an array of two dates. Like `JSONDecoder`, ignores further elements.
     private func dateRange(_ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         guard let first = try firstInside(start, UInt8(ascii: "["), node) else { throw fail(.wrongType, node, start) }
         let lowerEnd = try number(.date, first, node)
@@ -295,7 +300,8 @@ struct ContractWalk {
         let bytes = text.bytes(string.range)
         let isGood =
             switch kind {
-            // Apple's parser repairs nearly every text. Only an empty one is never a URL.
+            // Foundation percent-encodes what a URL may not contain, so nearly every text is a URL. An empty
+            // text never is.
             case .url: !string.isEmpty
             case .uuid: SpecialText.isUUID(UnescapedBytes(bytes))
             default: SpecialText.isBase64(UnescapedBytes(bytes))

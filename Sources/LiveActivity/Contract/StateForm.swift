@@ -1,25 +1,28 @@
-/// A field's value in a state, by its declaration and its place. Positions count from the state's start.
+/// The place of a field's value in a state, and the node that declares the field. Positions count from the
+/// state's first byte.
 struct NotedValue: BitwiseCopyable {
     var node: UInt32
     var start: UInt32
     var end: UInt32
 }
 
-/// A state that fits its contract, and the places of the values that another state of the same form may have otherwise.
+/// A state that fits its contract, and the places of its values. Another state has the same form if only
+/// these values differ.
 struct StateForm: BitwiseCopyable {
-    /// All further values must be the same.
+    /// The maximum number of values that may differ. All further values must be equal.
     static let valuesMax = 128
 
     var application: UInt16 = 0
-    /// The contract of the application, whose nodes the noted values name; nil: no state.
+    /// The application's contract, which has the nodes that ``values`` name; nil if no state is stored.
     var image: ContractImage?
     /// The state's length.
     var count = 0
-    /// Where the state begins in the record that is walked.
+    /// The position of the state in the record that is being checked.
     var origin = 0
-    /// The number of noted values, in the order of their places. They do not overlap.
+    /// The number of ``values``. They are in the order of their places and do not overlap.
     var valueCount = 0
-    /// Room for the largest state, of ``Limits/bodyBytes``, and for reading eight bytes at its last one.
+    /// The state's bytes. Eight bytes more than ``Limits/bodyBytes`` are allocated, so that eight bytes can
+    /// be read from any position.
     let bytes: UnsafeMutableRawPointer
     let values: UnsafeMutablePointer<NotedValue>
 
@@ -34,8 +37,8 @@ struct StateForm: BitwiseCopyable {
         values.deallocate()
     }
 
-    /// Notes a value in place of all that was noted inside it.
-    /// - Parameter count: the number of values that were noted before it.
+    /// Records the place of a value, and discards the places that were recorded inside the value.
+    /// - Parameter count: the number of values that were recorded before this value was read.
     @inline(__always)
     mutating func note(_ node: Int, _ start: Int, _ end: Int, after count: Int) {
         guard count < Self.valuesMax else { return }
@@ -47,16 +50,19 @@ struct StateForm: BitwiseCopyable {
         valueCount = count &+ 1
     }
 
-    /// Reads a value that has the same bytes as the state, or, where a noted value is, a value that fits its declaration.
+    /// Reads another state, if it has this form: its bytes are the same, except that each of ``values`` may
+    /// be any value that fits its node.
     ///
-    /// The bytes before a difference are the same, so the value of the other state begins and is declared there too. The state is valid
-    /// JSON that ends with its own brace, and a value in another's place is valid too, so all that is read is one valid JSON object.
-    /// - Parameter start: the position of the value. Nothing is known of the bytes from there on.
-    /// - Returns: the position after the value; nil if it has another form, or is nested so deeply that only the decoder can tell.
+    /// All bytes before a difference are equal, so in both states the differing value begins at the same
+    /// place and has the same node. The stored state is valid JSON, and so is each value that replaces
+    /// another. So the other state is valid JSON too.
+    /// - Parameter start: the position of the other state, whose bytes have not been validated.
+    /// - Returns: the position after the other state; nil if the state has another form, or may be nested too
+    ///   deeply.
     func end(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let image else { return nil }
         let walk = ContractWalk(image: image, text: text, form: nil)
-        // Positions in this state and in the other.
+        // The offsets in the stored state and in the other state.
         var (own, other) = (0, 0)
         var next = 0
         while true {
@@ -72,11 +78,11 @@ struct StateForm: BitwiseCopyable {
         }
     }
 
-    /// The number of bytes up to the first difference.
+    /// Returns the number of equal bytes before the first difference.
     @inline(__always)
     private func equalBytes(_ own: Int, _ text: JSONText, _ other: Int, atMost most: Int) -> Int {
         var same = 0
-        // The bytes behind `most` do not matter, but must be there.
+        // A word may reach beyond `most`, but not beyond the text.
         let wordsEnd = min(most, text.count &- other &- 7)
         while same < wordsEnd {
             let difference = eightBytes(own &+ same) ^ text.eightBytes(other &+ same)
@@ -95,22 +101,24 @@ struct StateForm: BitwiseCopyable {
     }
 }
 
-/// The forms of the last states that were walked and fit.
+/// The forms of the last states that were checked completely and fit.
 ///
-/// The states of an app mostly have the keys of a state before, in its order, and differ in a few values. Then only these are read: by the
-/// decoder, in place of the whole state. So comparing such a state with its shapes costs next to nothing.
+/// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
+/// values. Of such a state, the decoder reads only the values that differ. So the check of such a state costs
+/// next to nothing.
 public struct StateForms: ~Copyable {
     static let formsMax = 4
 
     /// Nil: nothing is remembered.
     private let forms: UnsafeMutablePointer<StateForm>?
-    /// The form that the last state had.
+    /// The index of the form that the previous state had.
     private var last = 0
-    /// The state that the decoder read by a form, and the form's application; absent if it read none.
+    /// The state that the decoder read with a form, and the form's application; absent if no form matched the
+    /// state.
     private var read = ByteRange.absent
     private var readApplication: UInt16 = 0
 
-    /// - Parameter isNeeded: whether there is any contract.
+    /// - Parameter isNeeded: whether any app has a contract.
     public init(isNeeded: Bool) {
         guard isNeeded else {
             forms = nil
@@ -130,12 +138,13 @@ public struct StateForms: ~Copyable {
     /// Remembers nothing and costs nothing.
     static var nothing: StateForms { StateForms(isNeeded: false) }
 
-    /// Forgets what was read of the record before.
+    /// Forgets the state of the previous record.
     @inline(__always)
     public mutating func beginRecord() { read = .absent }
 
     /// Reads a state that has a remembered form.
-    /// - Returns: the position after it; nil if it must be read in the usual way.
+    /// - Returns: the position after the state; nil if no form matches, so that the decoder must read the
+    ///   whole state.
     @inline(__always)
     mutating func end(ofStateAt start: Int, in text: JSONText) -> Int? {
         forms == nil ? nil : find(formOfStateAt: start, in: text)
@@ -154,14 +163,15 @@ public struct StateForms: ~Copyable {
         return nil
     }
 
-    /// Whether the decoder has found that the command's state fits the contract of its application. Not known of a start.
+    /// Whether the decoder read the command's state with a form of the application, so that the state fits
+    /// the contract. False for a start.
     @inline(__always)
     public func hasRead(_ command: Command, ofApp application: UInt16) -> Bool {
         !read.isAbsent && read == command.contentState && readApplication == application && command.event != .start
     }
 
-    /// Whether the state has the form of a state of the app that fits, although the decoder read it by another app's form. If the decoder
-    /// has read it by none, it has none. Starts are not compared.
+    /// Whether the state has a form of this application, after the decoder read the state with another
+    /// application's form. False if no form matched the state, and for a start.
     public mutating func match(
         _ command: Command,
         ofApp application: UInt16,

@@ -1,9 +1,9 @@
 /// A call to the store about one audience of an app.
 ///
-/// The core of audiences makes these values; the store and its model consume them. `Bytes` is the same as in ``StoreCall``. Every
-/// operation is atomic, and it is safe to repeat one whose reply was lost.
+/// The core of audiences makes these values; the store and its model consume them. `Bytes` is the same as in
+/// ``StoreCall``. Every operation is atomic, and can be repeated if its reply was lost.
 public struct AudienceCall<Bytes> {
-    /// Returned with the reply.
+    /// The caller's number for the call. The reply has the same number.
     public var tag: UInt64
     /// The app's bundle id.
     public var app: Bytes
@@ -20,13 +20,15 @@ public struct AudienceCall<Bytes> {
     public enum Operation {
         // Operations on the audience's record.
 
-        /// Decides about a command to the audience: `send` with an ``AudienceGrant``, `wait`, `superseded`, `duplicate`,
-        /// `unchanged`, `ended`. A version that was admitted and not ``settle``d gets its grant again.
+        /// Decides about a command to the audience. Reply: `send` with an ``AudienceGrant``, `wait`,
+        /// `superseded`, `duplicate`, `unchanged`, `ended`. A version that was admitted and not ``settle``d
+        /// gets its grant again.
         case admit(AudienceAdmission<Bytes>)
-        /// Notes that the version's fan-out records are in Kafka. From now on the version is a `duplicate`. Reply: `settled`.
+        /// Records that the version's fan-out records are in Kafka. From now on the version is a `duplicate`.
+        /// Reply: `settled`.
         case settle(version: Version)
-        /// The newest admitted state, for a member that joins: `send` with its version, timestamp and body; or `unknown` if none
-        /// was admitted or it has expired.
+        /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version,
+        /// timestamp and body; or `unknown` if no state was admitted or the newest has expired.
         case newest
 
         // Operations on a range of the audience.
@@ -34,31 +36,35 @@ public struct AudienceCall<Bytes> {
         /// Claims the range and returns its round's progress: `progress`, with the text of the last checkpoint (empty for none)
         /// and the newest admitted version. Afterwards the previous owner can write no checkpoint.
         case claim(SegmentRange, claim: UInt64)
-        /// Stores the range's progress: `settled`, or `foreign` if somebody else has claimed the range since; both with the
-        /// newest admitted version. If a failover has lost the claim with the store's last writes, the previous owner's claim is
-        /// valid again, and the reply is `foreign` too. An owner that still has the range then claims it again.
+        /// Stores the range's progress. Reply: `settled`, or `foreign` if the range has another claim; both
+        /// with the newest admitted version. After a failover that lost the last writes, Redis may have the
+        /// previous owner's claim again. So an owner that gets `foreign` and still has the range claims the
+        /// range again.
         /// - `text`: in the format of the core of audiences, at most ``AudienceLimits/progressBytes``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
-        /// Adds the range's counts to the version's: `finished`, and for the last range with the totals of all ranges.
+        /// Adds the range's counts to the version's totals. Reply: `finished`, for the last range with the
+        /// totals.
         case finish(SegmentRange, version: Version, MemberCounts, RoundTimes)
 
-        /// The same for a broadcast's outcome. The totals come when all ranges and all broadcasts of the version are finished.
+        /// Adds a broadcast's outcome to the version's totals. Reply: `finished`, with the totals if all
+        /// ranges and broadcasts of the version are finished.
         case finishBroadcast(BroadcastPart, version: Version, MemberOutcome, RoundTimes)
 
         // Operations on a segment.
 
-        /// The lower bounds of the segment's pages: `pages`, four bytes each, little-endian, ascending, the first 0; empty for a
-        /// segment without members.
+        /// Reads the lower bounds of the segment's pages. Reply: `pages`, with four bytes for each page,
+        /// little-endian, ascending, the first 0; empty for a segment without members.
         case directory(segment: UInt8)
-        /// One page, named by its lower bound: `page` with its bytes (``MemberPage``), empty if there is no such page.
+        /// Reads the page with this lower bound. Reply: `page` with the bytes of a ``MemberPage``; empty if
+        /// there is no such page.
         case page(segment: UInt8, lowerBound: UInt32)
-        /// Adds an entry to the segment: `joined`. The entry of a member with the latest time counts, and of several with that
-        /// time the last one. So a repetition, or another order, changes nothing.
+        /// Adds an entry to the segment. Reply: `joined`. For each member, the entry with the latest time
+        /// counts (``MemberPage``). So a repetition, or another order, changes nothing.
         case append(MemberEntry<Bytes>)
     }
 }
 
-/// A command to an audience that asks for its admission.
+/// The parts of a command to an audience that decide about its admission.
 public struct AudienceAdmission<Bytes> {
     public var version: Version
     /// The digest of what members would show. An update that equals the newest state is `unchanged`. Not used for an end.
@@ -67,13 +73,15 @@ public struct AudienceAdmission<Bytes> {
     public var isEnd: Bool
     /// A start to an audience of devices, which also opens an ended audience.
     public var isStart: Bool
-    /// Requests priority 10, which each of the two budgets may refuse.
+    /// Whether the command asks for priority 10. The two budgets, without and with frequent updates, decide
+    /// separately.
     public var asksForHighPriority: Bool
-    /// May draw on the reserved part of the budgets.
+    /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
-    /// The number of ranges into which the caller would divide the audience. The number of a round that is under way stays.
+    /// The number of ranges into which the caller would divide the audience. A round that is under way keeps
+    /// its own number.
     public var rangeCount: UInt16
-    /// What a member that joins is sent: the body of the push without its alert, and its expiration, UNIX seconds.
+    /// The push to a member that joins later: its body without the alert, and its expiration, UNIX seconds.
     public var body: Bytes
     public var expiration: Int64
 
@@ -102,10 +110,11 @@ public struct AudienceAdmission<Bytes> {
     }
 }
 
-/// Names a broadcast among the parts of a version that finish one by one.
+/// Identifies one broadcast of a version. The version is finished when all its ranges and broadcasts are
+/// finished.
 public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
     public var environment: DeviceEnvironment
-    /// The numbers of the version's ranges and broadcasts.
+    /// How many ranges and how many broadcasts the version has.
     public var rangeCount: UInt16
     public var broadcastCount: UInt8
 
@@ -123,7 +132,7 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     /// 5 or 10, for members without and with frequent updates.
     public var priority: UInt8
     public var frequentPriority: UInt8
-    /// The command asked for 10, and the budget had none left.
+    /// Whether the command asked for 10 and was lowered to 5, because a budget had no push left.
     public var isDemoted: Bool
     public var rangeCount: UInt16
     /// The number of the command's broadcasts, one for each channel of the audience.
@@ -152,13 +161,13 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case delivered
     /// A newer version reached the member instead.
     case superseded
-    /// APNs refused the push for a reason of its own.
+    /// APNs refused this push, and another attempt would not help.
     case failed
-    /// The token is dead, and the member has left.
+    /// The token is dead, and the member has left the audience.
     case unregistered
-    /// The version expired before the member's turn.
+    /// The version expired before it was sent to the member.
     case expired
-    /// A start was handed on as a command of its own.
+    /// The start on this device was written as a command of its own.
     case started
 
     /// The name in results.
@@ -174,7 +183,7 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// What became of the members that a version's round has reached so far.
+/// The number of members for each outcome, among the members that a version's round has reached.
 public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 
@@ -231,8 +240,8 @@ public struct MemberEntry<Bytes> {
     public var frequentUpdates: Bool
     /// For a device: its activities may begin on a broadcast channel.
     public var takesChannels: Bool
-    /// When the member's token was registered, UNIX milliseconds. A member that leaves with this time stays if it registered
-    /// later.
+    /// When the member's token was registered, UNIX milliseconds. If the member registered later, an entry
+    /// that says that the member leaves has no effect.
     public var atMilliseconds: Int64
     /// The activity's or the device's id.
     public var identifier: Bytes

@@ -1,7 +1,7 @@
-/// What the store decided about an audience.
+/// The store's decision about an audience.
 public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
-    /// Fan the command out as ``AudienceReply/grant`` says. From ``AudienceCall/Operation/newest``: send this to the member that
-    /// joins.
+    /// In reply to an admission: fan the command out as ``AudienceReply/grant`` says. In reply to
+    /// ``AudienceCall/Operation/newest``: send this state to the member that joins.
     case send
     /// Ask again after ``AudienceReply/waitMilliseconds``.
     case wait
@@ -9,17 +9,17 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case superseded
     /// This version has been settled.
     case duplicate
-    /// The members show this state already, or are being sent it.
+    /// The members show this state already, or this state is being sent to them.
     case unchanged
     /// The audience has ended.
     case ended
-    /// There is no state that a member could be sent.
+    /// There is no state to send to a member that joins.
     case unknown
     /// A settlement or a checkpoint was recorded.
     case settled
-    /// Somebody else has claimed the range.
+    /// Another owner has claimed the range.
     case foreign
-    /// Nobody has claimed the range: the store has lost its data about the audience and its members.
+    /// The range has no claim, because Redis has lost its data about the audience and its members.
     case lost
     case progress
     case finished
@@ -37,8 +37,8 @@ public struct AudienceReply<Bytes> {
     public var grant: AudienceGrant?
     /// With `grant`: the audience's channels.
     public var channels = AudienceChannels()
-    /// The newest admitted version, except starts: with `progress`, a checkpoint's `settled`, `foreign`, `lost`, and the `send`
-    /// of `newest`.
+    /// The newest admitted version, not counting starts. Set with `progress`, `foreign`, `lost`, the
+    /// `settled` of a checkpoint, and the `send` of `newest`.
     public var newest: Version?
     /// With the `send` of `newest`: the timestamp to send and the expiration, UNIX seconds. The caller chooses the priority for a
     /// single member.
@@ -50,7 +50,7 @@ public struct AudienceReply<Bytes> {
     /// With `finished` for the last range or broadcast: the counts and times of all ranges.
     public var totals: MemberCounts?
     public var times = RoundTimes()
-    /// With `totals`: what became of the broadcasts.
+    /// With `totals`: the broadcasts by outcome.
     public var broadcasts = MemberCounts()
     /// The body of `newest`, the text of `progress`, the bounds of `pages`, or the bytes of `page`.
     public var bytes: Bytes?

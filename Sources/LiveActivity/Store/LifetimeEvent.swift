@@ -1,26 +1,31 @@
-/// What a record tells the timetable of lifetimes about its activity. Times are UNIX milliseconds.
+/// An event in an activity's life, which a record reports to the timetable of lifetimes. Times are UNIX
+/// milliseconds.
 @frozen
 public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
-    /// A start began the activity. Replaces what was known, unless that is a start at the same time or later.
+    /// A start began the activity. Replaces the known life, unless a start at the same time or later began
+    /// that life.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// The activity was alive at this time. Counts only if no start is known and no earlier time.
+    /// The activity was alive at this time. Counts only if the timetable knows neither a start nor an earlier
+    /// time.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// The activity would show a newer state, but it has ended. Says nothing about its life: only the command that comes with the note is
-    /// kept, if the timetable has the activity.
+    /// A newer state came after the activity's end. If the timetable has the activity, it keeps the state's
+    /// command for a restart. Nothing else changes.
     case missed
     /// The activity has ended, or its lifetime is not limited any more.
     case over
-    /// The activity has ended because its lifetime had ended, or it could not be started again. Counts only for the life that began at
-    /// this time. If the activity's start is kept, the activity is due at once to be started again, with `restartMilliseconds` as the
-    /// time of its life; 0: it is forgotten.
+    /// The activity was ended because its lifetime was over, or it could not be started again. Counts only
+    /// for the life that began at `beganMilliseconds`. If the timetable keeps the activity's start, a new
+    /// start is due at once, and the new life begins at `restartMilliseconds`. If no start is kept or
+    /// `restartMilliseconds` is 0, the timetable removes the activity.
     case ended(beganMilliseconds: Int64, restartMilliseconds: Int64)
-    /// The end of the life that began at this time was refused because another end of the activity was admitted, which may still be
-    /// under way. The life is forgotten only if it has been claimed often.
+    /// Causeway's end of this life was refused, because another end of the activity was admitted. That end
+    /// may still be under way and will report how the life ended. Only after many claims, the timetable
+    /// removes the activity, because the other end seems to be lost.
     case endedByAnother(beganMilliseconds: Int64)
 }
 
-/// A command that the timetable keeps so that its activity can be started again: the start, or what is shown now. The newest of each
-/// is kept.
+/// A command that the timetable keeps so that its activity can be started again: the newest start, or the
+/// newest update that is shown.
 @frozen
 public struct KeptCommand<Bytes> {
     public var isStart: Bool

@@ -1,12 +1,13 @@
-/// Where an update token comes from that is registered.
+/// The source of an update token that is registered.
 @frozen
 public enum RegistrationSource: UInt8, Sendable, CaseIterable {
     /// From a record of the registrations topic.
     case record
-    /// From a command. The token counts as registered when it was first told. It is `stale` if it is the last retired token.
+    /// From a command. If the token is registered already, its earlier time stays. The last retired token is
+    /// `stale`.
     case command
-    /// From a record that is read again because the store lost what it wrote. The next push gets a timestamp above the present
-    /// second: pushes before the loss may have had timestamps above their commands' own, and phones ignore older ones. This also
-    /// holds if the app's server registered the token again first.
+    /// From a record that is read again because Redis lost data. The next push gets a timestamp above the
+    /// present second, even if the app's server has registered the token again before. The reason: pushes
+    /// before the loss may have had raised timestamps (R11), and phones ignore older ones.
     case readAgain
 }

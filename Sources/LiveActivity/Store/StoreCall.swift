@@ -4,11 +4,11 @@
 /// `UnsafeRawBufferPointer` on the way from the core, where the bytes are borrowed for one call. It is `[UInt8]` where a call
 /// must be kept.
 ///
-/// Every operation is atomic. It is safe to repeat one whose reply was lost, except a refund; each operation says what a
-/// repetition costs.
+/// Every operation is atomic. An operation whose reply was lost can be repeated, except a refund. If a
+/// repetition has a cost, the operation's comment says so.
 @frozen
 public struct StoreCall<Bytes> {
-    /// Returned with the reply.
+    /// The caller's number for the call. The reply has the same number.
     public var tag: UInt64
     public var subject: StoreSubject<Bytes>
     public var operation: Operation
@@ -28,21 +28,23 @@ public struct StoreCall<Bytes> {
         case admit(StateAdmission<Bytes>)
         /// Decides about a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller must settle.
         ///
-        /// The claim identifies the caller's record among all records of the start. The same claim gets its `send` again, so a
-        /// call whose reply was lost can be repeated. A claim must not be used again once its push may have been sent. A record
-        /// that was deferred comes with a new claim and names the previous one, which the new one replaces. Only the first reader
-        /// that does so is told `send`.
+        /// The claim identifies the caller's record among all records of the start. The same claim gets its
+        /// `send` again, so a call whose reply was lost can be repeated. A claim must not be used again once
+        /// its push may have been sent. A record that was deferred brings a new claim and names its previous
+        /// claim. The new claim replaces the previous claim, and only the first record that does this gets
+        /// `send`.
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
-        /// Stores an update or end until a token registers: `held`, `superseded`, `duplicate`, or `retry` if a token has
-        /// registered.
+        /// Stores an update or end until a token is registered: `held`, `superseded`, `duplicate`, or `retry`
+        /// if a token was registered meanwhile.
         case hold(version: Version, command: Bytes, carriesAlert: Bool)
         /// Registers an update token: `registered`, with the command that waited for the token, or `stale`.
         ///
         /// `frequentUpdates` nil keeps the setting. `shows` is the version that the app already displays: a held command is
         /// returned only if it is newer.
         ///
-        /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on; nil keeps them. The audiences
-        /// that it leaves are returned as ``StoreReply/leaves``, instead of a command that waited.
+        /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on; nil keeps
+        /// them. If the activity leaves audiences, the reply has them as ``StoreReply/leaves``, instead of a
+        /// held command.
         case register(
             TokenRegistration<Bytes>,
             frequentUpdates: Bool?,
@@ -55,13 +57,13 @@ public struct StoreCall<Bytes> {
         ///
         /// The version (0, 0), which no command has, retires only the token.
         case retire(version: Version, TokenRetirement<Bytes>)
-        /// Records how a version ended, and may retire the token: `settled`. If the version was accepted, the digest is of what
-        /// the activity shows now.
+        /// Records how a version ended, and may retire the token: `settled`. If the version was accepted,
+        /// `digest` is the digest of the state that the activity shows now.
         ///
         /// An activity whose end is accepted, or whose token is retired, leaves its audiences: ``StoreReply/leaves``.
         ///
-        /// `alert` is the version of the command whose alert APNs accepted with this one; nil: there was no alert, or it was a
-        /// start's.
+        /// `alert` is the version of the command whose alert APNs accepted with this version; nil if there
+        /// was no alert, or if the alert was a start's.
         case settle(
             version: Version,
             Settlement,
@@ -71,27 +73,29 @@ public struct StoreCall<Bytes> {
         )
         /// Records that APNs limits the activity's token (429), so that the spacing grows: `settled`.
         case limit(version: Version, pace: Policy.Pace)
-        /// Makes it possible to admit the newest update or end again, although it was settled, because it was never shown:
-        /// `retry`; `duplicate` if it was shown or is a start; or `superseded`. Only a replay uses this, to bring the command
-        /// again on purpose; a worker never does.
+        /// Allows the newest update or end to be admitted again, if it was settled but never shown. Reply:
+        /// `retry`; `duplicate` if the version was shown or is a start; or `superseded`. Only `causeway
+        /// replay` makes this call, never a worker.
         case reopen(version: Version)
 
         // Operations on a device.
 
         /// Looks up a push-to-start token: `address`, which draws one start; `noToken`; or `wait` while the budget is empty.
         ///
-        /// A registration that came with the start counts as registered. A repeated call may draw twice: one start too late is
-        /// better than one start too many.
+        /// A token that came with the start is registered first. A repeated call may draw twice, because a
+        /// start that comes too late is better than a start too many.
         case address(
             attributesType: Bytes,
             startBudget: Policy.Bucket,
             registration: TokenRegistration<Bytes>?
         )
-        /// Stores a start until its token registers: the verdicts of ``hold(version:command:carriesAlert:)``, or `full`.
+        /// Stores a start until its token registers. Reply: as for ``hold(version:command:carriesAlert:)``,
+        /// or `full`.
         case holdStart(HeldStart<Bytes>, command: Bytes)
         /// Registers a push-to-start token: `registered`, with the oldest start that waits for the token, or `stale`.
         ///
-        /// The device leaves an audience when none of its attributes types names it.
+        /// The device leaves an audience when the registration of none of its attributes types names the
+        /// audience. `isCarried`: the token came with a command.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
@@ -106,22 +110,23 @@ public struct StoreCall<Bytes> {
 
         // Operations on either.
 
-        /// Removes the activity's token, or all tokens of the device: `unregistered`, or `stale` if one registered later. The
-        /// subject leaves its audiences.
+        /// Removes the activity's token, or all tokens of the device: `unregistered`, or `stale` if a token
+        /// was registered later. The subject leaves its audiences.
         case unregister(atMilliseconds: Int64)
-        /// Notes that the audiences which a reply named as left (``StoreReply/leaves``) know of it: `settled`. Until then they
-        /// are named again. Nothing is confirmed if the subject was registered or unregistered since, because that reply has
-        /// named the audiences too.
+        /// Confirms that the audiences in a reply's ``StoreReply/leaves`` were told: `settled`. Until then,
+        /// replies name these audiences again. The call has no effect if the subject was registered or
+        /// unregistered since, because the reply to that call also named the audiences.
         case confirmLeaves(atMilliseconds: Int64)
 
         // Operations on an activity's place in the timetable of lifetimes. They touch nothing else of the activity.
 
-        /// Notes in the timetable what was learned about an activity's life: `settled`.
+        /// Records an event of an activity's life in the timetable: `settled`.
         case noteLife(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
-        /// Asks whether the life that began then is still in the timetable: `retry`, or `superseded`. Until `leaseMilliseconds` are
-        /// over, or longer if the activity was claimed often, no keeper claims the activity again.
-        /// - Parameter state: what a start would show. `superseded` too if the timetable keeps a newer state; then the activity is due
-        ///   at once. Nil: not compared.
+        /// Asks whether the timetable still has the life that began at `beganMilliseconds`: `retry` if so,
+        /// else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`, or longer
+        /// if the activity was claimed before.
+        /// - Parameter state: the version of the state that a start would show; nil for an end. If the
+        ///   timetable keeps a newer state, the reply is `superseded`, and the activity is due at once.
         case checkLife(beganMilliseconds: Int64, state: Version?, leaseMilliseconds: Int64)
     }
 }
@@ -148,7 +153,7 @@ public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
     case device
 }
 
-/// An update or end that asks for its admission.
+/// The parts of an update or end that decide about its admission.
 ///
 /// The order of the fields keeps the value small, because a call is copied on its way.
 @frozen
@@ -158,25 +163,28 @@ public struct StateAdmission<Bytes> {
     /// bits of the digest are compared. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
-    /// By how many seconds the carried alert's command is older; `Int32.min`: no alert is carried.
+    /// How many seconds older the command of the carried alert is; `Int32.min` if no older command's alert is
+    /// carried.
     @usableFromInline var carriedAlertSeconds: Int32
     public var isEnd: Bool
-    /// Requests priority 10, which the budget may refuse; otherwise 5, which draws nothing.
+    /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
+    /// the budget.
     public var asksForHighPriority: Bool
-    /// May draw on the reserved part of the budget, because it carries an alert or is an end.
+    /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
+    /// end.
     public var mayUseReserve: Bool
-    /// Carries an alert, its own or the held command's, or has found that the held command's alert does not fit. The store does
-    /// not offer that alert again.
+    /// Whether the command carries an alert, or cannot carry the held command's alert because the body would
+    /// be too large. Redis then does not offer the held alert again.
     public var carriesAlert: Bool
-    /// Is older than the system lets an activity live. It is expired if the store knows no version of the activity.
+    /// Whether the command is older than the system lets an activity live. Such a command is `expired` if
+    /// Redis knows no version of the activity.
     public var isOld: Bool
-    /// Is read again because the store lost what it wrote. If its token is the first known one, the next push gets a timestamp
-    /// above the present second: pushes before the loss may have had timestamps above their commands' own, and phones ignore
-    /// older ones.
+    /// Whether the record is read again because Redis lost data. If Redis has no token and the command brings
+    /// one, the next push gets a timestamp above the present second, as for ``RegistrationSource/readAgain``.
     public var isReadAgain: Bool
     @usableFromInline var carriedAlertSequence: UInt64
-    /// An update token that came with the command. It counts as registered when it was first told, unless it is the last retired
-    /// token. It says nothing about frequent updates.
+    /// An update token that came with the command. The admission registers the token, except if it is known
+    /// already, older than the known token, or the last retired token. The setting of frequent updates stays.
     public var registration: TokenRegistration<Bytes>?
 
     @inlinable
@@ -204,7 +212,7 @@ public struct StateAdmission<Bytes> {
         self.isReadAgain = isReadAgain
         if let carriedAlert {
             let seconds = version.timestamp.subtractingReportingOverflow(carriedAlert.timestamp).partialValue
-            // Nothing depends on a distance of seventy years.
+            // A distance of more than 68 years is clamped, because no decision depends on it.
             carriedAlertSeconds = max(.min + 1, Int32(clamping: seconds))
             carriedAlertSequence = carriedAlert.sequence
         } else {
@@ -214,7 +222,8 @@ public struct StateAdmission<Bytes> {
         self.registration = registration
     }
 
-    /// The version of the older command whose alert this one carries; nil: its alert is its own, or it has none.
+    /// The version of the older command whose alert this command carries; nil if the alert is the command's
+    /// own, or absent.
     @inlinable
     public var carriedAlert: Version? {
         guard carriedAlertSeconds > .min else { return nil }
@@ -273,20 +282,21 @@ public struct HeldStart<Bytes> {
     }
 }
 
-/// Which call this is of those that one registration of a device's token makes.
+/// The step of a device's registration, which makes several calls. The first call registers the token. Each
+/// following call returns the next held start.
 ///
-/// The two cases have nothing in common and share their memory. A call is copied on its way, and admissions, the most frequent
-/// calls, decide how large a call may be.
+/// This is an enum so that the values of the two cases share memory. Every call is copied, so a rare call
+/// must not make all calls larger.
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
     /// `audiences`: see ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``. `takesChannels`: the
     /// device's activities may begin on a broadcast channel; only its audiences store that.
     case first(audiences: Bytes?, takesChannels: Bool = false)
-    /// Names the start that was returned last. The reply has the next one, in the order of their versions. The audiences do not
-    /// change.
+    /// Names the start in the previous reply. The reply has the next start, in the order of their versions.
+    /// The audiences do not change.
     case following(HeldStart<Bytes>)
 
-    /// The start that was returned last; nil: none was.
+    /// The start in the previous reply; nil for the first call.
     @inlinable
     public var heldStart: HeldStart<Bytes>? {
         if case .following(let start) = self { start } else { nil }
@@ -299,11 +309,11 @@ public enum DeviceRegistrationStep<Bytes> {
     }
 }
 
-/// How a command ended that was admitted to be sent.
+/// How an admitted command ended.
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
     /// APNs answered 200: the activity shows this version.
     case accepted
-    /// The command has ended, and the activity shows what it showed before.
+    /// The command has ended and was not shown. The activity still shows its former state.
     case notShown
     /// A start whose answer was lost. It is not sent again.
     case unknown

@@ -1,4 +1,4 @@
-/// What the activity store decided.
+/// The decision of the activity store.
 public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     // The most frequent verdicts come first: replies are compared with the verdicts in this order.
 
@@ -8,7 +8,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case wait
     /// There is no token: hold the command.
     case noToken
-    /// The command is held, now or before.
+    /// The command is held, since this call or since an earlier one.
     case held
     /// A token has registered in the meantime: admit the command again instead of holding it. Or the version was reopened.
     case retry
@@ -20,32 +20,36 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case ended
     /// The activity shows this state already.
     case unchanged
-    /// Another record of this start got `send` and is not settled. Do not send this one.
+    /// Another record of this start got `send` and is not settled. Do not send this record's start.
     case unknown
-    /// The registration counts. ``StoreReply/heldCommand`` has the command that waited for the token, if there was one.
+    /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if
+    /// there was one.
     case registered
     /// A newer registration is known.
     case stale
     case unregistered
     /// The push-to-start token of a device.
     case address
-    /// The command carries an alert and is older than the newest version, which is not settled: the newest can carry the alert.
+    /// The command carries an alert, and a newer version is admitted but not settled. That version can carry
+    /// the alert.
     case overtaken
-    /// An alert is held (``StoreReply/heldCommand``), and the command has none: take the alert and admit again. Nothing was
-    /// changed.
+    /// The held command has an alert (``StoreReply/heldCommand``), and this command has none: add the held
+    /// alert and admit the command again. Nothing was changed.
     case alertHeld
-    /// APNs has accepted a newer alert, or the alert that the command carries for an older one: admit again without it. Nothing
-    /// was changed.
+    /// APNs has already accepted the command's alert or a newer one: admit the command again without its
+    /// alert. Nothing was changed.
     case alertAnswered
-    /// The activity began more than eight hours ago. The system has ended it, and accepts only its end.
+    /// The activity began more than eight hours ago, so the system has ended it. Only an end can still be
+    /// sent.
     case tooOld
-    /// The command is old, and nothing is known of its activity.
+    /// The command is old, and Redis does not know its activity.
     case expired
-    /// This start is not held: the token already has the maximum number of held starts. Or, for a registration: too many
-    /// audiences that were left do not know of it yet, so register again later.
+    /// For a start: it is not held, because the token has the maximum number of held starts. For a
+    /// registration: register again later, because too many audiences still have to learn that the member
+    /// left, or the reply has no room for the held command.
     case full
-    /// Audiences that the activity has left (``StoreReply/leaves``) may not know of it. Confirm, then admit again. Nothing was
-    /// changed.
+    /// Some audiences may not know that the activity has left them (``StoreReply/leaves``). Tell them,
+    /// confirm, and admit the command again. Nothing was changed.
     case leaves
     /// A settlement, a limit or a refund was recorded.
     case settled
@@ -66,10 +70,11 @@ public struct StoreReply<Bytes> {
     public var draw: Int64 = 0
     /// With ``StoreVerdict/send`` for an update or end: 5 or 10. Otherwise 0.
     public var priority: UInt8 = 0
-    /// With ``StoreVerdict/send``: the command asked for 10, and the budget had none left.
+    /// With ``StoreVerdict/send``: the command asked for 10 and is sent at 5, because the budget had no push
+    /// left.
     public var isDemoted = false
-    /// With ``StoreVerdict/send`` for an update or end: the pushes of priority 10 that the budget has after this one, including
-    /// the reserve. Otherwise -1.
+    /// With ``StoreVerdict/send`` for an update or end: the pushes of priority 10 that the budget has after
+    /// this push, including the reserve. Otherwise -1.
     public var budgetLeft = -1
     /// With ``StoreVerdict/registered``, if a command waited for the token, and with ``StoreVerdict/alertHeld``: the command
     /// record that was held.
@@ -81,8 +86,9 @@ public struct StoreReply<Bytes> {
     public var wasMember = false
     /// With ``StoreVerdict/duplicate`` for an end: this version was settled, and the activity did not show it.
     public var wasNotShown = false
-    /// The audiences that the subject has left and that may not know of it (``AudienceLeaves``): with `leaves`, `settled`,
-    /// `registered`, `stale` and `unregistered`. Tell them, then confirm that.
+    /// With `leaves`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
+    /// that the subject has left them (``AudienceLeaves``). Tell them, then call
+    /// ``StoreCall/Operation/confirmLeaves(atMilliseconds:)``.
     public var leaves: Bytes?
 
     @inlinable
@@ -92,12 +98,12 @@ public struct StoreReply<Bytes> {
 extension StoreReply: Equatable where Bytes: Equatable {}
 extension StoreReply: Sendable where Bytes: Sendable {}
 
-/// Why a call has no reply, as far as the caller needs to know.
+/// The kind of error that left a call without a reply.
 public enum StoreFailure: Sendable {
     /// There was no answer, or the subject is on another server. The same call may succeed at once, on this connection or the
     /// next.
     case unanswered
-    /// The server refused for a reason that passes. The next call is likely to fail too.
+    /// The server refused the call for a temporary reason. The next call is likely to fail too.
     case busy
     /// The server answered with an error that may not be the call's own. The call is repeated after a pause, and other calls
     /// continue.

@@ -1,7 +1,8 @@
 /// The keys whose next call must go to another node, because the slot's owner answered ASK. Each entry serves one call.
 ///
-/// The table has one place per fingerprint. If two keys share a place, the later entry replaces the earlier one, whose
-/// key then gets another ASK. So the table has a fixed size, and the latest entry always works.
+/// The table has a fixed size, and a fingerprint has one place. If two keys share a place, the later entry
+/// replaces the earlier entry. The earlier key's next call then goes to the slot's owner, which answers ASK
+/// again.
 struct AskTable: ~Copyable {
     /// A power of two, larger than the number of outstanding calls for one slot.
     static let capacity = 2_048

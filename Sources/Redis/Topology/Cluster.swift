@@ -2,9 +2,10 @@ import Reactor
 
 /// A Redis cluster: a connection to each primary, and the map from slots to primaries.
 ///
-/// The servers themselves correct the map. MOVED changes its slot at once, and triggers a look-up of all slots. ASK redirects
-/// only the one call after it. Slots are looked up at most once a second, with jitter so that a fleet does not ask all at
-/// once. While a server with slots cannot be reached, look-ups continue, so the replica that replaces it is found.
+/// The servers' errors correct the map. MOVED changes the owner of its slot at once, and triggers a look-up
+/// of all slots. ASK redirects only the next call with the same key. Slots are looked up at most once a
+/// second, with jitter so that a fleet's workers do not all ask at once. While a server with slots cannot be
+/// reached, look-ups continue, so the replica that replaces it is found.
 final class Cluster {
     /// The shortest time between two look-ups of the slots.
     static let refreshSpacingMilliseconds: Int64 = 1_000
@@ -12,7 +13,7 @@ final class Cluster {
     static let refreshJitterMilliseconds: Int64 = 250
     /// How long a server is kept after an ASK named it, even if it has no slots yet.
     static let askedServerMilliseconds: Int64 = 60_000
-    /// The most servers that are connected at a time: the primaries, and some that join or leave.
+    /// The maximum number of connected servers: the primaries, and some servers that join or leave.
     static let nodesMax = SlotMap.primariesMax + 24
 
     private struct Node {
@@ -37,7 +38,8 @@ final class Cluster {
 
     /// The servers; nil is a free place. Places do not move, since the slots and the ASK table refer to them.
     private var nodes: ContiguousArray<Node?> = []
-    /// The connections of the same places, in an array of their own because every call searches it.
+    /// The connections of the servers at the same places. They have their own array, because every call reads
+    /// it.
     private var connections: ContiguousArray<RedisConnection?> = []
     private var owners: ContiguousArray<UInt16>
     private var asks = AskTable()
@@ -84,7 +86,8 @@ final class Cluster {
 
     var isReady: Bool { connections.contains { $0?.isReady ?? false } }
 
-    /// 1 before the first look-up, when the number of servers is not known.
+    /// The number of servers with slots that are not ready; 1 before the first look-up, when the servers are
+    /// not known.
     var unavailableServers: Int {
         guard hasMap else { return 1 }
         return nodes.indices.count { nodes[$0]?.isMapped == true && connections[$0]?.isReady != true }
@@ -124,7 +127,7 @@ final class Cluster {
         connections.firstIndex { $0 === connection }
     }
 
-    /// The place of a server; connects if the server is new. Nil if there are too many servers.
+    /// Returns the place of a server, and connects to a new server. Nil if there are too many servers.
     private func position(of location: RedisURL.Location) -> Int? {
         if let known = nodes.firstIndex(where: { $0?.location == location }) {
             nodes[known]?.retiresAtMilliseconds = .max
@@ -153,7 +156,7 @@ final class Cluster {
         return free
     }
 
-    /// Schedules servers without slots to be dropped, at a time when their last calls must have ended.
+    /// Schedules the removal of servers without slots, for a time when their last calls must have ended.
     private func retireUnmapped() {
         let now = loop.nowMilliseconds
         let grace = 2 * configuration.responseDeadlineMilliseconds
@@ -226,7 +229,8 @@ final class Cluster {
         }
     }
 
-    /// The servers to ask: those that are ready first, then all others. Each group is shuffled, so that the load is spread.
+    /// Returns the servers to ask for the slots: those that are ready first, then all others. Each group is
+    /// shuffled to spread the load.
     private func candidates() -> [RedisURL.Location] {
         let known = nodes.compactMap { $0?.location }
         let ready = nodes.indices.filter { connections[$0]?.isReady ?? false }.compactMap { nodes[$0]?.location }
@@ -292,7 +296,8 @@ extension Cluster: ConnectionOwner, TimerHandler {
 
     func wasLost(_ connection: RedisConnection) {
         guard let position = position(of: connection) else { return }
-        // The slot's owner should decide again where such calls go.
+        // The ASK entries for this server are removed, so the slots' owners decide again where these calls
+        // go.
         asks.removeAll(for: position)
         if nodes[position]?.retiresAtMilliseconds != .max {
             remove(position)
@@ -313,7 +318,7 @@ extension Cluster: ConnectionOwner, TimerHandler {
         switch Timer(rawValue: tag) {
         case .refresh:
             refreshTimer = .none
-            // The cluster may have become complete without a look-up.
+            // No look-up is needed if all servers have become ready meanwhile.
             if isRefreshWanted || !hasMap || !isWhole { startLookup() }
         case .retirement:
             retirementTimer = .none

@@ -1,15 +1,15 @@
 import Reactor
 
-/// A connection for a few commands with whole replies: to a Sentinel, for a cluster's slots, or for ``RedisQueries``.
-/// It allocates memory, is made for one purpose, and does not reconnect. Calls never share it: they use
-/// ``RedisConnection``, whose replies are flat and allocate nothing.
+/// A connection for commands that are not script calls of a lane: to a Sentinel, for a cluster's slots, or
+/// for ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A lane's script
+/// calls use ``RedisConnection``, which allocates nothing.
 ///
 /// Each command ends once, in order: with its reply, or with the error that ended the connection. After `close` no
 /// completion is called.
 final class CommandConnection {
     typealias Completion = (Result<RedisValue, RedisError>) -> Void
 
-    /// The most commands that wait for their reply.
+    /// The maximum number of commands that wait for their reply.
     static let commandsMax = 4_096
 
     private let loop: EventLoop
@@ -26,7 +26,7 @@ final class CommandConnection {
     private(set) var isOver = false
     private var deadlineTimer = TimerIdentifier.none
 
-    /// Connects at once. The URL's own commands, to log in and to select its database, go first.
+    /// Connects at once. AUTH and SELECT are sent first, if the URL has credentials or a database.
     ///
     /// - Parameters:
     ///   - url: the connection goes to its first location.
@@ -36,7 +36,7 @@ final class CommandConnection {
         self.loop = loop
         self.url = url
         self.configuration = configuration
-        // The deadline includes the look-up, which has no limit of its own.
+        // The deadline includes the look-up of the host's addresses, which has no limit of its own.
         restartDeadline(configuration.connectTimeoutMilliseconds + configuration.responseDeadlineMilliseconds)
         switch url.location {
         case .unix(let path):
@@ -118,7 +118,7 @@ final class CommandConnection {
         if !withCommandText(arguments, { stream?.write($0) }) { end(RedisError(.protocolViolation, "no memory")) }
     }
 
-    /// Sends the connection's own commands, before those that wait. If one of them fails, the connection ends.
+    /// Sends AUTH and SELECT, and then the commands that wait. If AUTH or SELECT fails, the connection ends.
     private func introduce() {
         var commands: [[String]] = []
         if let credentials = url.credentials { commands.append(credentials.authentication) }

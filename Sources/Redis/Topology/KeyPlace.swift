@@ -13,7 +13,8 @@ struct KeyPlace: Equatable {
         fingerprint = KeyFingerprint(key).value
     }
 
-    /// The slot of a key by the cluster specification: from the hash tag if there is one that is not empty, else from the whole key.
+    /// Returns the slot of a key by the cluster specification. It is computed from the hash tag, or from the
+    /// whole key if there is no tag or an empty one.
     static func slot(of key: UnsafeRawBufferPointer) -> Int {
         var tag = key
         if let opening = key.firstIndex(of: UInt8(ascii: "{")) {
@@ -28,7 +29,8 @@ struct KeyPlace: Equatable {
     }
 }
 
-/// A hash that distinguishes keys of calls made at about the same time. Each step takes eight bytes with one multiplication.
+/// A hash that distinguishes the keys of calls that are outstanding at the same time. Each step adds eight
+/// bytes with one multiplication.
 public struct KeyFingerprint {
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 

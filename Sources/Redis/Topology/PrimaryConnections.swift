@@ -1,18 +1,18 @@
 import Reactor
 
-/// Connections to the primaries of any topology, for the control side.
+/// Connections to the primaries of any topology, for use outside the lanes.
 ///
 /// Each call blocks its thread until the answers arrive, at most a few of the configuration's deadlines, on a loop of its own.
 /// A call also ends, without answers, when `isOver` returns true: normally when its task is cancelled. Not thread-safe.
 final class PrimaryConnections {
-    /// A command, and the server that it is for.
+    /// A command and the server that gets it.
     typealias Command = (location: RedisURL.Location, words: [[UInt8]])
     /// The result of one command.
     typealias Answer = Result<RedisValue, RedisError>
 
-    /// The longest time that a call waits for its replies, whatever the deadlines of its connections are.
+    /// The longest time that a call waits for its replies, even if no connection reaches its own deadline.
     static let blockedMillisecondsMax: Int64 = 60_000
-    /// How often a waiting call checks whether it is over.
+    /// The pause between two checks of `isOver` while a call waits.
     private static let cancellationMilliseconds: Int64 = 50
 
     private let loop: EventLoop
@@ -57,7 +57,8 @@ final class PrimaryConnections {
 
     // MARK: - Servers
 
-    /// The primaries, each with the slots from `slots` that it has. Without a cluster the primary has all of them.
+    /// Returns the primaries, each with those of `slots` that it serves. Without a cluster, the only primary
+    /// serves all.
     func primaries(having slots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, slots: [Int])] {
         guard case .cluster = configuration.topology else { return try primaries().map { ($0, slots) } }
         let map = try self.slots()
@@ -112,7 +113,7 @@ final class PrimaryConnections {
         _ find: (@escaping (Result<Value, RedisError>) -> Void) -> Void
     ) throws(RedisError) -> Value {
         var found: Result<Value, RedisError>?
-        // Between two calls the loop does not turn, so its clock is old.
+        // The loop does not run between two calls, so its clock is old.
         loop.refreshClock()
         find { found = $0 }
         return try (turnUntil { found } ?? .failure(RedisError(.deadline))).get()
@@ -120,10 +121,10 @@ final class PrimaryConnections {
 
     // MARK: - Commands
 
-    /// Sends commands all at once. If a reply names another server, the command goes there, once: while a slot is
-    /// moving the map may be wrong.
+    /// Sends commands all at once. If a reply redirects a command to another server, the command is sent
+    /// there once, because the map may be wrong while a slot is moving.
     ///
-    /// - Returns: the results, in order. No command is repeated.
+    /// - Returns: the results, in the order of the commands. Failed commands are not repeated.
     func send(_ commands: [Command]) -> [Answer] {
         zip(commands, transmit(commands)).map { followed($0.1, of: $0.0) }
     }
@@ -137,12 +138,13 @@ final class PrimaryConnections {
         return transmit(asking + [(redirection.location, command.words)]).last ?? answer
     }
 
-    /// Sends commands all at once, and does not follow replies that name another server.
+    /// Sends commands all at once. Does not follow redirections to another server.
     func transmit(_ commands: [Command]) -> [Answer] {
         var results = [Answer?](repeating: nil, count: commands.count)
         var answered = 0
         loop.refreshClock()
-        // Between two calls the loop does not turn, so nobody has noticed yet that a server has closed a connection.
+        // The loop does not run between two calls. This turn finds connections that a server has closed
+        // meanwhile.
         loop.turn(waitMilliseconds: 0)
         for (index, (location, words)) in commands.enumerated() {
             connection(to: location)
@@ -167,8 +169,8 @@ final class PrimaryConnections {
         return connection
     }
 
-    /// Turns the loop until `value` returns a value. The connections' own deadlines end silent servers; the limit here
-    /// is for a server that answers without end.
+    /// Runs the loop until `value` returns a value. The connections' own deadlines end calls to silent
+    /// servers. The limit here ends calls to a server that keeps sending.
     ///
     /// - Returns: nil if the limit was reached or `isOver` returned true.
     private func turnUntil<Value>(_ value: () -> Value?) -> Value? {

@@ -1,10 +1,10 @@
 /// Small texts on every primary, by which a worker notices that a primary has lost its data or was replaced. (R24)
 ///
-/// In a cluster each text is stored under one key at each of ``SlotAnchors``. For the control side, with the same
-/// configuration as the lanes. Each call blocks its thread until the answers arrive, at most a few of the
+/// In a cluster each text is stored under one key at each of ``SlotAnchors``. For use outside the lanes, with
+/// the lanes' configuration. Each call blocks its thread until the answers arrive, at most a few of the
 /// configuration's deadlines, on a loop of its own. Not thread-safe. No call is repeated.
 public final class PrimaryMarks {
-    /// A server with keys, and its answers.
+    /// A primary, and its answers to one reading.
     public struct Primary: Sendable {
         public let location: RedisURL.Location
         public let server: ServerInformation
@@ -15,15 +15,15 @@ public final class PrimaryMarks {
     }
 
     public enum Writing: Sendable {
-        /// At all of the primary's places, whether a mark exists or not.
+        /// Writes at all of the primary's places, whether a mark exists there or not.
         case writeAll
-        /// At all of the primary's places, but only where a mark exists.
+        /// Writes at those of the primary's places where a mark exists.
         case replaceAll
-        /// At the first place, which `read` reads, and only if a mark exists there.
+        /// Writes at the primary's first place, which `read` reads, if a mark exists there.
         case replaceFirst
     }
 
-    /// The most marks that are read or written at a time.
+    /// The maximum number of marks that are read or written at a time.
     private static let batchMax = 1_024
     private static let textBytesMax = 256
 
@@ -64,7 +64,7 @@ public final class PrimaryMarks {
                 guard !own.isEmpty, let primary = read(names, at: location, own) else { continue }
                 primaries.append(primary)
             }
-            // No primary answered, so they may have been replaced.
+            // No primary answered. The primaries may have been replaced.
             if primaries.isEmpty { connections.searchAgain() }
             return primaries
         } catch {
@@ -98,8 +98,9 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark whether it was written at all its places. A mark that had to replace another and found
-    ///   none was not written: without this condition, a loss between `read` and `write` would be hidden.
+    /// - Returns: for each mark, whether it was written at all places. `replaceAll` and `replaceFirst` do not
+    ///   create a mark that is missing, because a new mark would hide that the server lost data between
+    ///   `read` and `write`.
     public func write(_ marks: [(name: String, text: String)], to primary: Primary, _ writing: Writing) -> [Bool] {
         let places = writing.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)

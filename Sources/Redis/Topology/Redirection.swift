@@ -1,7 +1,8 @@
 import Numbers
 import Reactor
 
-/// The content of MOVED or ASK: the server that has the slot, for good (MOVED) or for one call (ASK).
+/// The content of an error MOVED or ASK: the server that gets all calls for the slot (MOVED), or only the
+/// next call (ASK).
 struct Redirection: Equatable {
     var isAsk: Bool
     var slot: Int
@@ -9,8 +10,9 @@ struct Redirection: Equatable {
 
     /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Nil if the text is no valid MOVED or ASK.
     ///
-    /// - Parameter answering: the server that sent the error. A cluster that does not know its own addresses leaves the
-    ///   host out or writes `?`. Then the other server has this server's host, with the port from the error.
+    /// - Parameter answering: the server that sent the error. A cluster that does not know its own addresses
+    ///   leaves the host out or writes `?`. The named server then has the host of the answering server, and
+    ///   the port from the error.
     init?(error text: UnsafeRawBufferPointer, answering: RedisURL.Location) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: 3, omittingEmptySubsequences: false)
         guard words.count >= 3 else { return nil }
@@ -39,7 +41,7 @@ struct Redirection: Equatable {
 extension RedisURL.Location {
     private static let hostBytesMax = 255
 
-    /// A server's location as another server announced it. Nil if host or port is invalid.
+    /// Creates a server's location as another server announced it. Nil if the host or the port is invalid.
     init?(announced host: String, port: UInt64, by answering: RedisURL.Location) {
         guard let port = UInt16(exactly: port), port > 0, host.utf8.count <= Self.hostBytesMax, !host.utf8.contains(0)
         else { return nil }

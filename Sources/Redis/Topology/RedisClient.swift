@@ -1,8 +1,10 @@
 import Reactor
 
-/// A lane's access to Redis: one server, a primary that Sentinels watch, or a cluster. Gives out the connection for a key.
+/// A lane's access to Redis: to one server, to a primary that Sentinels watch, or to a cluster. Returns the
+/// connection for a key.
 ///
-/// Used only on the lane's thread. Giving out a connection allocates nothing. The connections themselves report results to the handler.
+/// Used only on the lane's thread. Returning a connection allocates nothing. The connections report their
+/// events directly to the handler.
 public final class RedisClient {
     private enum Kind {
         case single(RedisConnection)
@@ -75,7 +77,7 @@ public final class RedisClient {
         }
     }
 
-    /// How many servers with keys take no calls now.
+    /// The number of servers with keys that accept no calls now.
     public var unavailableServers: Int {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? 0 : 1
@@ -83,7 +85,8 @@ public final class RedisClient {
         }
     }
 
-    /// Whether the keys are on several servers, so that some keys may be away while others are not.
+    /// Whether the keys are on several servers, so that some keys may be unavailable while others are
+    /// available.
     public var hasSeveralServers: Bool {
         if case .cluster = kind { true } else { false }
     }
@@ -96,8 +99,8 @@ public final class RedisClient {
         }
     }
 
-    /// The connection for one call with this key. The call must follow at once. Nil if the key's server is not ready;
-    /// `redisReady` follows.
+    /// Returns the connection for one call with this key. The caller must make the call at once. Nil if the
+    /// key's server is not ready; the handler's `redisReady` is called later.
     public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil

@@ -1,17 +1,18 @@
-/// Reads data from the primaries, for the control side, with the same configuration as the lanes. Never writes.
+/// Reads data from the primaries and never writes. For use outside the lanes, with the lanes' configuration.
 ///
 /// Each call blocks its thread until the answer arrives, on a loop of its own. Not thread-safe.
 public final class RedisQueries {
     /// Fields of a hash with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
 
-    /// The most attempts at one command. Between two attempts a cluster may change, or a connection may be lost.
+    /// The maximum number of attempts at one command. A further attempt is needed if a cluster changes or a
+    /// connection is lost.
     static let attemptsMax = 5
-    /// The most commands that are outstanding at a time.
+    /// The maximum number of outstanding commands.
     static let pipelineMax = 512
-    /// The COUNT of each SCAN: about how many keys the server checks.
+    /// The COUNT of each SCAN: about how many keys the server checks in one step.
     static let scanCount = 1_000
-    /// The most steps of SCAN over one server.
+    /// The maximum number of SCAN steps on one server.
     public static let scanStepsMax = 1_000_000
 
     private let connections: PrimaryConnections
@@ -33,12 +34,12 @@ public final class RedisQueries {
 
     // MARK: - Queries
 
-    /// A hash's fields, in the server's order; empty if the hash does not exist.
+    /// Reads a hash's fields, in the server's order; empty if the hash does not exist.
     public func hash(_ key: [UInt8]) throws(RedisError) -> Hash {
         try hashes([key])[0]
     }
 
-    /// The fields of many hashes, in the order of the keys.
+    /// Reads the fields of many hashes, in the order of the keys.
     public func hashes(_ keys: [[UInt8]]) throws(RedisError) -> [Hash] {
         var hashes: [Hash] = []
         hashes.reserveCapacity(keys.count)
@@ -51,7 +52,7 @@ public final class RedisQueries {
         return hashes
     }
 
-    /// The strings under many keys, in their order; empty where a key does not exist.
+    /// Reads the strings under many keys, in the keys' order; empty where a key does not exist.
     public func values(_ keys: [[UInt8]]) throws(RedisError) -> [[UInt8]] {
         var values: [[UInt8]] = []
         values.reserveCapacity(keys.count)
@@ -68,7 +69,7 @@ public final class RedisQueries {
         return values
     }
 
-    /// The score of a member of a sorted set; nil if the set has no such member or does not exist.
+    /// Reads the score of a member of a sorted set; nil if the set has no such member or does not exist.
     public func score(of member: [UInt8], in key: [UInt8]) throws(RedisError) -> Double? {
         let reply = try ask([(key: key, command: [Array("ZSCORE".utf8), key, member])])[0].valueOrThrow()
         if case .null = reply { return nil }
@@ -78,11 +79,12 @@ public final class RedisQueries {
         return score
     }
 
-    /// The keys on all primaries that match a glob pattern, each once.
+    /// Finds the keys on all primaries that match a glob pattern, each key once.
     ///
-    /// Keys that are created or deleted during the scan may be missing or present; all others are complete.
+    /// A key that is created or deleted during the scan may be missing or present. All other keys are found.
     ///
-    /// - Returns: `isComplete` is false if there are more keys than `keysMax`, or a server has more than `stepsMax` steps can check.
+    /// - Returns: the keys. `isComplete` is false if the scan ended early, at `keysMax` keys or after
+    ///   `stepsMax` steps on one server.
     public func scan(
         match pattern: String,
         keysMax: Int = 1_000_000,
@@ -111,9 +113,9 @@ public final class RedisQueries {
         return (Array(keys), true)
     }
 
-    /// The clock that the scripts read, in UNIX milliseconds.
+    /// Reads the server's clock, which the scripts use too, in UNIX milliseconds.
     ///
-    /// - Parameter key: the clock of this key's server; nil for any primary.
+    /// - Parameter key: chooses the server that has this key; nil for any primary.
     public func serverTimeMilliseconds(for key: [UInt8]? = nil) throws(RedisError) -> Int64 {
         let reply = try ask([(key: key ?? [], command: [Array("TIME".utf8)])])[0].valueOrThrow()
         guard let parts = reply.elements, parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
@@ -138,7 +140,8 @@ public final class RedisQueries {
 
     // MARK: - Commands
 
-    /// Sends one command for each key, pipelined, to the servers that have the keys. Repeats those that went to the wrong server.
+    /// Sends one command for each key, pipelined, to the servers that have the keys. Repeats failed commands
+    /// after a new search for the servers.
     private func ask(_ questions: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: questions.count)
         var open = Array(questions.indices)

@@ -1,6 +1,6 @@
 import CHiredis
 
-/// A whole reply, for commands of the control side: to Sentinels, about a cluster's slots, and from ``RedisQueries``.
+/// A reply to a command of a ``CommandConnection``, as a tree of values.
 enum RedisValue: Equatable {
     case string([UInt8])
     case integer(Int64)
@@ -22,17 +22,17 @@ enum RedisValue: Equatable {
         if case .integer(let number) = self { number } else { nil }
     }
 
-    /// The value; throws it if it is an error.
+    /// Returns the value. Throws if the value is an error.
     func valueOrThrow() throws(RedisError) -> RedisValue {
         guard case .error(let text) = self else { return self }
         throw text.withUnsafeBytes { RedisError(reply: $0) }
     }
 }
 
-/// hiredis' parser, with limits on everything that the peer can make long. It allocates memory; calls use ``ReplyReader``. The two set
-/// the parser up alike and differ in what they make of the parts: a tree here, a flat reply there.
+/// Reads replies with hiredis' parser and makes trees of values. Every length that the server can choose has
+/// a limit. Allocates memory for each reply, so script calls use ``ReplyReader`` instead.
 final class ValueReader {
-    /// The most elements: more than a large cluster with many slot ranges needs.
+    /// The maximum number of parts of a reply: more than a large cluster with many slot ranges needs.
     static let elementsMax = 1 << 20
     static let replyBytesMax = 16 * 1024 * 1024
 
@@ -63,7 +63,7 @@ final class ValueReader {
         partial.deallocate()
     }
 
-    /// Takes received bytes. False if the reader has failed.
+    /// Adds received bytes. False if the reader has failed.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
     enum Next {

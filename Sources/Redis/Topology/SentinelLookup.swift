@@ -1,9 +1,10 @@
 import Reactor
 
-/// Finds the primary that the Sentinels know by a name, and checks that it is one.
+/// Finds the primary that the Sentinels know by a name, and checks that this server's role is primary.
 ///
-/// Asks the Sentinels one after the other, each on a connection of its own, and begins with the one that was right last. So a
-/// Sentinel that is away or cut off is skipped (steps 1 to 3 of the guidelines for Sentinel clients). One look-up at a time.
+/// Asks the Sentinels one after the other, each on its own connection, and begins with the Sentinel that
+/// answered correctly last. An unreachable Sentinel is skipped (steps 1 to 3 of the guidelines for Sentinel
+/// clients). Only one look-up runs at a time.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
 
@@ -11,7 +12,7 @@ final class SentinelLookup {
     private let configuration: RedisConfiguration
     private let sentinels: RedisURL
     private let primaryName: String
-    /// The place of the Sentinel that is asked first.
+    /// The index of the Sentinel that is asked first.
     private var position = 0
     private var sentinelsLeft = 0
     private var connection: CommandConnection?
@@ -82,7 +83,7 @@ final class SentinelLookup {
         if sentinelsLeft > 0 { askSentinel() } else { finish(.failure(error)) }
     }
 
-    /// Asks the server for its role: during a failover Sentinels may still name the old primary.
+    /// Asks the server for its role, because during a failover Sentinels may still name the old primary.
     private func checkRole(of location: RedisURL.Location) {
         ask(configuration.url.at(location), ["ROLE"]) { lookup, reply in
             switch reply {
@@ -92,12 +93,13 @@ final class SentinelLookup {
                 lookup.askNextSentinel(after: RedisError(.readOnly, "\(location) is not the primary yet"))
             case .success(.error(let text)):
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
-                // The user may not send ROLE. Trust the Sentinel: the first write will tell.
+                // The user may not send ROLE. Trust the Sentinel, because a write to a replica fails with
+                // READONLY.
                 lookup.finish(error.code == .noPermission ? .success(location) : .failure(error))
             case .success:
                 lookup.finish(.failure(RedisError(.protocolViolation)))
             case .failure(let error):
-                // The Sentinel itself may be cut off, so ask the next one.
+                // The Sentinel may have lost its network and name an old primary. Ask the next Sentinel.
                 lookup.askNextSentinel(after: error)
             }
         }
@@ -110,8 +112,8 @@ final class SentinelLookup {
     }
 }
 
-/// Gives a connection its server: asks the Sentinels for the primary before each attempt to connect. So the connection
-/// follows a failover when the old primary's connection breaks or answers READONLY.
+/// Tells a connection its server: asks the Sentinels for the primary before each attempt to connect. After a
+/// failover, the connection breaks or gets READONLY, and then connects to the new primary.
 final class SentinelOwner: ConnectionOwner {
     private let lookup: SentinelLookup
 

@@ -1,18 +1,20 @@
-/// Hash tags whose slots are spread evenly over a cluster, so that each primary has some of them.
+/// Hash tags whose slots are spread evenly over a cluster, so that each primary has some of these slots,
+/// called anchors.
 ///
 /// The tags never change. Keys with these tags move with their slots: a primary that takes over slots takes over these keys.
 struct SlotAnchors {
-    /// One slot in each block of this many slots is an anchor. A primary so small that it has no anchor cannot be watched.
+    /// One slot in each block of this many slots is an anchor. A primary with so few slots that it has no
+    /// anchor cannot be watched.
     static let slotsApart = 128
     static let count = KeyPlace.slotCount / slotsApart
 
     /// One tag per ``slotsApart`` slots, with its slot, in the order of the slots.
     let tags: [(tag: String, slot: Int)]
 
-    /// The one place of a server without a cluster.
+    /// The only tag, for a server without a cluster.
     static let ofSingleServer = SlotAnchors(tags: [("causeway/mark", 0)])
 
-    /// The places of a cluster. Computing them takes some thousand checksums.
+    /// The tags for a cluster. Computing them takes some thousand checksums, once.
     static let ofCluster: SlotAnchors = {
         var found: [Int: (tag: String, slot: Int)] = [:]
         var number = 0

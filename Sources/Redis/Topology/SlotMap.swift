@@ -2,7 +2,7 @@ import Reactor
 
 /// The server of each slot, as one server of a cluster reported it.
 struct SlotMap: Equatable {
-    /// The most primaries: more than Redis recommends for a cluster.
+    /// The maximum number of primaries. Redis recommends at most about this number for a cluster.
     static let primariesMax = 1_000
     static let unowned = UInt16.max
 
@@ -12,8 +12,8 @@ struct SlotMap: Equatable {
     /// For each slot: a position in `primaries`, or `unowned`.
     private(set) var owners = [UInt16](repeating: unowned, count: KeyPlace.slotCount)
 
-    /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last slot of a range, the primary and its
-    /// replicas; a server is a host, a port, and more that is not needed. Nil if the reply has any other form.
+    /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last slot of a range, the primary and
+    /// its replicas. Of a server, only the host and the port are read. Nil if the reply has another form.
     ///
     /// - Parameter answering: the server that sent the reply. A server without a host, or with `?`, has this server's host.
     init?(slots reply: RedisValue, answering: RedisURL.Location) {
@@ -53,7 +53,7 @@ struct SlotMap: Equatable {
 final class SlotMapLookup {
     typealias Completion = (Result<SlotMap, RedisError>) -> Void
 
-    /// The most servers that one look-up asks.
+    /// The maximum number of servers that one look-up asks.
     static let attemptsMax = 8
 
     private let loop: EventLoop
