@@ -9,7 +9,7 @@ PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config \
     redis-server nghttp2-client nghttp2-server caddy curl util-linux python3
 # Packages that only the tests need: promtool.
 TEST_PACKAGES := prometheus
-# Packages that only the page's test needs.
+# Packages that only `page-test` needs.
 PAGE_PACKAGES := chromium
 # Packages that only the benchmarks need.
 BENCH_PACKAGES := libsimdjson-dev valgrind binutils
@@ -18,20 +18,20 @@ EXAMPLE_PACKAGES := python3-venv golang-go golang-github-confluentinc-confluent-
     libjackson2-databind-java nodejs
 FORMATTED := Package.swift Sources Tests Examples $(wildcard Benchmarks/*.swift Benchmarks/*/ Fuzz/*.swift Fuzz/*/)
 
-# Extra arguments of the page's test: make page-test PAGE='--screenshots .build'.
+# Extra arguments of `page-test`: make page-test PAGE='--screenshots .build'.
 PAGE ?=
 # Extra arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
 DEMO ?=
 TEST ?=
 # The project's public address, for a released chart.
 PROJECT_URL ?=
-# The kind of fleet and the scenarios: make fleet-test FLEET='--protocol range rolling'; --all for every kind.
+# Options and scenarios of `fleet-test`: make fleet-test FLEET='--protocol range rolling', or FLEET=--all.
 FLEET ?=
-# The commit of the former version: make upgrade-test FORMER=v0.1.0. Without it, the newest tag before this commit.
+# The version from which `upgrade-test` upgrades: make upgrade-test FORMER=v0.1.0. Default: the newest tag before.
 FORMER ?=
-# The cases to run: make acceptance-test ACCEPTANCE='killed overtaken-50'.
+# The cases that `acceptance-test` runs: make acceptance-test ACCEPTANCE='killed overtaken-50'. Default: all.
 ACCEPTANCE ?=
-# The outages to run: make outage-test OUTAGE='--case apns-503'.
+# Options of `outage-test`, such as the case to run: make outage-test OUTAGE='--case apns-503'.
 OUTAGE ?=
 # Another server for the Redis suites: make test-redis REDIS_SERVER=valkey-server
 REDIS_SERVER ?= redis-server
@@ -40,10 +40,10 @@ FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= frames headers answers commands registrations replies
 # The number of random histories that run on the Redis scripts and on their model.
 HISTORIES ?= 1000000
-# The number of seeds for each kind of simulated fleet, and for the simulated audiences: a million takes a night.
+# The number of simulation seeds for single activities and for audiences. A million takes a night.
 SEEDS ?= 10000
 AUDIENCE_SEEDS ?= 10000
-# The first seed.
+# The first of the simulation seeds.
 FIRST_SEED ?= 1
 
 # The suites that run on each Redis server.
@@ -74,7 +74,7 @@ build: deps ## Build both programs: .build/release/causeway and causeway-lab
 demo: build ## Play a cricket season to 3,000 simulated phones, in about a minute
 	@.build/release/causeway-lab demo $(DEMO)
 
-# Limits parallel tests. Without a limit, the work that a test waits for would wait behind a thousand other tests.
+# Limits parallel tests. Without a limit, a test can time out while a thousand other tests use the processors.
 test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
 test: test-deps ## Build and run all tests; the last line says how many passed
 	@mkdir -p .build && : > .build/test.log
@@ -119,7 +119,7 @@ fuzz: deps ## Fuzz the code that reads bytes from outside, ten minutes each (FUZ
 lint-deps:
 	@.ci/packages lua5.1 python3
 
-# The Redis scripts contain constants as @NAME@; any number is good enough to check the syntax.
+# The Redis scripts contain placeholders for constants, @NAME@. To check the syntax, a 0 replaces each of them.
 lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, names of files, of tests and in Design.md
 	swift format lint --strict --parallel --recursive $(FORMATTED)
 	@files=$$(find Sources -name '*.lua') && test -n "$$files" && for file in $$files; do \
@@ -144,7 +144,7 @@ bench: bench-deps ## Run the benchmarks
 	swift run --package-path Benchmarks --configuration release RedisBenchmark
 	swift run --package-path Benchmarks --configuration release causeway-bench compare
 
-# Builds only the gated benchmarks.
+# Builds only the benchmarks whose figures `bench-check` compares with thresholds.
 bench-gated: bench-deps
 	swift build --package-path Benchmarks --configuration release --product JSONBenchmark
 	swift build --package-path Benchmarks --configuration release --product DeliveryBenchmark
@@ -207,7 +207,7 @@ records-deps: deps
 	@.ci/packages $(EXAMPLE_PACKAGES)
 	@.ci/records-tools
 
-# Debug programs are good enough, and `make test` builds the same.
+# Debug builds are enough for these tests, and `make test` has already built them.
 records-programs: deps
 	swift build --product causeway
 	swift build --product causeway-lab
@@ -230,7 +230,8 @@ image-check: static-build ## Run the image's build steps in plain Debian roots (
 	@.ci/packages debootstrap
 	@.ci/image-root .build/static/release/causeway
 
-# Both programs with Swift's runtime in them, as in the image. The archive links their objects once more.
+# Builds both programs with Swift's runtime linked statically, as in the image. `dist` links their objects again,
+# without shared libraries.
 static-build: deps
 	@.ci/packages libcurl4-openssl-dev binutils
 	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/static

@@ -7,14 +7,16 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),
     .treatAllWarnings(as: .error),
-    // Debug builds, and so all tests, check exclusive access at run time. In release the check would cost about 5 % of a lane's time.
+    // Debug builds, and so all tests, check exclusive access at run time. Release builds do not, because the
+    // check costs about 5 % of a lane's time.
     .unsafeFlags(
         ["-cross-module-optimization", "-enforce-exclusivity=unchecked"],
         .when(configuration: .release)
     ),
 ]
 
-/// The settings of the libraries that app servers and apps import. SwiftPM refuses a dependency with unsafe flags.
+/// The settings of the libraries that app servers and apps import. They have no unsafe flags, because SwiftPM
+/// refuses a dependency with such flags.
 let kitSettings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
@@ -23,14 +25,15 @@ let kitSettings: [SwiftSetting] = [
 
 let package = Package(
     name: "causeway",
-    // Of the libraries that app servers and apps import; the programs run on Linux.
+    // The platforms of the libraries that app servers and apps import. The programs run on Linux.
     platforms: [.macOS(.v13), .iOS(.v16)],
     products: [
         .executable(name: "causeway", targets: ["causeway"]),
         .executable(name: "causeway-lab", targets: ["CausewayLab"]),
-        // For app servers, in Swift: the records. Its target has no dependency and no unsafe flags.
+        // The records, for app servers in Swift. Its target has no dependency and no unsafe flags.
         .library(name: "CausewayRecords", targets: ["CausewayRecords"]),
-        // For apps: the shapes of their types, for `apps.<name>.shapes`. Used in the app's tests; like the library of records otherwise.
+        // Writes the shapes of an app's types for `apps.<name>.shapes`, in the app's tests. Its target has no
+        // dependency and no unsafe flags.
         .library(name: "ActivityShapes", targets: ["ActivityShapes"]),
         // The benchmarks and the fuzzer are separate packages and use these libraries.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
@@ -61,9 +64,9 @@ let package = Package(
         .target(name: "LiveActivity", dependencies: ["Numbers"], swiftSettings: settings),
         .target(name: "CausewayRecords", swiftSettings: kitSettings),
         .target(name: "ActivityShapes", swiftSettings: kitSettings),
-        // What JSON and YAML are written with where they are written whole.
+        // Writes whole JSON and YAML documents.
         .target(name: "Documents", swiftSettings: settings),
-        // What the records are, for the schemas and the pages that are generated from it.
+        // The description of the records, from which the schemas and the pages are generated.
         .target(name: "RecordReference", dependencies: ["Documents", "LiveActivity"], swiftSettings: settings),
         .target(name: "Delivery", dependencies: ["Numbers", "CProcessor", "LiveActivity"], swiftSettings: settings),
         .target(name: "Audiences", dependencies: ["Numbers", "Delivery", "LiveActivity"], swiftSettings: settings),
@@ -83,7 +86,8 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "APNs", dependencies: ["Numbers", "COpenSSL", "Documents", "Reactor"], swiftSettings: settings),
-        // The name `Configuration` is taken by swift-configuration's module, and `WorkerConfiguration` is a type in this one.
+        // `Configuration` is the name of swift-configuration's module, and `WorkerConfiguration` is a type in
+        // this module, so neither can be the module's name.
         .target(
             name: "CausewayConfiguration",
             dependencies: [
@@ -125,7 +129,8 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // Input and output of both programs. The name `CommandLine` is taken by a type of the standard library.
+        // The input and output of both programs. Not named `CommandLine`, because the standard
+        // library has such a type.
         .target(
             name: "CausewayCommandLine",
             dependencies: [
@@ -168,14 +173,14 @@ let package = Package(
 
         // Helpers that several test targets share.
         .target(name: "Testbed", dependencies: ["Numbers", "Reactor"], path: "Tests/Testbed", swiftSettings: settings),
-        // Records that differ a little, and what Foundation and the schemas make of them.
+        // Slightly changed records for tests, and what Foundation and the schemas say about them.
         .target(
             name: "RecordTestbed",
             dependencies: ["Documents", "LiveActivity", "Numbers", "RecordReference", "Testbed"],
             path: "Tests/RecordTestbed",
             swiftSettings: settings
         ),
-        // A redis-server for one test, and a client of it.
+        // Starts a redis-server for one test, with a client for it.
         .target(
             name: "RedisTestbed",
             dependencies: ["CHiredis", "COpenSSL", "Reactor", "Testbed"],
@@ -285,7 +290,8 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // Holds the readers of records against each other: the worker, `causeway check`, the schemas and the kit.
+        // Compares the readers of records: the worker, `causeway check`, the schemas and the
+        // library `CausewayRecords`.
         .testTarget(
             name: "AgreementTests",
             dependencies: [
@@ -309,7 +315,7 @@ let package = Package(
             dependencies: ["CausewayLab", "Kafka", "LiveActivity"],
             swiftSettings: settings
         ),
-        // Replays the seeds and findings of the fuzzer, which is a separate package.
+        // Runs the fuzz targets on the fuzzer's seeds and findings. The fuzzer itself is a separate package.
         .testTarget(
             name: "FuzzTests",
             dependencies: ["APNs", "CNghttp2", "LiveActivity", "Redis", "Testbed"],

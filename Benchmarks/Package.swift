@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A separate package, so that users of Causeway do not build benchmarks or need the libraries that they compare with.
+// A separate package, so that users of Causeway do not build the benchmarks and do not need simdjson.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),

@@ -1,4 +1,4 @@
-// Counts the calls of glibc's allocation functions. The definitions in the executable replace glibc's.
+// Counts the calls of glibc's allocation functions. The linker prefers these definitions to those of glibc.
 #include "CAllocationCount.h"
 
 #include <errno.h>

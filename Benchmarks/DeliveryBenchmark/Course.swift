@@ -1,12 +1,14 @@
 import Delivery
 import LiveActivity
 
-/// Runs the core with the fastest possible surroundings. Redis allows everything, APNs accepts everything and Kafka acknowledges
-/// everything, each as soon as the core has no more calls. The measured time is the core's own work and the writing of the results.
+/// Runs the core without I/O. The course allows each admission as Redis would, accepts each push as APNs
+/// would and acknowledges each result as Kafka would. So the measured time is that of the core and of
+/// writing the results.
 final class Course {
     static let activities = 4_096
     static let activitiesPerBatch = 512
-    /// Two commands of an activity are twice its spacing apart, so the core forgets the activity and creates it again each time.
+    /// The time between two batches. An activity gets commands every 2 s, twice its spacing. So the core
+    /// forgets the activity and creates it again each time.
     static let batchMilliseconds: Int64 = 250
 
     private var delivery: Delivery
@@ -17,7 +19,7 @@ final class Course {
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
     private let topic: [UInt8]
     private var writer = JSONWriter(capacity: 4_096)
-    /// The tag of each call, with the timestamp of its command.
+    /// The tag of each store call, with the timestamp of the command to admit; nil for a settlement.
     private var calls: [(tag: UInt64, timestamp: Int64?)] = []
     private var pushes: [UInt32] = []
     private var productions: [Production] = []
@@ -91,7 +93,7 @@ final class Course {
         nextOffset += 1
     }
 
-    /// - Returns: whether there was a call.
+    /// Answers all store calls of the core. Returns whether there was a call.
     private func responseStore() -> Bool {
         while let call = delivery.withNextStoreCall(now: now, { Self.asked($0) }) {
             delivery.storeCallTaken()
@@ -109,7 +111,9 @@ final class Course {
         return (call.tag, admission.version.timestamp)
     }
 
-    /// - Parameter timestamp: the timestamp of a command to send; nil for a settlement.
+    /// Makes the reply to a store call.
+    ///
+    /// - Parameter timestamp: the timestamp of the command to send; nil for a settlement.
     private func reply(_ timestamp: Int64?, _ token: UnsafeRawBufferPointer) -> StoreReply<UnsafeRawBufferPointer> {
         guard let timestamp else { return StoreReply(.settled) }
         var reply = StoreReply<UnsafeRawBufferPointer>(.send)

@@ -1,31 +1,33 @@
 import Foundation
 
-/// How many commands of one batch belong to the same activity. Only the newest of them is sent.
+/// The commands of a batch: how many belong to the same activity, and how their states differ. Only the
+/// newest command of an activity is sent.
 enum Workload: String, CaseIterable {
-    /// Each command is sent.
+    /// One command for each activity, so each command is sent.
     case spread
     /// Every second command is replaced by a newer state before it is sent.
     case paired
     /// A backlog: nine of ten commands are replaced.
     case backlog
-    /// As `spread`, and the app has shapes. One state goes to many activities.
+    /// As `spread`, but the app has shapes. All activities get the same state.
     case shaped
     /// As `spread`, but each command has a new state.
     case changing
-    /// As `changing`, and the app has shapes. Each state has the form of the last one, so only what changes is compared with them.
+    /// As `changing`, but the app has shapes. Each state has the form of the state before, so only the
+    /// changed parts are compared with the shapes.
     case changingShaped = "changing-shaped"
 
-    /// As `spread`, but 98 states come in turn, none in the form of one of the last states.
+    /// As `spread`, but 98 states take turns, and none has the form of a recent state.
     case alternating
-    /// As `alternating`, and the app has shapes. Each state was compared with them before.
+    /// As `alternating`, but the app has shapes. Each state was compared with the shapes in an earlier turn.
     case alternatingShaped = "alternating-shaped"
     /// As `alternating`, but each command has a new state.
     case unlike
-    /// As `unlike`, and the app has shapes, so that each state is compared with them as a whole.
+    /// As `unlike`, but the app has shapes. Each whole state is compared with the shapes.
     case unlikeShaped = "unlike-shaped"
     /// As `spread`, but the states are those of 120 balls of a cricket match, one after the other.
     case innings
-    /// As `innings`, and the app has shapes.
+    /// As `innings`, but the app has shapes.
     case inningsShaped = "innings-shaped"
 
     var isShaped: Bool { rawValue.hasSuffix("shaped") }
@@ -35,11 +37,11 @@ enum Workload: String, CaseIterable {
         case .spread, .paired, .backlog, .shaped, .alternating, .alternatingShaped, .innings, .inningsShaped: false
         }
     }
-    /// The states that follow one another.
+    /// The content states that the commands have in turn.
     var states: [String] {
         switch self {
         case .innings, .inningsShaped: Feed.innings
-        // Each has other values and another order of its keys.
+        // Each state has other values and another order of its keys.
         case .alternating, .alternatingShaped, .unlike, .unlikeShaped: (0..<98).map(Feed.state)
         case .spread, .paired, .backlog, .shaped, .changing, .changingShaped: [Feed.state(0)]
         }
@@ -56,24 +58,25 @@ enum Workload: String, CaseIterable {
     }
 }
 
-/// Update commands of many activities, as a producer of scores would write them: about 400 bytes each. They are prepared in memory. A new
-/// timestamp makes a new command.
+/// Update commands of many activities, as a producer of scores would write them: about 400 bytes each. They
+/// are prepared in memory, and a new timestamp turns a prepared command into a new one.
 struct Feed: ~Copyable {
     static let firstTimestamp: Int64 = 1_790_000_000
     static let app = Array("com.example.scores".utf8)
 
     let activities: Int
-    /// Where each activity's record begins, and where the last one ends.
+    /// The offset at which each activity's record begins, and the end of the last record.
     private let starts: [Int]
     private let timestampOffset: Int
-    /// Where a number of each state begins, which is new in each command; empty: all states stay the same.
+    /// The offset of a number in each state. Each command gets a new number there. Empty: the
+    /// states do not change.
     private let changingOffsets: [Int]
     private var changes = Self.firstChange
     private static let firstChange: Int64 = 810_748_800
     private let records: UnsafeMutableRawBufferPointer
 
     /// - Parameters:
-    ///   - states: those that the activities have in turn.
+    ///   - states: the content states that the activities have in turn.
     ///   - isChanging: whether each command has a new state.
     init(activities: Int, states: [String], isChanging: Bool) {
         precondition((1...999_999).contains(activities), "an activity's number has six digits")
@@ -93,7 +96,8 @@ struct Feed: ~Copyable {
 
     deinit { records.deallocate() }
 
-    /// The command of an activity with a new timestamp. The bytes are valid until the next call for the same activity.
+    /// Returns the command of an activity with a new timestamp. The bytes are valid until the next call
+    /// for the same activity.
     mutating func command(of activity: Int, timestamp: Int64) -> UnsafeRawBufferPointer {
         let record = UnsafeMutableRawBufferPointer(rebasing: records[starts[activity]..<starts[activity + 1]])
         Self.write(timestamp, digits: 10, to: record, at: timestampOffset)
@@ -125,7 +129,7 @@ struct Feed: ~Copyable {
         return place
     }
 
-    /// What the app's phones can decode.
+    /// The file of the app's shapes.
     static let shapes = Array(
         #"""
         {"app":"com.example.scores","attributesTypes":[
@@ -154,7 +158,7 @@ struct Feed: ~Copyable {
         return Array(text.utf8)
     }
 
-    /// A state: its members in one of seven orders. All such states have one size.
+    /// Returns a state with its members in one of seven orders. All these states have the same size.
     static func state(_ number: Int) -> String {
         let members = [
             "\"home\":\((number / 10 + 2) % 10)", "\"away\":\((number + 1) % 10)", #""period":"second half""#,

@@ -2,7 +2,8 @@ import CAllocationCount
 import Delivery
 import Foundation
 
-/// Nanoseconds for one command, from its bytes to its settled offset: the best of several rounds.
+/// Measures the nanoseconds for one command, from its bytes to its settled offset: the
+/// best of several rounds.
 func nanoseconds(_ workload: Workload) -> Double {
     let course = Course(workload)
     _ = course.run(workload, commands: 100_000)
@@ -16,7 +17,8 @@ func nanoseconds(_ workload: Workload) -> Double {
         .min() ?? 0
 }
 
-/// Allocations for each command in the steady state: the difference of two runs of different lengths.
+/// Counts the allocations for each command in the steady state: the difference of two runs
+/// of different lengths.
 func allocations(_ workload: Workload) -> Double {
     let course = Course(workload)
     func count(_ commands: Int) -> (allocations: UInt64, commands: Int) {

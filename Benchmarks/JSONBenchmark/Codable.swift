@@ -1,6 +1,6 @@
 import Foundation
 
-/// The same fields, declared for `JSONDecoder`.
+/// The fields of a command, declared for `JSONDecoder`. The other decoders read the same fields.
 struct CodableCommand: Decodable {
     struct Aps: Decodable {
         struct Alert: Decodable {

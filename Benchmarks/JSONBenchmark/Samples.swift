@@ -2,7 +2,7 @@
 enum Sample: String, CaseIterable {
     /// An update of a match with an alert, 456 bytes of ASCII.
     case update
-    /// The same match, with names beyond ASCII and an escape.
+    /// The same match, with names that are not ASCII and an escape.
     case international
     /// The smallest possible update.
     case small

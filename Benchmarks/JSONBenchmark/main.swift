@@ -6,16 +6,17 @@ import LiveActivity
 /// The decoders. Each adds a part of its result to `sink`, so that the compiler cannot remove the work.
 enum Contender: String, CaseIterable {
     case ours
-    /// Our decoder with the same dictionary each time, as when one state goes to many activities.
+    /// Our decoder with the same `aps` dictionary each time, as if one state were sent to many activities.
     case oursRepeated = "ours-repeated"
-    /// Our decoder with another dictionary each time, so that remembering the last one never helps.
+    /// Our decoder with another `aps` dictionary each time, so that its cache of the last
+    /// dictionary never helps.
     case oursChanged = "ours-changed"
     case simdjsonFields = "simdjson-fields"
     case simdjsonParse = "simdjson-parse"
     case foundationSerialization = "foundation-serialization"
     case foundationDecoder = "foundation-decoder"
 
-    /// Slow decoders run less often.
+    /// Divides the number of repetitions, because slow decoders would take too long.
     var divisor: Int {
         switch self {
         case .ours, .oursRepeated, .oursChanged, .simdjsonFields, .simdjsonParse: 1
@@ -75,7 +76,7 @@ func run(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
     }
 }
 
-/// Nanoseconds for one decoding: the best of several rounds.
+/// Measures the nanoseconds for one decoding: the best of several rounds.
 func nanoseconds(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Double {
     let times = 200_000 / contender.divisor * 400 / max(record.count, 200)
     run(contender, record, times: times / 10)
@@ -89,7 +90,7 @@ func nanoseconds(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Do
         .min() ?? 0
 }
 
-/// Allocations for each decoding, after a warm-up.
+/// Counts the allocations for each decoding, after a warm-up.
 func allocations(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Double {
     let times = 10_000 / contender.divisor
     func count(_ times: Int) -> UInt64 {
@@ -98,7 +99,8 @@ func allocations(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Do
         return CAllocationCount_total() - before
     }
     _ = count(times)
-    // Both runs contain the allocations of a run itself, such as a parser or a copy of the record. The difference does not.
+    // Each run also allocates a parser or a copy of the record. The difference of two runs
+    // does not contain those.
     let once = count(times)
     let twice = count(2 * times)
     return Double(twice - min(once, twice)) / Double(times)

@@ -3,8 +3,8 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Makes calls for all activities with one store, as a lane does. Each turn makes as many calls as are due and fit, and sends them with one
-/// write.
+/// Makes calls for all activities with one store, as a lane does. Each turn of the loop makes as many calls
+/// as the store accepts, and sends them with one write.
 final class Course: ActivityStoreHandler {
     let server: RedisServerProcess
     private let loop: EventLoop
@@ -29,6 +29,8 @@ final class Course: ActivityStoreHandler {
         )
     }
 
+    /// Connects a new store to the server.
+    ///
     /// - Parameter callsPerCommandMax: the most calls in one Redis command; in a cluster it is 1.
     func connect(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
         var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
@@ -87,7 +89,8 @@ final class Course: ActivityStoreHandler {
     }
 
     func memoryUsage() -> String {
-        // All activities have the same size. Their names are bytes, not text.
+        // All activities have the same size, so a random key is measured. Keys are binary, and
+        // redis-cli passes only text.
         let anyone = #"return redis.call("MEMORY", "USAGE", redis.call("RANDOMKEY"))"#
         return server.ask("EVAL", anyone, "0").text.filter(\.isNumber)
     }
@@ -126,7 +129,7 @@ final class Course: ActivityStoreHandler {
         )
     }
 
-    /// Makes calls until all have an answer.
+    /// Makes the calls, and returns when all of them have an answer.
     @discardableResult
     private func perform(
         _ calls: Int,
@@ -161,7 +164,7 @@ final class Course: ActivityStoreHandler {
         StoreSubject(app: Crowd.app, kind: .activity, identifier: Crowd.identifier(index))
     }
 
-    // MARK: - From Redis
+    // MARK: - Replies of Redis
 
     func redisReady() {}
     func redisLost(_ reason: RedisError) { failure = reason }

@@ -4,9 +4,9 @@ import Numbers
 import Reactor
 import Redis
 
-/// Registrations of activities that name an audience, with all calls that a lane makes for them. The activity's record lists its audiences;
-/// then the audience's page gets an entry. If the activity leaves an audience, that audience's page gets an entry too, and the record is
-/// told.
+/// Registers activities that name an audience, with all calls that a lane makes for such a registration.
+/// First the activity's record lists its audiences. Then the audience's page gets an entry. If the activity
+/// leaves an audience, that audience's page gets an entry too, and the record then learns of that entry.
 final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
     /// The most registrations of a lane in progress at a time.
     private static let underWayMax = 512
@@ -16,11 +16,11 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
     private var activities: ActivityStore?
     private var audiences: AudienceStore?
     private var failure: RedisError?
-    /// The present change: all activities join one audience, and leave the one that they were in.
+    /// The audiences of the current run: all activities join `joined`, and leave `left`.
     private var joined = AudienceDigest(value: 1)
     private var left = AudienceDigest(value: 0)
     private var atMilliseconds: Int64 = 0
-    /// The number of entries of each registration that are not acknowledged.
+    /// For each registration, the number of its entries that Redis has not acknowledged.
     private var entriesLeft: [UInt8] = []
     private var hasLeft: [Bool] = []
     private var finished = 0
@@ -31,6 +31,8 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         var scriptCalls: Double
     }
 
+    /// Connects both stores to the server.
+    ///
     /// - Parameter callsPerCommandMax: the most calls in one Redis command; in a cluster it is 1.
     init(
         server: RedisServerProcess,
@@ -78,7 +80,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
             while issued < members, issued - finished < Self.underWayMax, try register(issued) { issued += 1 }
             try turn()
         }
-        // The store's own work belongs to the joins.
+        // The store itself compacts and splits pages. That work is part of the cost of joining.
         while let audiences, audiences.outstandingCount > 0 { try turn() }
         return Figures(
             microseconds: (server.processorSeconds - before) * 1_000_000 / Double(members),
@@ -86,7 +88,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         )
     }
 
-    // MARK: - Steps
+    // MARK: - Store calls
 
     private func register(_ index: Int) throws -> Bool {
         let digest = withUnsafeBytes(of: joined.value.littleEndian) { Array($0) }
@@ -107,7 +109,8 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         return try isIssued(call.withBorrowedBytes { activities?.issue($0) })
     }
 
-    /// Joins and leaves always have room: fewer registrations are in progress than a store can hold.
+    /// Appends an entry to an audience's page. The store always has room, because it can hold more calls than
+    /// there are registrations in progress.
     private func append(_ index: Int, _ audience: AudienceDigest, isLeaving: Bool) throws {
         let entry = Crowd.entry(index, isLeaving: isLeaving, atMilliseconds: atMilliseconds)
         let call = AudienceCall(tag: UInt64(index), app: Crowd.app, audience: audience, operation: .append(entry))
@@ -135,7 +138,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         do { try step() } catch { failure = failure ?? RedisError(.unknown, "\(error)") }
     }
 
-    // MARK: - From Redis
+    // MARK: - Replies of Redis
 
     func redisReady() {}
     func redisLost(_ reason: RedisError) { failure = reason }
@@ -176,16 +179,16 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
     }
 }
 
-/// Activities with the names and tokens of members.
+/// Makes the ids, tokens and entries of the activities that join audiences.
 enum Crowd {
     static let app = Array("com.example.match".utf8)
 
-    /// As long as a UUID.
+    /// Returns an id that is as long as a UUID.
     static func identifier(_ index: Int) -> [UInt8] {
         Array("0c6ef1f2-8f5e-4d0d-9e0c-\(String(index + 0x1000_0000_0000, radix: 16).suffix(12))".utf8)
     }
 
-    /// 160 hexadecimal digits, different for each activity.
+    /// Returns a token of 160 hexadecimal digits, different for each activity.
     static func token(_ index: Int) -> [UInt8] {
         let digits = Array("0123456789abcdef".utf8)
         var random = SplitMix64(seed: UInt64(index))

@@ -6,10 +6,11 @@ import Redis
 
 /// Adds members to an audience and reads all of them, with one store, as a lane does.
 final class MemberCourse: AudienceStoreHandler {
-    /// The number of pages asked for at a time.
+    /// The most pages that are requested at one time.
     private static let pagesUnderWay = 8
 
-    /// Costs for each member. Reading includes the directories and, in the reader, the search for members on their pages.
+    /// The CPU time for each member: Redis' time for a join and for reading, and this process's own time for
+    /// reading. Reading includes the directories, and in this process the search for members on their pages.
     struct Figures {
         var joinMicroseconds: Double
         var readMicroseconds: Double
@@ -25,12 +26,14 @@ final class MemberCourse: AudienceStoreHandler {
     private var audience = AudienceDigest(value: 0)
     private var joined = 0
     private var failure: RedisError?
-    /// The pages of each segment, after its directory has arrived.
+    /// The page numbers of each segment, from its directory.
     private var directories: [[UInt32]] = []
     private var pagesRead = 0
     private var membersRead = 0
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
 
+    /// Connects a store to the server.
+    ///
     /// - Parameter callsPerCommandMax: the most calls in one Redis command; in a cluster it is 1.
     init(
         server: RedisServerProcess,
@@ -56,7 +59,9 @@ final class MemberCourse: AudienceStoreHandler {
 
     func close() { store?.close() }
 
-    /// - Parameter number: the number of the audience.
+    /// Measures an audience: its members join, and then all of them are read.
+    ///
+    /// - Parameter number: a number that makes the audience different from others.
     func measure(members: Int, audience number: Int) throws -> Figures {
         audience = AudienceDigest(value: UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
         let memoryBefore = server.usedMemoryBytes
@@ -97,7 +102,7 @@ final class MemberCourse: AudienceStoreHandler {
             }
             try turn()
         }
-        // The store's own work belongs to the joins.
+        // The store itself compacts and splits pages. That work is part of the cost of joining.
         while let store, store.outstandingCount > 0 { try turn() }
     }
 
@@ -144,7 +149,7 @@ final class MemberCourse: AudienceStoreHandler {
         }
     }
 
-    // MARK: - From Redis
+    // MARK: - Replies of Redis
 
     func audienceStoreReady() {}
     func audienceStoreLost(_ reason: RedisError) { failure = reason }

@@ -3,7 +3,7 @@ import Redis
 
 /// A redis-server for the benchmark. It stores nothing on disk and listens on a Unix socket and on an ephemeral loopback port.
 ///
-/// The tests' `RedisServer` is not used here: its target imports the testing library, which is no part of a program that measures.
+/// The tests' `RedisServer` is not used here, because its target imports the testing library.
 final class RedisServerProcess {
     enum Transport: String {
         case unix, tcp
@@ -68,7 +68,7 @@ final class RedisServerProcess {
         return Int(text.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) ?? 0
     }
 
-    /// The output of redis-cli.
+    /// Runs redis-cli with these arguments, and returns its output.
     func ask(_ arguments: String...) -> Answer {
         let quoted = arguments.map { "'\($0)'" }.joined(separator: " ")
         guard let pipe = popen("redis-cli -s \(directory)/redis.sock \(quoted) 2>/dev/null", "r") else {
@@ -103,7 +103,7 @@ final class RedisServerProcess {
         }
     }
 
-    /// A port that was free just now.
+    /// Returns a port that was free a moment ago.
     private static func unusedPort() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

@@ -4,13 +4,16 @@ import Reactor
 
 // Measures the admissions a second on one core of a real redis-server, and the memory of an activity there.
 //
-// The measure is the CPU time of the server's main thread, not the elapsed time, so other work on the machine does not count. But that
-// work shares caches with the server, so each figure is the median of several runs.
+// The measure is the CPU time of the server's main thread, not the elapsed time, so other work on the
+// machine does not count. Other work still shares caches with the server, so each figure is the
+// median of several runs.
 
 let activities = 100_000
 let runs = 7
 
-/// - Parameter prepare: runs before each measured run, and does not count.
+/// Measures and prints the calls a second of CPU time: the median of several runs.
+///
+/// - Parameter prepare: called before each run; its cost is not measured.
 func report(_ name: String, _ course: Course, prepare: () throws -> Void = {}, _ run: () throws -> Int) rethrows {
     var rates: [Double] = []
     for _ in 0..<runs {

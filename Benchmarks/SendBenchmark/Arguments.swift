@@ -37,7 +37,7 @@ struct Arguments {
         return number
     }
 
-    /// Fails if an argument is left that no option has read.
+    /// Throws if there is an argument that no option has read.
     func end() throws(Problem) {
         if let name = stray ?? values.keys.first { throw Problem(description: "unknown argument: \(name)") }
     }

@@ -1,11 +1,11 @@
 import Glibc
 import Reactor
 
-/// A child process. Its standard output is read here, and its CPU time is known after its end.
+/// A child process. The parent reads its standard output, and learns its CPU time after its end.
 struct ChildProcess {
     let identifier: pid_t
     private let output: UnsafeMutablePointer<FILE>?
-    /// The child's standard input. The child ends when this is closed.
+    /// The child's standard input. The child ends when the parent closes it.
     private let input: Int32
 
     init(_ words: [String]) throws(SystemError) {

@@ -60,7 +60,7 @@ private struct Target {
     private var addressesFile: String { directory + "/addresses" }
     private var bodyFile: String { directory + "/body" }
 
-    /// Writes the same tokens as addresses, and a body of the same size.
+    /// Writes h2load's input: the addresses of the tokens that `send` uses, and a body of the same size.
     func writeH2loadFiles() throws(Arguments.Problem) {
         guard let tokens = fopen(directory + "/tokens", "r"), let addresses = fopen(addressesFile, "w"),
             let body = fopen(bodyFile, "w")
@@ -108,7 +108,7 @@ private func pinned(_ core: Int, _ words: [String]) -> [String] {
     return ["taskset", "-c", String(core)] + words.map { $0 == "/proc/self/exe" ? program : $0 }
 }
 
-/// The CPU time of a whole process for each push, in microseconds.
+/// Runs a process and returns its CPU time for each push, in microseconds.
 private func run(_ words: [String], count: Int) throws -> Double {
     guard let result = try ChildProcess(words).wait() else {
         throw Arguments.Problem(description: "\(words[3]) failed")

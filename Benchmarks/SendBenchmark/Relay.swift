@@ -22,7 +22,7 @@ struct RelayProcess {
     func end() { child.end() }
 }
 
-/// `relay`: runs until standard input ends.
+/// `relay`: delays the bytes between a client and a server, until standard input ends.
 func relay(_ given: Arguments) throws {
     var arguments = given
     let host = try arguments.text("host")
@@ -38,7 +38,7 @@ func relay(_ given: Arguments) throws {
     print(listener.port)
     fflush(nil)
     try loop.add(descriptor: 0, interest: .readable, handler: acceptor)
-    // The listener holds the handler weakly.
+    // The listener has only a weak reference to its handler.
     withExtendedLifetime(acceptor) { loop.run() }
     listener.close()
 }
@@ -83,7 +83,8 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
     private var pieces: [Piece] = []
     private var first = 0
     private var isTimed = false
-    /// The loop's own timers count milliseconds. Rounding in both directions would turn 60 ms into 62 ms.
+    /// A timer with nanoseconds. The loop's own timers round up to milliseconds, so 60 ms for both
+    /// directions would become 62 ms.
     private let timer: Int32
 
     init(loop: EventLoop, descriptor: Int32, to address: SocketAddress, delayNanoseconds: Int64) throws {

@@ -129,7 +129,7 @@ final class DeviceTokens {
 
     deinit { fresh.deallocate() }
 
-    /// The next token; valid until the next call.
+    /// Passes the next token to the body. The bytes are valid until the next call.
     func withNext<Result>(_ number: UInt64, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         guard texts.isEmpty else {
             next = next + 1 < texts.count ? next + 1 : 0

@@ -5,7 +5,7 @@ import Reactor
 
 /// Keeps as many pushes in flight as the pool accepts, or sends at a given rate, and counts them.
 final class Sender: PushHandler, TimerHandler {
-    /// The latency of one push in this many is measured, so that reading the clock does not affect the figure.
+    /// Only one push of this many is timed, so that reading the clock does not affect the figure.
     private static let latencySample: UInt64 = 64
     private static let tickMilliseconds: Int64 = 1
 
@@ -78,7 +78,7 @@ final class Sender: PushHandler, TimerHandler {
         return true
     }
 
-    /// Submits what the pool accepts, or what is due at the given rate.
+    /// Submits as many pushes as the pool accepts, or as many as are due at the given rate.
     private func fill() {
         guard demand.isPaced, isPaced else {
             while submitOne() {}
@@ -94,7 +94,7 @@ final class Sender: PushHandler, TimerHandler {
         _ = loop.schedule(afterMilliseconds: Self.tickMilliseconds, handler: self, tag: 0)
     }
 
-    // MARK: - Answers
+    // MARK: - Responses
 
     func pushAnswered(_ answer: borrowing PushResponse) {
         answered += 1
@@ -115,7 +115,8 @@ final class Sender: PushHandler, TimerHandler {
         answeredBefore = answered
         begun = Reading()
         guard demand.isPaced else { return }
-        // From here on the rate decides. Pushes in flight belong to the phase before.
+        // From here on, pushes are sent at the given rate. Pushes in flight belong to the warm-up
+        // and are not counted.
         answeredBefore = Int(submitted)
         firstTick = loop.nowMilliseconds
         isPaced = true
@@ -141,7 +142,7 @@ final class Sender: PushHandler, TimerHandler {
 
     // MARK: - Figures
 
-    /// The figures as one line of JSON.
+    /// Returns the figures as one line of JSON.
     func report(connections: Int, inFlight: Int, latency: Int, spacing: Int) -> String {
         guard let begun, let ended else { return "{}" }
         guard answered > answeredBefore, ended.wall > begun.wall else {
@@ -184,14 +185,14 @@ final class Sender: PushHandler, TimerHandler {
 
 /// The pushes a second: a rate, and a lower rate from a given time on.
 struct Demand {
-    /// 0 means as many as the pool accepts.
+    /// Pushes a second; 0: as many as the pool accepts.
     var rate: Int
     var rateAfterwards: Int
     var fallsAfterSeconds: Int
 
     var isPaced: Bool { rate > 0 }
 
-    /// The number of pushes that are due by the given time.
+    /// Returns the number of pushes that are due by the given time.
     func due(afterMilliseconds elapsed: Int64) -> Int {
         let before = min(elapsed, Int64(fallsAfterSeconds) * 1_000)
         return Int((Int64(rate) * before + Int64(rateAfterwards) * (elapsed - before)) / 1_000)

@@ -2,7 +2,7 @@ import APNs
 import APNsSimulator
 import Glibc
 
-/// Names that the simulator and the pushes share.
+/// Names that both the simulator and the pushes use.
 enum SimulatedApp {
     static let bundle = "com.example.scores"
     static let team = "BENCHTEAM0"

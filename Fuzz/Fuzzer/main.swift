@@ -3,7 +3,7 @@ import Glibc
 
 // causeway-fuzz TARGET [options and folders of libFuzzer]: runs one target until its time is up or an input breaks its rule.
 
-/// Global, because libFuzzer's callback has no context.
+/// The chosen target. Global, because libFuzzer passes no context to its callback.
 nonisolated(unsafe) private var target = FuzzTarget.frames
 
 let names = FuzzTarget.allCases.map(\.rawValue).joined(separator: ", ")

@@ -1,6 +1,7 @@
 @testable import APNs
 
-/// The first byte is the size of the pieces. Rule: the other bytes give the same frames and the same fault in pieces and at once.
+/// Checks the frame reader. The input's first byte is a size. Rule: the other bytes give the same frames and
+/// the same fault whether the reader gets them at once or in pieces of this size.
 func frameViolation(_ input: UnsafeRawBufferPointer) -> String? {
     guard let first = input.first else { return nil }
     let bytes = UnsafeRawBufferPointer(rebasing: input.dropFirst())
@@ -10,7 +11,7 @@ func frameViolation(_ input: UnsafeRawBufferPointer) -> String? {
 }
 
 private struct FramesRead: Equatable {
-    /// Type, flags, stream and payload of each frame.
+    /// The type, flags, stream and payload of each frame, one after the other.
     var frames: [UInt8] = []
     var fault: ErrorCode?
 }

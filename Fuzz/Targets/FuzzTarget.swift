@@ -1,8 +1,9 @@
-/// The code that reads bytes from outside. Each target has a rule that must hold for every input.
+/// The readers of bytes from outside that are fuzzed. Each target has a rule that must hold for every input.
 enum FuzzTarget: String, CaseIterable, Sendable {
     case frames, headers, answers, commands, registrations, replies
 
-    /// Says how the input breaks the rule, or returns nil. A trap, or an access that AddressSanitizer reports, ends the process.
+    /// Returns how the input breaks the rule; nil if it does not. A trap, or an access that AddressSanitizer
+    /// reports, ends the process.
     func violation(_ input: UnsafeRawBufferPointer) -> String? {
         switch self {
         case .frames: frameViolation(input)
@@ -15,7 +16,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     }
 }
 
-/// The bytes in their own allocation, so that AddressSanitizer finds a read beyond their end.
+/// Copies the bytes into an allocation of their size, so that AddressSanitizer finds a read beyond their end.
 func withCopy<Result>(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
     let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
     defer { copy.deallocate() }

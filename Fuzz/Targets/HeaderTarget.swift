@@ -2,8 +2,9 @@ import CNghttp2
 
 @testable import APNs
 
-/// Header blocks of one connection, each after a byte with its length; 255 means the rest. Rule: our decoder and nghttp2's read the same
-/// answer, or both refuse the block. Ours may also refuse a block that exceeds one of its limits.
+/// Checks the HPACK decoder. The input is the header blocks of one connection, each after a byte with its
+/// length; 255: all remaining bytes. Rule: our decoder and nghttp2's read the same response, or both refuse
+/// the block. Our decoder may also refuse a block that exceeds one of its limits.
 func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
     var inflater: OpaquePointer?
     guard nghttp2_hd_inflate_new(&inflater) == 0 else { return nil }
@@ -23,7 +24,7 @@ func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
             guard isSame(ours, theirs) else { return "nghttp2 reads \(theirs), ours \(ours)" }
         case (.success(let ours), nil): return "nghttp2 refuses what ours reads as \(ours)"
         case (.failure(let fault), let theirs?):
-            // RFC 7541, section 7.4: the limits that an implementation sets.
+            // Our decoder may set limits (RFC 7541, section 7.4). Its message then names the section.
             let isLimit = fault.detail.description.hasSuffix("(RFC 7541, 7.4)")
             return isLimit ? nil : "our decoder refuses the block (\(fault.detail)), nghttp2 reads \(theirs)"
         case (.failure, nil): return nil
@@ -38,11 +39,11 @@ private func isSame(_ ours: ResponseHead, _ theirs: ResponseHead) -> Bool {
         && ours.contentBytes == theirs.contentBytes && ours.isMalformed == theirs.isMalformed
 }
 
-/// The answer in the fields that nghttp2 finds; nil if nghttp2 refuses the block.
+/// Reads a response's fields with nghttp2; nil if nghttp2 refuses the block.
 private func inflate(_ block: UnsafeRawBufferPointer, _ inflater: OpaquePointer?) -> ResponseHead? {
     var head = ResponseHead()
     var position = 0
-    // Each call finds a field or the end.
+    // Each call of nghttp2 finds a field or the end of the block.
     for _ in 0...block.count {
         var field = nghttp2_nv()
         var flags: Int32 = 0

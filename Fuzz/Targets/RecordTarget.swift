@@ -2,9 +2,10 @@ import Foundation
 
 @testable import LiveActivity
 
-/// A record of the commands topic. Rules: a fault has a message and a place in the record. Foundation parses the body of an accepted
-/// command, and the body's layout is right. The command stays the same if its dictionary moves in the record or is recalled from the record
-/// before.
+/// Checks the decoder of commands. The input is a record. Rules: a fault has a message and a place
+/// in the record. Foundation parses the body of an accepted command, and the body's layout is right.
+/// The command stays the same if its `aps` dictionary is at another offset, or is taken from the
+/// cache of the record before.
 func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {
@@ -16,7 +17,8 @@ func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     }
 }
 
-/// A record of the registrations topic. Rules: a fault has a message and a place in the record; an accepted record's texts are UTF-8.
+/// Checks the decoder of registrations. The input is a record. Rules: a fault has a message and a place in
+/// the record. The texts of an accepted record are UTF-8.
 func registrationViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {
@@ -68,8 +70,8 @@ private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer)
     return foundationTakes(UnsafeRawBufferPointer(body)) ? nil : "Foundation does not accept the body as JSON"
 }
 
-/// Whether Foundation parses the body. Foundation refuses numbers that JSON's grammar allows but a Double cannot hold, so the result is true
-/// for every body that may contain one.
+/// Whether Foundation parses the body. Foundation refuses numbers that JSON allows and a Double cannot hold.
+/// The result is therefore true for every body that may contain such a number.
 private func foundationTakes(_ body: UnsafeRawBufferPointer) -> Bool {
     var digits = 0
     for byte in body {
@@ -83,7 +85,8 @@ private func foundationTakes(_ body: UnsafeRawBufferPointer) -> Bool {
     return (try? JSONSerialization.jsonObject(with: Data(body))) != nil
 }
 
-/// Checks that a record which ends inside the dictionary of the record before is not taken for that dictionary.
+/// Checks that an `aps` dictionary that is cut off is not taken for the complete dictionary
+/// of the record before.
 private func cutViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
     let end = Int(command.aps.offset) + Int(command.aps.count) - 1
     return withCopy(UnsafeRawBufferPointer(rebasing: record[..<end])) { cut in

@@ -1,6 +1,7 @@
 @testable import Redis
 
-/// The first byte is the size of the pieces. Rule: each of the two readers gives the same replies in pieces and at once.
+/// Checks the two readers of Redis' replies. The input's first byte is a size. Rule: each reader gives the
+/// same replies whether it gets the other bytes at once or in pieces of this size.
 func replyViolation(_ input: UnsafeRawBufferPointer) -> String? {
     guard let first = input.first else { return nil }
     let bytes = UnsafeRawBufferPointer(rebasing: input.dropFirst())

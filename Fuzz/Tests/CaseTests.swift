@@ -2,7 +2,8 @@ import Foundation
 import Testbed
 import Testing
 
-/// The fuzzer's seeds and findings: `Cases` has a folder for each target.
+/// Runs the fuzz targets on the inputs in `Cases`: the fuzzer's seeds and the inputs that have broken a rule.
+/// There is a folder for each target.
 @Suite(.ownThread) struct CaseTests {
     struct Case: CustomTestStringConvertible, Sendable {
         var target: FuzzTarget
@@ -27,7 +28,8 @@ import Testing
         #expect(violation == nil)
     }
 
-    /// The two targets of records start from the corpus of `LiveActivityTests`.
+    /// Does not check `commands` and `registrations`, because the corpus of `LiveActivityTests`
+    /// contains their seeds.
     @Test(arguments: [FuzzTarget.frames, .headers, .answers, .replies])
     func `Cases are there`(_ target: FuzzTarget) {
         #expect(Self.cases.contains { $0.target == target })

@@ -2,7 +2,7 @@ import Reactor
 
 /// The service's threads and their ports.
 extension Simulator {
-    /// Starts the listening thread last, when the other threads can take connections.
+    /// Starts the threads. The listening thread starts last, when the other threads can take connections.
     func startThreads(
         _ running: inout Running,
         setup: ServiceSetup,
@@ -24,7 +24,7 @@ extension Simulator {
         } catch let error as SimulatorError {
             throw error
         } catch {
-            // A thread that failed to start takes no work, so its mailbox cannot be asked to end it.
+            // The thread did not start. It runs no work of its mailbox, so no stop can be posted to it.
             throw SimulatorError(.cannotListen, "\(error)")
         }
     }

@@ -3,8 +3,9 @@ import Synchronization
 
 /// A simulated APNs with the phones behind it.
 ///
-/// The service speaks HTTP/2 over TLS and makes APNs' checks, with Apple's statuses, reasons and headers. Accepted pushes reach simulated
-/// phones, whose Lock Screens follow ActivityKit's rules. So a test can ask what each phone shows.
+/// The service speaks HTTP/2 over TLS and makes APNs' checks, with Apple's statuses, reasons and
+/// headers. Accepted pushes reach simulated phones, whose Lock Screens follow ActivityKit's rules. A
+/// test can query each phone.
 ///
 ///     let simulator = Simulator(configuration)
 ///     try await simulator.start()
@@ -20,11 +21,12 @@ public final class Simulator: Sendable {
     private let state = Mutex(State.stopped)
 
     private enum State {
-        /// To `starting` by `start`.
+        /// The service does not run. `start` makes it `starting`.
         case stopped
-        /// To `running` when it serves, to `stopped` if it cannot.
+        /// The service starts. It becomes `running` when it accepts connections, or
+        /// `stopped` if the start fails.
         case starting
-        /// To `stopped` by `stop`.
+        /// The service runs. `stop` makes it `stopped`.
         case running(Running)
     }
 
@@ -44,13 +46,13 @@ public final class Simulator: Sendable {
         self.configuration = configuration
     }
 
-    /// Port of the service; 0 while it is not running.
+    /// Port of the service that takes pushes; 0 while it is not running.
     public var port: UInt16 { running?.port ?? 0 }
     /// Port of the service that manages channels; 0 while it is not running.
     public var managementPort: UInt16 { running?.managementPort ?? 0 }
-    /// Port of the HTTP interface; 0 if there is none.
+    /// Port of the HTTP control interface; 0 if there is none.
     public var interfacePort: UInt16 { running?.interfacePort ?? 0 }
-    /// The certificate authority to trust, a PEM file; nil unless the simulator made the certificate.
+    /// The PEM file of the certificate authority that clients must trust; nil unless the simulator made it.
     public var caFile: String? { running?.caFile }
 
     private var running: Running? {
@@ -60,7 +62,7 @@ public final class Simulator: Sendable {
         }
     }
 
-    // MARK: - Life
+    // MARK: - Start and stop
 
     /// Starts the service, and returns when it accepts connections.
     public func start() async throws(SimulatorError) {
@@ -173,7 +175,8 @@ public final class Simulator: Sendable {
 
     /// Runs a closure on the devices, on the service's thread, and returns its result.
     ///
-    /// - Parameter body: gets the devices and the time of the simulated world, UNIX milliseconds. Pushes wait while it runs.
+    /// - Parameter body: gets the devices and the time of the simulated world, UNIX milliseconds. Pushes wait
+    ///   while the closure runs.
     public func withDevices<Value: Sendable>(
         _ body: @escaping @Sendable (inout DeviceModel, Int64) throws(DeviceModel.Fault) -> Value
     ) async throws(SimulatorError) -> Value {
@@ -195,7 +198,7 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Registrations from a cursor on, and the next cursor. If there are none yet, waits for one.
+    /// Returns registrations from a cursor on, and the next cursor. If there are none yet, waits for one.
     ///
     /// - Parameters:
     ///   - cursor: 0 at first, then the cursor that the last call returned.
@@ -226,8 +229,8 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Removes all apps, phones, activities, registrations and counts, and clears the faults. Connections stay, and the clock does not go
-    /// back.
+    /// Removes all apps, phones, activities, registrations and counts, and clears the faults. Does not close
+    /// connections and does not set the clock back.
     public func reset() async throws(SimulatorError) {
         let (environment, rules) = (configuration.environment, configuration.rules)
         let channelRules = configuration.channelRules
@@ -244,29 +247,29 @@ public final class Simulator: Sendable {
 
     // MARK: - The service
 
-    /// The counts of the service over all threads.
+    /// Returns the counts of the service over all threads.
     public func statistics() async throws(SimulatorError) -> ServiceStatistics {
         var sum = ServiceStatistics()
         for statistics in try await onEveryThread({ $0.currentStatistics() }) { sum.add(statistics) }
         return sum
     }
 
-    /// The present faults.
+    /// Returns the current faults.
     ///
-    /// - Parameter isOfManagement: whether to return those of the service that manages channels.
+    /// - Parameter isOfManagement: whether to return the faults of the service that manages channels.
     public func faults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> Faults {
         try await onThread(0) { $0.faults(of: isOfManagement ? .management : .push) }
     }
 
     /// Sets the faults for all further requests.
     ///
-    /// - Parameter isOfManagement: whether to set those of the service that manages channels.
+    /// - Parameter isOfManagement: whether to set the faults of the service that manages channels.
     public func setFaults(_ faults: Faults, ofManagement isOfManagement: Bool = false) async throws(SimulatorError) {
         if let problem = faults.problem { throw SimulatorError(.invalidRequest, problem) }
         try await onEveryThread { $0.set(faults, of: isOfManagement ? .management : .push) }
     }
 
-    /// Sends a GOAWAY on every connection that has not got one.
+    /// Sends a GOAWAY on every connection that has not received one yet.
     public func sendGoAway(_ goAway: GoAway = GoAway()) async throws(SimulatorError) {
         if let problem = goAway.problem { throw SimulatorError(.invalidRequest, problem) }
         try await onEveryThread { $0.sendGoAwayToAll(goAway) }
@@ -279,14 +282,14 @@ public final class Simulator: Sendable {
 
     /// Leaves all connections half open: nothing is sent on them any more, and PINGs are not answered.
     ///
-    /// - Parameter stopsReading: whether nothing is read either, so that the client's output stops.
+    /// - Parameter stopsReading: whether to read nothing either, so that the client's socket buffer fills up.
     public func silenceConnections(stopsReading: Bool = false) async throws(SimulatorError) {
         try await onEveryThread { $0.silenceAll(stopsReading: stopsReading) }
     }
 
     /// Advances the clock of the simulated world: activities grow old and provider tokens expire. Latencies are not affected.
     ///
-    /// - Parameter milliseconds: at least 0. The clock stops at ten years ahead in all.
+    /// - Parameter milliseconds: at least 0. All advances together are limited to ten years.
     public func advanceClock(milliseconds: Int64) async throws(SimulatorError) {
         guard milliseconds >= 0 else { throw SimulatorError(.invalidRequest, "the clock does not go back") }
         try await onEveryThread { $0.advanceClock(milliseconds: milliseconds) }

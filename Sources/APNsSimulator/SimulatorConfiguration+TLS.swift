@@ -1,7 +1,8 @@
 import Reactor
 
 extension SimulatorConfiguration.Security {
-    /// The TLS context of the service, and the certificate authority to trust if one was made.
+    /// Makes the TLS context of the service. Also returns the file of the certificate
+    /// authority, if one was made.
     func context(host: String) throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
         do throws(TLSError) {
             switch self {

@@ -2,9 +2,9 @@ import Reactor
 
 /// The settings of a simulator.
 public struct SimulatorConfiguration: Sendable {
-    /// How clients reach the service.
+    /// The security of the connections between clients and the service.
     public enum Security: Sendable {
-        /// TLS with this certificate, PEM.
+        /// TLS with this certificate; both files are PEM.
         case certificate(certificateFile: String, keyFile: String)
         /// TLS with a certificate from a certificate authority that the simulator makes. The authority's file is `ca.pem` in this
         /// directory, see `Simulator.caFile`.
@@ -17,7 +17,7 @@ public struct SimulatorConfiguration: Sendable {
     public struct Key: Sendable {
         public var teamIdentifier: String
         public var keyIdentifier: String
-        /// A public key, or a `.p8`, PEM.
+        /// The public key, or the private key of a `.p8` file, as PEM text.
         public var pem: String
         /// Nil: valid for production and sandbox, like Apple's older keys.
         public var environment: Environment?
@@ -33,23 +33,24 @@ public struct SimulatorConfiguration: Sendable {
     public struct Limits: Sendable {
         /// SETTINGS_MAX_CONCURRENT_STREAMS until the first valid provider token.
         public var streamsBeforeAuthentication: UInt32 = 1
-        /// SETTINGS_MAX_CONCURRENT_STREAMS after that.
+        /// SETTINGS_MAX_CONCURRENT_STREAMS after the first valid provider token.
         public var concurrentStreams: UInt32 = 1_000
-        /// The most connections at one time. Further ones are closed at once.
+        /// The most connections at one time. Further connections are closed at once.
         public var connections = 4_096
-        /// The most requests in flight on all connections of a thread. Further ones are refused (REFUSED_STREAM).
+        /// The most requests in flight on all connections of a thread. Further requests are
+        /// refused (REFUSED_STREAM).
         public var requestsPerThread = 262_144
 
         public init() {}
     }
 
-    /// A numeric address.
+    /// The numeric address on which the services listen.
     public var host = "127.0.0.1"
-    /// 0: the system chooses.
+    /// Port of the service that takes pushes; 0: the system chooses.
     public var port: UInt16 = 0
     /// Port of the service that manages channels, on the same address; 0: the system chooses.
     public var managementPort: UInt16 = 0
-    /// Port of the HTTP interface, on 127.0.0.1; 0: the system chooses; nil: no interface.
+    /// Port of the HTTP control interface, on 127.0.0.1; 0: the system chooses; nil: no interface.
     public var interfacePort: UInt16? = 0
     public var security: Security
     public var keys: [Key]
@@ -60,10 +61,10 @@ public struct SimulatorConfiguration: Sendable {
     public var faults = Faults()
     public var rules = DeviceRules()
     public var channelRules = ChannelRules()
-    /// A file to which every push is written as a line of JSON; nil: none. It is overwritten at the start, and grows by some 400 bytes
-    /// for each push.
+    /// A file to which every push is written as a line of JSON; nil: none. The start overwrites the file.
+    /// Each push takes about 400 bytes.
     public var pushLog: String?
-    /// The seed of tokens, identifiers and faults; nil: a new one at each start.
+    /// The seed of the random tokens, identifiers and faults; nil: a new seed at each start.
     public var seed: UInt64?
 
     public init(security: Security, keys: [Key]) {
@@ -87,7 +88,7 @@ public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertibl
         self.reason = reason
     }
 
-    /// An address on which nobody can listen.
+    /// The error of an address on which the service cannot listen.
     init(_ address: SocketAddress, _ error: SystemError) {
         self.init(.cannotListen, "cannot listen on \(address): \(error.reason)")
     }

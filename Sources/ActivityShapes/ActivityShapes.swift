@@ -10,12 +10,13 @@ import Foundation
 ///         file: URL(fileURLWithPath: "Shapes/ride.json")
 ///     )
 ///
-/// `check` fails if the file in the repository is not what the types say; `write` writes it. An example should have no nil and no empty
-/// array: what an example does not show is recorded from the type alone, or as `"any"`.
+/// `check` fails if the file in the repository differs from the types; `write` updates the file. An
+/// example should have no nil and no empty array. The recorder knows only the type of a missing value, or
+/// records it as `"any"`.
 ///
-/// The types may be any `Codable` types; ActivityKit is not needed. The recorder decodes each example with a `Decoder` of its own and
-/// notes what the type asks for, so it sees optionals, nested types and coding keys as a `JSONDecoder` does. Dates must have the default
-/// strategy, as ActivityKit's decoder has.
+/// The types may be any `Codable` types; ActivityKit is not needed. The recorder decodes each example with a
+/// `Decoder` of its own and notes what the type decodes: optionals, nested types and coding keys, as a
+/// `JSONDecoder` does. Dates must have the default strategy, because ActivityKit uses it.
 public enum ActivityShapes {
     /// One type of `ActivityAttributes` with its `ContentState`.
     public struct Activity: Sendable {
@@ -25,7 +26,7 @@ public enum ActivityShapes {
         public var contentState: FieldShape
 
         /// Records the shapes of an example's types.
-        /// - Parameter name: the type's name, if commands use another one than Swift.
+        /// - Parameter name: the type's name in commands, if it differs from the name in Swift.
         /// - Throws: the error of encoding or decoding an example.
         public static func activity<Attributes: Codable, ContentState: Codable>(
             attributes: Attributes,
@@ -40,10 +41,10 @@ public enum ActivityShapes {
         }
     }
 
-    /// The file is not what the app's types say.
+    /// The error of a file that differs from the app's types.
     public struct Difference: Error, CustomStringConvertible {
         public var file: String
-        /// The first line that differs, from 1.
+        /// The number of the first line that differs, counted from 1.
         public var line: Int
         public var found: String
         public var expected: String
@@ -56,7 +57,7 @@ public enum ActivityShapes {
         }
     }
 
-    /// The shape of a value's type, as the value shows it.
+    /// Returns the shape of a value's type, recorded from the value.
     public static func shape<Value: Codable>(of example: Value) throws -> FieldShape {
         let json = try JSONEncoder().encode([example])
         // An example that its own type cannot decode would be recorded wrongly.
@@ -65,7 +66,7 @@ public enum ActivityShapes {
         return Recorder.shape(of: Value.self, from: value, depth: 0)
     }
 
-    /// The text of the file. Equal types give equal texts.
+    /// Returns the text of the file. Equal types give equal texts.
     public static func text(app: String, _ activities: [Activity]) -> String {
         let types = activities.map { activity in
             """
@@ -92,7 +93,7 @@ public enum ActivityShapes {
         try Data(text(app: app, activities).utf8).write(to: file, options: .atomic)
     }
 
-    /// Compares the file with the app's types. For the app's continuous integration.
+    /// Compares the file with the app's types. Call this in the app's continuous integration.
     /// - Throws: a ``Difference``, or the error of reading the file.
     public static func check(app: String, _ activities: [Activity], file: URL) throws {
         let expected = text(app: app, activities).split(separator: "\n", omittingEmptySubsequences: false)

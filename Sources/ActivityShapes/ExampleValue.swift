@@ -1,4 +1,4 @@
-/// An example as JSON.
+/// The JSON value of an example.
 enum ExampleValue: Codable, Sendable {
     case null
     case bool(Bool)

@@ -1,4 +1,4 @@
-/// What JSON value a Swift value is decoded from.
+/// The form of the JSON value that a Swift value is decoded from.
 ///
 /// The JSON form is that of a file of shapes: `"int"`, `"string?"`, `{"array": "date"}`, `{"object": {…}}`, `{"enum": ["a", "b"]}`.
 public indirect enum FieldShape: Equatable, Sendable {
@@ -13,15 +13,16 @@ public indirect enum FieldShape: Equatable, Sendable {
     case object([String: FieldShape])
     case optional(FieldShape)
 
-    /// A value whose decoding the recorder cannot describe. Every value is allowed.
+    /// The shape of a value whose decoding the recorder cannot describe. It allows every value.
     public static let any = FieldShape.scalar("any")
 
     var isOptional: Bool { if case .optional = self { true } else { false } }
 
-    /// The same shape, but null or no value is allowed too.
+    /// The same shape, but null or a missing value is allowed too.
     var asOptional: FieldShape { isOptional || self == .any ? self : .optional(self) }
 
-    /// The shape of values of both shapes: the same one, one of them as an optional, or any value.
+    /// Returns a shape that allows the values of both shapes: the shape if they are equal, an
+    /// optional shape, or `any`.
     func merged(with other: FieldShape) -> FieldShape {
         if self == other { return self }
         switch (self, other) {
@@ -31,7 +32,8 @@ public indirect enum FieldShape: Equatable, Sendable {
         case (.array(let first), .array(let second)): return .array(first.merged(with: second))
         case (.dictionary(let first), .dictionary(let second)): return .dictionary(first.merged(with: second))
         case (.object(let first), .object(let second)):
-            // A field that is asked for in one value only depends on something that the recorder does not see.
+            // If the type decoded a field in only one of two values, the recorder does not know why. The
+            // field becomes optional.
             return .object(
                 first.merging(second) { $0.merged(with: $1) }
                     .mapValuesWithKeys { key, shape in
@@ -49,7 +51,7 @@ extension [String: FieldShape] {
     }
 }
 
-/// The text form: indented by two spaces, with keys in the order of their bytes, so that equal shapes have equal texts.
+/// The text of a shape: indented by two spaces and with sorted keys, so that equal shapes have equal texts.
 extension FieldShape {
     func text(indentation: Int) -> String {
         switch self {
@@ -64,7 +66,7 @@ extension FieldShape {
         }
     }
 
-    /// The text of a root: an object's fields alone, or `"any"`.
+    /// Returns the text of a whole type: its fields without `{"object": …}` around them, or `"any"`.
     func rootText(indentation: Int) -> String {
         guard case .object(let fields) = self else { return Self.quoted("any") }
         return Self.text(of: fields, indentation: indentation)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Types whose elements can be recorded without decoding them one by one.
+/// A collection whose shape follows from its elements' shapes, so the collection itself is not decoded.
 protocol RecordableCollection {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape
 }
@@ -19,7 +19,8 @@ extension Set: RecordableCollection where Element: Decodable {
 
 extension Dictionary: RecordableCollection where Key: Decodable, Value: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        // With other keys, Swift writes an array of keys and values, or keys that must be numbers.
+        // A dictionary with other keys is encoded as an array, or with numbers as keys. No shape
+        // describes either form.
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }

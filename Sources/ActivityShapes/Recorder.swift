@@ -1,11 +1,12 @@
 import Foundation
 
-/// A `Decoder` that notes what a type asks for. It answers from an example, and invents what the example does not have.
+/// A `Decoder` that notes which values a type decodes. It returns the values of an example, and invents
+/// values that the example lacks.
 struct Recorder: Decoder {
     /// The most nested types. A type that contains itself is recorded to this depth.
     static let depthMax = 12
 
-    /// Nil: values are invented.
+    /// The example whose values are returned; nil: all values are invented.
     let example: ExampleValue?
     let note: Note
     let depth: Int
@@ -13,16 +14,17 @@ struct Recorder: Decoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    /// What one type has asked for.
+    /// The values that one type has decoded.
     final class Note {
         var fields: [String: FieldShape]?
-        /// Keys for which the type asked whether they are there.
+        /// Keys that may be missing: the type has checked whether they are present.
         var optionalKeys: Set<String> = []
-        /// Objects and arrays that the type decodes without a type of their own.
+        /// Nested objects and arrays that the type decodes itself, by key.
         var nested: [String: Note] = [:]
         var single: FieldShape?
         var isNullable = false
-        /// The type decides by itself what it reads, so the note is not all that it accepts.
+        /// Whether the type chooses what it decodes. The note then does not describe everything
+        /// that the type accepts.
         var isOwn = false
 
         var shape: FieldShape {
@@ -42,7 +44,8 @@ struct Recorder: Decoder {
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        // A type that decodes an array by itself, such as a point. How many elements it needs is not known.
+        // The type decodes an array itself, as a point may do. The number of elements that
+        // it needs is not known.
         note.isOwn = true
         return UnkeyedRecorder(elements: example?.elements ?? [], depth: depth)
     }
@@ -51,7 +54,7 @@ struct Recorder: Decoder {
 
     // MARK: - Shapes
 
-    /// The shape of a type, as an example of it shows.
+    /// Returns the shape of a type, recorded from an example; nil: from the type alone.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
         if let scalar = scalars[ObjectIdentifier(type)] { return .scalar(scalar) }
@@ -62,14 +65,15 @@ struct Recorder: Decoder {
         {
             return shape
         }
-        // A type that is not optional and has null as its value decodes it by itself.
+        // The type is not `Optional` and yet is encoded as null. It decodes null itself, so
+        // its shape is not known.
         if example?.isNull == true { return .any }
         let note = Note()
         guard (try? Value(from: Recorder(example: example, note: note, depth: depth + 1))) != nil else { return .any }
         return note.shape
     }
 
-    /// The shape of all these examples; of the type alone if there are none.
+    /// Returns a shape that allows all examples; without examples, the shape of the type alone.
     static func merged<Value: Decodable>(_ type: Value.Type, _ examples: [ExampleValue], depth: Int) -> FieldShape {
         let shapes = examples.map { shape(of: type, from: $0, depth: depth) }
         guard let first = shapes.first else { return shape(of: type, from: nil, depth: depth) }
@@ -89,8 +93,8 @@ struct Recorder: Decoder {
         ObjectIdentifier(URL.self): "url", ObjectIdentifier(Data.self): "data", ObjectIdentifier(UUID.self): "uuid",
     ]
 
-    /// The raw values of an enum; nil if the enum is not decoded from them. An enum that also decodes a value without a case, as some do
-    /// for values of later versions, takes any raw value.
+    /// Returns the raw values of an enum as a shape; nil if the enum is not decoded from them. Some enums
+    /// also decode values of later versions, which are no case. Their shape allows any raw value.
     private static func caseShape<Cases: CaseIterable & RawRepresentable & Decodable>(
         of type: Cases.Type
     ) -> FieldShape? {
@@ -106,14 +110,14 @@ struct Recorder: Decoder {
         guard numbers.count == type.allCases.count, let largest = numbers.max(), largest < 1 << 50,
             numbers.allSatisfy({ $0 > -(1 << 50) && decodes(.number(Double($0))) })
         else { return nil }
-        // Small raw types have no room above all cases.
+        // The unused number is at most 127, so that it fits the smallest raw type, `Int8`.
         let free = (Int64(0)...Int64(127)).first { !numbers.contains($0) }
         return free.map { decodes(.number(Double($0))) } == true ? .scalar("int") : .numbers(numbers)
     }
 
     // MARK: - Values
 
-    /// A value for the type that asked: the example, or an invented one.
+    /// Returns a value of the type: the example, or an invented value.
     static func value<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) throws -> Value {
         if let example {
             let values = try JSONDecoder().decode([Value].self, from: try JSONEncoder().encode([example]))

@@ -3,7 +3,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: Recorder
     var codingPath: [any CodingKey] { [] }
 
-    /// A type that inspects the keys uses them to decide what it reads, as enums with associated values do.
+    /// The example's keys. A type that reads them decides by them what it decodes, as enums with
+    /// associated values do.
     var allKeys: [Key] {
         recorder.note.isOwn = true
         guard case .object(let members)? = recorder.example else { return [] }
@@ -20,7 +21,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         recorder.note.fields?[key.stringValue] = earlier.map { $0 == shape ? shape : .any } ?? shape
     }
 
-    /// Every key is there, so that the type asks for its value too.
+    /// Returns true for every key, so that the type also decodes the key's value.
     func contains(_ key: Key) -> Bool {
         recorder.note.optionalKeys.insert(key.stringValue)
         return true
@@ -36,7 +37,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         do {
             return try Recorder.value(of: type, from: example(key), depth: recorder.depth)
         } catch {
-            // The type may try another one.
+            // The type may now try to decode another type, so the field's shape is not known.
             recorder.note.fields?[key.stringValue] = .any
             throw error
         }
@@ -73,7 +74,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func superDecoder(forKey key: Key) throws -> any Decoder { nested(key) }
 }
 
-/// Gives the elements of an array to a type that decodes them by itself.
+/// Passes the elements of an array to a type that decodes the array itself.
 struct UnkeyedRecorder: UnkeyedDecodingContainer {
     let elements: [ExampleValue]
     let depth: Int

@@ -1,10 +1,11 @@
 import Kafka
 
-/// Tells the person at the terminal that no Kafka broker answers, after a few seconds and with the reason. librdkafka itself only waits.
+/// Prints a message if no Kafka broker has answered after 2.5 s, with the reason. librdkafka
+/// itself only keeps trying.
 ///
-/// Belongs to one client, which holds it weakly. Used by one thread at a time: the one that polls the client.
+/// Belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
 package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
-    /// How long a broker may take to answer before the user gets a message.
+    /// How long a broker may take to answer before the message is printed.
     package static let patienceMilliseconds: Int64 = 2_500
 
     private let command: String
@@ -16,8 +17,8 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
     private var isTold = false
 
     /// - Parameters:
-    ///   - command: begins each message, such as `causeway send`.
-    ///   - properties: the client's.
+    ///   - command: the first words of each message, such as `causeway send`.
+    ///   - properties: the client's properties, which contain the brokers' addresses.
     package init(of command: String, properties: [KafkaProperties.Property]) {
         self.command = command
         servers = properties.last { Self.serverProperties.contains($0.name) }?.value ?? ""
@@ -25,9 +26,10 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
 
     private static let serverProperties = ["bootstrap.servers", "metadata.broker.list"]
 
-    /// Call it regularly while waiting.
+    /// Prints the message once it is due. Call this regularly while waiting for a broker.
     ///
-    /// - Parameter hasMetBroker: whether the client has had an answer from a broker. Asked at most once after each failure.
+    /// - Parameter hasMetBroker: whether a broker has answered the client. Evaluated only when the message is
+    ///   due.
     package func check(_ hasMetBroker: @autoclosure () -> Bool) {
         guard !isMet, !isTold, Clock.milliseconds - startMilliseconds >= Self.patienceMilliseconds else { return }
         isMet = hasMetBroker()
@@ -36,14 +38,14 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
         StandardStreams.printError("\(command): no Kafka broker answers at \(servers) (\(lastReason)); still trying")
     }
 
-    /// What to say in the end if the client has never had an answer; nil if it has.
+    /// Returns the final error message if no broker has ever answered; nil if one has.
     package func failure(_ hasMetBroker: @autoclosure () -> Bool) -> String? {
         guard !isMet, !hasMetBroker() else { return nil }
         let seconds = (Clock.milliseconds - startMilliseconds + 500) / 1_000
         return "no Kafka broker answered at \(servers) within \(seconds) s (\(lastReason))"
     }
 
-    /// The same as an error.
+    /// The error for a client that no broker has answered.
     package var error: KafkaError { KafkaError.noBroker(failure(false) ?? "") }
 
     package func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {}
@@ -54,11 +56,12 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
 
     package func clientStatistics(json: UnsafeRawBufferPointer) {}
 
-    /// The cause in a text such as `h:1/bootstrap: Connect to ipv4#192.0.2.1:1 failed: Connection refused (after 0ms in state CONNECT)`.
+    /// Extracts the cause from a text such as `h:1/bootstrap: Connect to ipv4#192.0.2.1:1 failed: Connection
+    /// refused (after 0ms in state CONNECT)`.
     static func cause(in reason: String) -> String {
         let end = reason.firstRange(of: " (after ")?.lowerBound ?? reason.endIndex
         let text = reason[..<end]
-        // The name of the broker, then what failed, then why.
+        // The parts are: the name of the broker, the step that failed, the cause.
         let parts = text.split(separator: ": ")
         guard parts.count > 1 else { return String(text) }
         let isPlain = parts.count > 2 && (parts[1].hasPrefix("Connect to ") || parts[1].hasPrefix("Failed to resolve "))

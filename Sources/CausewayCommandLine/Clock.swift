@@ -4,7 +4,7 @@ import Glibc
 package enum Clock {
     package static var milliseconds: Int64 { read(CLOCK_MONOTONIC) }
 
-    /// UNIX milliseconds: the only time that is written into records.
+    /// UNIX milliseconds. Times in records come from this clock.
     package static var wallMilliseconds: Int64 { read(CLOCK_REALTIME) }
 
     private static func read(_ clock: clockid_t) -> Int64 {

@@ -2,17 +2,18 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Notices Ctrl-C and SIGTERM, so that the program can first end its work in order: children, directories, records in flight.
+/// Notices Ctrl-C and SIGTERM, so that the program can finish its work before it ends: child processes,
+/// temporary directories, records in flight.
 package struct Interruption {
-    /// Written by the signal handler, which may do little more than atomic stores and system calls.
+    /// The number of a signal that has arrived; 0: none. Atomic, because the signal handler writes it.
     private static let received = Atomic<Int32>(0)
     /// An eventfd, readable from the first signal on; -1 if there is none.
     private static let event = Atomic<Int32>(-1)
     /// Whether a signal ends the program at once, instead of only being noticed.
     private static let endsAtOnce = Atomic<Bool>(false)
 
-    /// - Parameter endsAtSecond: whether the second signal of a kind ends the program at once. For programs whose
-    ///   orderly end may have to wait for somebody else.
+    /// - Parameter endsAtSecond: whether the second signal of a kind ends the program at once. For programs
+    ///   that may have to wait for another process, such as a broker, before they end.
     package init(endsAtSecond: Bool = false) {
         if Self.event.load(ordering: .relaxed) < 0 {
             Self.event.store(eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)), ordering: .relaxed)
@@ -30,7 +31,8 @@ package struct Interruption {
         }
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)
-        // If another process dies, a write to it fails, and that error says more than our own death by a signal.
+        // A write to a process that has died then fails with an error, which says more
+        // than an end by SIGPIPE.
         signal(SIGPIPE, SIG_IGN)
     }
 
@@ -45,16 +47,17 @@ package struct Interruption {
         let event = Self.event.load(ordering: .relaxed)
         while pending == nil {
             var wanted = pollfd(fd: event, events: Int16(POLLIN), revents: 0)
-            // A process that may open no more files has no eventfd.
+            // There is no eventfd if the process had reached its limit of open files.
             poll(&wanted, 1, event < 0 ? Self.lookingMilliseconds : -1)
         }
     }
 
-    /// How often ``await()`` polls without an eventfd.
+    /// The time between two polls of ``await()`` if there is no eventfd.
     private static let lookingMilliseconds: Int32 = 1_000
 
-    /// Runs a body that may wait for somebody else and cannot be cancelled. Nothing may be in progress that must be ended
-    /// in order: during the body a signal, or one that has already arrived, ends the program as if it were not handled.
+    /// Runs a body that may block and cannot be cancelled. During the body, a signal ends the program at
+    /// once, and so does a signal that arrived before. Therefore no work may be in progress
+    /// that must be finished.
     package func withSignalsUnhandled<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
         Self.endsAtOnce.store(true, ordering: .relaxed)
         defer { Self.endsAtOnce.store(false, ordering: .relaxed) }
@@ -62,8 +65,8 @@ package struct Interruption {
         return try body()
     }
 
-    /// Ends the program by the signal. Both calls are allowed in a signal handler; there the signal takes effect when
-    /// the handler returns.
+    /// Ends the program by the signal. A signal handler may make both calls. The signal then takes effect
+    /// when the handler returns.
     private static func end(by number: Int32) {
         signal(number, SIG_DFL)
         raise(number)

@@ -1,4 +1,5 @@
-/// The commands of one of our two programs, so that the other one recognizes a command that was typed at the wrong program.
+/// The commands of `causeway` or `causeway-lab`. With them, the other program recognizes a command
+/// that it does not have.
 package struct SiblingProgram: Sendable {
     package static let causeway = SiblingProgram(
         name: "causeway",
@@ -20,7 +21,7 @@ package struct SiblingProgram: Sendable {
         self.commands = commands
     }
 
-    /// The message for a command line whose command, or whose help topic, belongs to the other program; else nil.
+    /// Returns the message for a command line whose command or help topic belongs to this program; else nil.
     package func refusal(of arguments: [String]) -> String? {
         let words = arguments.dropFirst()
         let command = words.first == "help" ? words.dropFirst().first : words.first

@@ -1,6 +1,7 @@
 import Glibc
 
-/// Writes lines to standard output and standard error, each completely and at once: other programs wait for them.
+/// Writes lines to standard output and standard error. Each line is written completely and at once, because
+/// other programs wait for it.
 package enum StandardStreams {
     package static func printOutput(_ line: String) {
         write(line, to: STDOUT_FILENO)

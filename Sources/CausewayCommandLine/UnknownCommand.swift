@@ -1,14 +1,15 @@
 import ArgumentParser
 import CausewayConfiguration
 
-/// Recognizes a command that does not exist. The parser itself suggests nothing, takes `help` with such a command for `help` alone, and
-/// blames the options behind it.
+/// Recognizes a command that does not exist. ArgumentParser itself suggests no other command, ignores an
+/// unknown command after `help`, and reports the options of an unknown command instead of the command.
 package enum UnknownCommand {
-    /// The error, the usage and the help to read for a command line, or a help topic, with a command that does not exist; else nil.
+    /// Returns the error, the usage and a hint to the help, if the command or the help topic does
+    /// not exist; else nil.
     ///
     /// - Parameters:
-    ///   - root: the program. Its commands with subcommands take no arguments of their own.
-    ///   - other: the other program, whose commands are suggested too.
+    ///   - root: this program's root command. Commands with subcommands must not have arguments of their own.
+    ///   - other: the other program, whose commands are also suggested.
     package static func refusal(
         of arguments: [String],
         root: any ParsableCommand.Type,
@@ -46,7 +47,7 @@ package enum UnknownCommand {
         guard let near = Spelling.nearest(to: word, among: names + others) else {
             return "; its commands are \(names.joined(separator: ", "))"
         }
-        // As near as a command of the other program is good enough.
+        // If a command of each program is equally similar, suggest the command of this program.
         let own = names.first { Spelling.distance(word, $0) == Spelling.distance(word, near) }
         return "; did you mean \(own.map { "\(path) \($0)" } ?? "\(otherName) \(near)")?"
     }

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A file of shapes that cannot be read. The message names the file.
+/// The error of a file of shapes that cannot be read. The message names the file.
 package struct ShapesFileError: Error, Equatable, CustomStringConvertible {
     package var path: String
     package var reason: String
@@ -9,7 +9,7 @@ package struct ShapesFileError: Error, Equatable, CustomStringConvertible {
 }
 
 extension WorkerConfiguration.App {
-    /// Reads what the app's phones can decode; nil if no file is configured.
+    /// Reads the file of the app's shapes; nil if no file is configured.
     package func contractRule() throws(ShapesFileError) -> ContractRule? {
         guard let path = shapes.file else { return nil }
         let text: String

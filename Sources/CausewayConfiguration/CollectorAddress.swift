@@ -1,6 +1,6 @@
 import Reactor
 
-/// A collector's base URL, in parts: `http[s]://host[:port][/path]`.
+/// The base URL of an OpenTelemetry collector, in parts: `http[s]://host[:port][/path]`.
 package struct CollectorAddress: Sendable, Equatable {
     /// The port of OTLP over HTTP.
     static let portDefault: UInt16 = 4_318
@@ -13,7 +13,7 @@ package struct CollectorAddress: Sendable, Equatable {
     /// The path that traces are posted to.
     package var path: String
 
-    /// Nil if the text has another form. Credentials are refused, since logs would show them.
+    /// Parses a URL; nil if the text has another form. Credentials are refused, because logs would show them.
     package init?(_ text: String) {
         isSecure = text.hasPrefix("https://")
         let scheme = isSecure ? "https://" : "http://"
@@ -27,6 +27,6 @@ package struct CollectorAddress: Sendable, Equatable {
         self.path = "\(base)/v1/traces"
     }
 
-    /// The URL, for people.
+    /// The URL to print in messages.
     package var url: String { "\(isSecure ? "https" : "http")://\(server)\(path)" }
 }

@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The difference between a running worker's configuration and a new one: what the worker takes now, and what needs a restart.
+/// The difference between a running worker's configuration and a new one: the changes that the worker takes
+/// now, and the changes that need a restart.
 package struct ConfigurationChange {
     /// The running configuration, with all changes that a running worker can take.
     package private(set) var configuration: WorkerConfiguration
@@ -11,7 +12,7 @@ package struct ConfigurationChange {
     package private(set) var needingRestart: [String] = []
 
     /// - Parameters:
-    ///   - running: the configuration in force.
+    ///   - running: the configuration that the worker uses.
     ///   - wanted: the new configuration, without faults.
     package init(from running: WorkerConfiguration, to wanted: WorkerConfiguration) {
         configuration = running
@@ -27,8 +28,8 @@ package struct ConfigurationChange {
         if isTaken { taken.append(key) } else { needingRestart.append(key) }
     }
 
-    /// Takes changed policies. Commands in memory refer to policies by their places, so places never change: a new
-    /// policy is appended, and one that was removed stays.
+    /// Takes changed policies. Commands in memory refer to policies by their positions, so positions never
+    /// change: a new policy is appended, and a removed policy stays.
     private mutating func takePolicies(of wanted: WorkerConfiguration) {
         for position in configuration.policies.indices {
             let name = configuration.policies[position].name
@@ -56,7 +57,8 @@ package struct ConfigurationChange {
                 continue
             }
             for key in ConfigurationSchema.appKeys where !key.isSame(configuration.apps[position], app) {
-                // If a new policy got no place above, the app cannot use it either.
+                // A new policy may not have been appended, because the list was full. The
+                // app then cannot use it.
                 let isKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }
                 if key.isReloadable, isKnown { key.copy(&configuration.apps[position], app) }
                 note("apps.\(name).\(key.name)", isTaken: key.isReloadable && isKnown)

@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// Rules between several keys, each of which is valid alone.
+/// Rules that combine several keys. The value of each key alone is valid.
 enum ConfigurationConsistency {
     static func faults(
         of configuration: WorkerConfiguration,
@@ -89,7 +89,7 @@ enum ConfigurationConsistency {
         return faults
     }
 
-    /// Checks what the mode requires of the URLs, each of which is valid alone.
+    /// Checks that the URLs fit `redis.mode`. Each URL alone is valid.
     private static func redisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
         guard let url = try? RedisURL(redis.url) else { return nil }
         let isUnix = if case .unix = url.location { true } else { false }
@@ -114,8 +114,8 @@ enum ConfigurationConsistency {
         )
     }
 
-    /// Checks the numbers of a policy against each other. A fault is reported at the key that was given, since the
-    /// other one may have its default.
+    /// Compares the numbers of a policy with each other. A fault is reported at a key that the operator set,
+    /// because the other key may have its default.
     private static func policyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?

@@ -1,20 +1,21 @@
 import Configuration
 import Yams
 
-/// The YAML file, checked against the schema: which keys it has and where, and every fault in its form.
+/// The YAML file, checked against the schema: its keys, their places, and every fault in its form.
 ///
-/// swift-configuration reads the values, but knows neither line numbers nor which keys exist. So this type walks the
-/// same text once with Yams' marks. The snapshot then reads the values that have no fault.
+/// swift-configuration reads the values. It does not know line numbers and the keys that exist, so this type
+/// parses the same text once more with Yams. The snapshot then reads the values that have no fault.
 struct ConfigurationDocument {
     static let bytesMax = 1 << 20
     /// The most values. Aliases can make a small file large.
     static let nodesMax = 10_000
 
-    /// The place of each given key: `worker.lanes`, `apps.match.keyId`, `kafka.consumer.fetch.min.bytes`.
+    /// The place of each key in the file: `worker.lanes`, `apps.match.keyId`,
+    /// `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
     /// The members of each named section, and where each begins.
     private(set) var members: [NamedSection: [String: ConfigurationPlace]] = [:]
-    /// The librdkafka properties given in each section of properties.
+    /// The names of the librdkafka properties in each section of properties.
     private(set) var properties: [String: [String]] = [:]
     private(set) var faults: [PlacedFault] = []
     /// The values. Nil if the document is empty, or is not a map of keys; then `faults` says so.
@@ -50,7 +51,8 @@ struct ConfigurationDocument {
         )
     }
 
-    /// The part of `budget` that is left after `node`. Nil if the budget is used up or the snapshot cannot represent the node.
+    /// Returns the part of `budget`, a number of values, that is left after `node`. Nil if the budget is used
+    /// up, or if the snapshot cannot represent the node.
     private static func hasSnapshotShape(_ node: Node, budget: Int, depth: Int) -> Int? {
         var budget = budget - 1
         guard budget >= 0, depth < 16 else { return nil }
@@ -98,7 +100,9 @@ extension ConfigurationDocument {
         node.mark.map { .document(line: $0.line, column: $0.column) } ?? .whole
     }
 
-    /// - Parameter pattern: the section with `*` for each name that the operator chose.
+    /// Checks the keys of a section and of the sections in it.
+    ///
+    /// - Parameter pattern: the section's name, with `*` for each name that the operator chose.
     private mutating func walk(_ mapping: Node.Mapping, section: String, pattern: String) {
         for (keyNode, value) in mapping {
             let name = keyNode.scalar?.string ?? ""
@@ -134,7 +138,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Passes the members of a section. A section may be empty: YAML's null, a key without a value.
+    /// Passes the members of a section to the body. A section may be empty: YAML's null, or a
+    /// key without a value.
     private mutating func withMembers(of value: Node, key: String, _ body: (inout Self, Node.Mapping) -> Void) {
         if let mapping = value.mapping {
             body(&self, mapping)
@@ -143,7 +148,7 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Notes the place of `key` if its value has the right form, else the fault.
+    /// Checks the form of a key's value. Adds the key to `places`, or adds a fault.
     private mutating func check(_ value: Node, shape: KeyShape, key: String, keyPlace: ConfigurationPlace) {
         let valuePlace = value.isNull ? keyPlace : place(of: value)
         switch shape {
@@ -179,7 +184,7 @@ extension ConfigurationDocument {
             }
         case .text, .choice:
             if value.isNull {
-                // An empty value counts as no value.
+                // A key with an empty value counts as missing.
                 return
             } else if value.scalar != nil {
                 places[key] = valuePlace

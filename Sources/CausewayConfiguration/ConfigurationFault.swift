@@ -4,7 +4,7 @@ package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConve
     package var place: String
     /// The key, such as `worker.lanes`; empty if the fault concerns the whole document.
     package var key: String
-    /// What is wrong, and what would be right. Never has the value of a secret.
+    /// The fault, and the values that are allowed. Never contains the value of a secret.
     package var message: String
 
     package init(place: String, key: String, message: String) {

@@ -7,7 +7,7 @@ package enum ConfigurationFile {
         package var reason: String
     }
 
-    /// The file's text. Throws for directories, files over `bytesMax` and text that is not UTF-8.
+    /// Returns the file's text. Throws for directories, files over `bytesMax` and text that is not UTF-8.
     package static func text(path: String, bytesMax: Int) throws(ReadError) -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw ReadError(reason: "cannot be opened: \(errnoText())") }
@@ -26,7 +26,7 @@ package enum ConfigurationFile {
         return text
     }
 
-    /// Why the file cannot be read; nil if it can be read.
+    /// Returns the reason why the file cannot be read; nil if it can be read.
     static func unreadableReason(path: String) -> String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return "cannot be opened: \(errnoText())" }

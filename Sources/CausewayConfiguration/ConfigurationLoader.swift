@@ -1,9 +1,10 @@
 import Configuration
 import LiveActivity
 
-/// Finds faults of a configuration by its keys. Called with a configuration that may have faults: a key with a fault has its default.
+/// Finds further faults of a configuration, each with its key. If a key already has a fault, the
+/// configuration has the key's default.
 ///
-/// - Parameter requiresFiles: whether a file that is missing is a fault.
+/// - Parameter requiresFiles: whether a missing file is a fault.
 package typealias ConfigurationExamination =
     @Sendable (_ configuration: WorkerConfiguration, _ requiresFiles: Bool) -> [(key: String, message: String)]
 
@@ -11,17 +12,17 @@ package typealias ConfigurationExamination =
 ///
 /// Unknown keys, wrong values and missing values are faults. All faults are found before any is thrown.
 ///
-/// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. A list has commas. A librdkafka property
-/// `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. `apps` and `policies` are
-/// maps, so the keys of each member have variables too. `CAUSEWAY_APPS=match,ride` and `CAUSEWAY_POLICIES=sports` name
-/// members that the file does not have.
+/// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Lists are separated by commas. The
+/// librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`.
+/// `apps` and `policies` are maps, so the keys of each member have variables too. `CAUSEWAY_APPS=match,ride`
+/// and `CAUSEWAY_POLICIES=sports` name members that the file does not have.
 package struct ConfigurationLoader: Sendable {
-    /// The process's environment, or that of a test.
+    /// The environment variables. Tests pass their own.
     package var environment: [String: String]
     /// Whether the files that the configuration names must be readable. True for a worker's start, false for a check on
     /// another machine.
     package var requiresFiles: Bool
-    /// Finds what else is wrong with a configuration, beyond the values of its keys.
+    /// Finds faults that the schema does not know; nil: no further checks.
     package var examination: ConfigurationExamination?
 
     package init(environment: [String: String], requiresFiles: Bool) {
@@ -46,7 +47,8 @@ package struct ConfigurationLoader: Sendable {
         let document = ConfigurationDocument(text: text)
         var reading = ConfigurationReading(document: document, environment: environment, requiresFiles: requiresFiles)
         reading.examination = examination
-        // If the document could not be read at all, every required key would seem to be missing.
+        // If the document cannot be read at all, its keys are not read: every required key would be
+        // reported as missing.
         let isUnreadable = document.snapshot == nil && !document.faults.isEmpty
         let configuration = isUnreadable ? WorkerConfiguration() : reading.configuration()
         guard reading.faults.isEmpty else {
@@ -61,7 +63,7 @@ package struct ConfigurationLoader: Sendable {
     }
 }
 
-/// One pass over the schema, key by key, over both sources.
+/// Reads each key of the schema from the environment, or else from the file, and collects the faults.
 private struct ConfigurationReading {
     let document: ConfigurationDocument
     let environment: [String: String]
@@ -110,7 +112,7 @@ private struct ConfigurationReading {
         if faults.isEmpty {
             faults = ConfigurationConsistency.faults(of: configuration, place: place)
         }
-        // A key whose value is wrong would be reported twice.
+        // A key that already has a fault is skipped, because it would be reported twice.
         let faulty = Set(faults.map(\.key))
         for (key, message) in examination?(configuration, requiresFiles) ?? [] where !faulty.contains(key) {
             add(place(of: key) ?? .whole, key, message)
@@ -133,7 +135,7 @@ private struct ConfigurationReading {
             return key.assign(&root, .properties(properties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
-            // A value of the wrong form has its fault already.
+            // A value of the wrong form is already reported.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
                 let app = section.split(separator: ".").last.flatMap { document.members[.apps]?[String($0)] }
                 add(app ?? .whole, name, "is required (or \(ConfigurationNames.variable(of: name)) in the environment)")
@@ -224,7 +226,7 @@ private struct ConfigurationReading {
         }
     }
 
-    /// The members of a section, from the file and the environment, in the order of their names.
+    /// Returns the names of a section's members, from the file and the environment, sorted.
     private mutating func names(of section: NamedSection) -> [String] {
         var names = section.standardMembers.union(document.members[section, default: [:]].keys)
         if let list = environment[section.variable] {
@@ -245,7 +247,7 @@ private struct ConfigurationReading {
         return names.sorted()
     }
 
-    /// The names of all policies: `default` first, whether it is given or not.
+    /// Returns the names of all policies. `default` always exists and is the first.
     private mutating func policyNames() -> [String] {
         let standard = WorkerConfiguration.defaultPolicyName
         return [standard] + names(of: .policies).filter { $0 != standard }
@@ -255,7 +257,8 @@ private struct ConfigurationReading {
         ConfigurationSchema.policyKeys.map { "policies.\(name).\($0.name)" }
     }
 
-    /// Refuses policies whose names give the same variables, as `a-b` and `a_b` do: one variable would set the numbers of both.
+    /// Refuses policies whose names give the same environment variables, as `a-b` and `a_b` do, because one
+    /// variable would set the numbers of both.
     private mutating func refuseSharedVariables(_ policies: [String]) {
         var owners: [String: String] = [:]
         for name in policies {

@@ -1,12 +1,12 @@
-/// The place of a value. The order is the order in which faults are reported.
+/// The place of a value. Faults are reported in the order of their places.
 enum ConfigurationPlace: Comparable, Sendable {
-    /// In the file. Line and column count from 1.
+    /// A place in the file. Line and column count from 1.
     case document(line: Int, column: Int)
     /// The file as a whole, or the place of a value that is missing.
     case whole
     case variable(String)
 
-    /// `file:line:column`, only the file, or the variable's name.
+    /// Returns `file:line:column`, only the file, or the variable's name.
     func description(file: String?) -> String {
         switch self {
         case .document(let line, let column): "\(file ?? ""):\(line):\(column)"

@@ -54,7 +54,7 @@ extension ConfigurationWarning {
         return warnings
     }
 
-    /// The consumer's value of a property, and the key that sets it.
+    /// Returns the consumer's value of a property, and the key that sets it.
     private static func number(
         _ name: String,
         of kafka: WorkerConfiguration.Kafka,

@@ -13,7 +13,7 @@ package struct KafkaProperty: Sendable, Equatable {
 }
 
 extension KafkaProperty: CustomStringConvertible, CustomDebugStringConvertible {
-    /// Only the name, so that no password is printed by accident.
+    /// The name without the value, so that no password is printed by accident.
     package var description: String { "\(name)=…" }
     package var debugDescription: String { description }
 }
@@ -31,9 +31,9 @@ package struct KafkaPropertyFile: Sendable, Equatable {
         self.path = path
     }
 
-    /// The whole file, without a line end at its end: editors add one, and no password has one.
+    /// Reads the whole file, without the line end that editors add at its end.
     ///
-    /// Read whenever a client is made, so that a replaced file is used.
+    /// Called whenever a client is made, so that a replaced file is used.
     ///
     /// - Throws: an error that names the property and the file.
     package func value() throws(KafkaError) -> String {
@@ -46,8 +46,8 @@ package struct KafkaPropertyFile: Sendable, Equatable {
 }
 
 extension WorkerConfiguration.Kafka {
-    /// The properties of the consumer. Servers and group come first, so that `consumer` properties override them. The
-    /// statistics tell whether a broker is connected.
+    /// The properties of the consumer. Servers and group come first, so that `consumer` properties override
+    /// them. The worker learns from librdkafka's statistics whether a broker is connected.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var consumerProperties: [(name: String, value: String)] {
@@ -58,8 +58,9 @@ extension WorkerConfiguration.Kafka {
         }
     }
 
-    /// The properties of the producer. Only commits wait for results, never pushes. So results linger for large
-    /// batches: at 12,000 results a second the size of batches determines most of their cost.
+    /// The properties of the producer. Offset commits wait for results, pushes do not. Therefore
+    /// results may linger to form large batches: at 12,000 results a second, the size of the batches
+    /// determines most of the cost.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {

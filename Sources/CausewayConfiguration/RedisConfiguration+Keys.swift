@@ -34,7 +34,7 @@ extension RedisConfiguration {
         replicas = configuration.replicas
     }
 
-    /// Where Redis, or its sentinels, are looked for. Without credentials.
+    /// The addresses of Redis or of its Sentinels, without credentials.
     package var addresses: String {
         if case .sentinel(let sentinels) = topology { return "\(sentinels)" }
         return "\(url)"

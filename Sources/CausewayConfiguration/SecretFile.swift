@@ -5,14 +5,14 @@ package enum SecretFile {
     /// The largest file that is read as a password.
     static let bytesMax = 4_096
 
-    /// A password: the first line of the file, without its line end.
+    /// Reads a password: the first line of the file, without its line end.
     package static func read(_ path: String) throws(SecretFileError) -> String {
         try contents(path, bytesMax: bytesMax, nothing: "has no text in its first line") { bytes in
             bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         }
     }
 
-    /// The whole content of the file, without a line end at its end. May have several lines.
+    /// Reads the whole file, without a line end at its end. The text may have several lines.
     package static func text(_ path: String, bytesMax: Int) throws(SecretFileError) -> String {
         try contents(path, bytesMax: bytesMax, nothing: "has no text") { bytes in
             var text = bytes

@@ -1,13 +1,14 @@
-/// Suggests the name that was probably meant: of a key, a variable, a command.
+/// Finds the name of a key, variable or command that the user probably meant.
 package enum Spelling {
-    /// The most similar of `names`, if `name` is probably a misspelling of it.
+    /// Returns the most similar of `names`, if `name` is probably a misspelling of it; else nil.
     package static func nearest(to name: String, among names: [String]) -> String? {
         let candidates = names.map { (name: $0, distance: distance(name, $0)) }
         let best = candidates.min { ($0.distance, $0.name) < ($1.distance, $1.name) }
         return best.flatMap { $0.distance <= max(1, $0.name.count / 3) ? $0.name : nil }
     }
 
-    /// How many insertions, deletions, replacements and exchanges of neighbours lead from one name to the other, in any case.
+    /// Returns the edit distance of two names: insertions, deletions, replacements and swaps of neighbouring
+    /// letters. Ignores upper and lower case.
     package static func distance(_ one: String, _ other: String) -> Int {
         let (left, right) = (Array(one.lowercased()), Array(other.lowercased()))
         guard left.count <= 128, right.count <= 128 else { return .max }

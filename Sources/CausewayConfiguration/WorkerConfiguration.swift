@@ -27,7 +27,7 @@ package struct WorkerConfiguration: Sendable {
 }
 
 extension WorkerConfiguration {
-    /// What is logged, and in which form.
+    /// The level and the form of log lines.
     package struct Log: Sendable {
         /// One line per event: JSON for machines, text for people.
         package enum Format: String, Sendable, CaseIterable {
@@ -38,11 +38,11 @@ extension WorkerConfiguration {
         package var format = Format.json
     }
 
-    /// The address of metrics, health and status.
+    /// The address of the HTTP server for metrics, health and the status page.
     package struct HTTP: Sendable {
-        /// A numeric address of this machine.
+        /// The numeric address of this machine on which the server listens.
         package var host = "0.0.0.0"
-        /// 0 serves nothing. 0...65,535.
+        /// The port; 0: there is no HTTP server. 0...65,535.
         package var port = 9_464
 
         /// Creates the defaults.
@@ -64,7 +64,7 @@ extension WorkerConfiguration {
             package init() {}
         }
 
-        /// Comma-separated `host:port`.
+        /// The addresses of brokers: `host:port`, separated by commas.
         package var bootstrapServers = ""
         package var groupId = "causeway"
         package var topics = Topics()
@@ -90,7 +90,8 @@ extension WorkerConfiguration {
             case single
             /// A primary and its replicas. The URL's host is the Sentinels' name for the primary.
             case sentinel
-            /// A cluster. The URL names one or more of its servers, which tell about the others.
+            /// A cluster. The URL names one or more of its servers. The client asks them
+            /// for the other servers.
             case cluster
         }
 
@@ -103,16 +104,17 @@ extension WorkerConfiguration {
         package var sentinelPasswordFile: String?
         /// A file whose first line is the password. Overrides a password in the URL.
         package var passwordFile: String?
-        /// PEM file with the authorities for the server's certificate; nil for the system's.
+        /// PEM file with the authorities for the server's certificate; nil: the system's authorities.
         package var caFile: String?
         /// PEM files of the client's certificate and its key, both or neither.
         package var certificateFile: String?
         package var keyFile: String?
-        /// After this time without an answer a call has failed. 10...60,000.
+        /// The time after which a call without an answer has failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
-        /// How many replicas of a primary must have a registration or a held state before it counts as done. 0...16.
+        /// The number of replicas that must acknowledge a registration or a held state before it
+        /// counts as stored. 0...16.
         package var replicas = 0
-        /// How far back commands are read again when Redis has lost all its data. 1...720.
+        /// The age up to which commands are read again when Redis has lost all its data. 1...720.
         package var rereadMinutes = 720
     }
 
@@ -138,7 +140,7 @@ extension WorkerConfiguration {
             managementHost: "api-manage-broadcast.sandbox.push.apple.com",
             managementPort: 2_195
         )
-        /// PEM file with the authorities for APNs' certificate; nil for the system's.
+        /// PEM file with the authorities for APNs' certificate; nil: the system's authorities.
         package var caFile: String?
         /// File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers of a fleet
         /// use the same key and so share their tokens. If nil, each worker signs its own tokens.
@@ -147,7 +149,8 @@ extension WorkerConfiguration {
         package var connectionsPerPool = 2
         /// The most unanswered requests on one connection. APNs' own limit applies if it is lower. 1...4,096.
         package var inFlightPerConnection = 1_000
-        /// The time from sending a request to its answer. After it the answer counts as lost. 100...60,000.
+        /// The longest time from sending a request to its answer. After this time the answer counts
+        /// as lost. 100...60,000.
         package var requestTimeoutMilliseconds = 10_000
         /// The limit for name look-up, TCP and TLS together. 100...60,000.
         package var connectTimeoutMilliseconds = 5_000
@@ -163,28 +166,28 @@ extension WorkerConfiguration {
     /// The broadcast channels of an app's audiences.
     package struct Channels: Sendable {
         package enum Storage: String, Sendable, CaseIterable {
-            /// APNs stores no message, and allows more messages.
+            /// APNs stores no message, and allows a higher rate of messages.
             case none
             /// APNs stores the newest message, for at most 8 h.
             case newest
         }
 
-        /// The audiences that get a channel: ids, or the beginning of ids followed by `*`. Another audience gets one
-        /// when a command asks for it, or with `causeway channels create`.
+        /// The audiences that get a channel: ids, or the beginning of ids followed by `*`. Any other audience
+        /// gets a channel when a command asks for one, or by `causeway channels create`.
         package var audiences: [String] = []
         package var storage = Storage.newest
-        /// How long after the end of its audience a channel is deleted. 0...2,592,000.
+        /// The time between the end of an audience and the deletion of its channel. 0...2,592,000.
         package var keepSeconds = 3_600
-        /// Not empty, without repetition.
+        /// The environments in which audiences get channels. Not empty, without repetition.
         package var environments = [DeviceEnvironment.production]
     }
 
-    /// What an app's phones can decode.
+    /// The check of commands against the JSON that an app's phones can decode.
     package struct Shapes: Sendable {
         package enum Mode: String, Sendable, CaseIterable {
             /// A command that no phone could decode is invalid.
             case refuse
-            /// It is sent, counted and logged.
+            /// A command that no phone could decode is sent, counted and logged.
             case warn
         }
 
@@ -204,12 +207,13 @@ extension WorkerConfiguration {
         package var keyId = ""
         /// The `.p8` file: a P-256 private key as PKCS #8 in PEM.
         package var keyFile = ""
-        /// Not empty, without repetition.
+        /// The environments for which the app has tokens. Not empty, without repetition.
         package var environments = DeviceEnvironment.allCases
-        /// A key for the sandbox alone, since Apple ties new keys to one environment. Give both or neither; nil for the key above.
+        /// The id of a key for the sandbox, because Apple ties new keys to one environment; nil: `keyId` is
+        /// used. Set `sandboxKeyFile` too, or neither.
         package var sandboxKeyId: String?
         package var sandboxKeyFile: String?
-        /// The policy of commands that name none.
+        /// The policy of commands that name no policy.
         package var policy = WorkerConfiguration.defaultPolicyName
         package var channels = Channels()
         package var shapes = Shapes()
@@ -218,7 +222,7 @@ extension WorkerConfiguration {
             self.name = name
         }
 
-        /// The key that signs for `environment`.
+        /// Returns the key that signs the provider tokens for `environment`.
         package func signingKey(for environment: DeviceEnvironment) -> (keyId: String, keyFile: String) {
             if environment == .sandbox, let sandboxKeyId, let sandboxKeyFile {
                 return (sandboxKeyId, sandboxKeyFile)
@@ -237,7 +241,7 @@ extension WorkerConfiguration {
         package var memoryMebibytes = 0
         /// The most commands that a lane holds, from receipt to the acknowledged result. 64...4,194,304.
         package var commandsPerLane = 131_072
-        /// The longest wait before a push that APNs could not take is tried again. 1,000...3,600,000.
+        /// The longest wait before a push that APNs could not accept is sent again. 1,000...3,600,000.
         package var retryMaxMilliseconds = 300_000
         /// How long a command waits before it is deferred, if it cannot be sent soon. 100...600,000.
         package var deferAfterMilliseconds = 10_000
@@ -248,16 +252,17 @@ extension WorkerConfiguration {
         /// The longest time that a lane reads ahead before it begins to admit. 1...600,000.
         package var readAheadMaxMilliseconds = 30_000
     }
-    /// Which records are traced, and where traces are sent.
+    /// The share of records that are traced, and the collector of the traces.
     package struct Tracing: Sendable {
         /// A collector's base URL, for OTLP over HTTP, with or without TLS. Nil exports nothing.
         package var endpoint: String?
-        /// PEM file with the authorities for the collector's certificate; nil for the system's.
+        /// PEM file with the authorities for the collector's certificate; nil: the system's authorities.
         package var caFile: String?
         /// File with the headers that the collector requires, one `Name: value` per line. Read again for each request,
         /// so that a credential can be replaced.
         package var headersFile: String?
-        /// Of a million commands that come without a trace, how many start one. 0...1,000,000.
+        /// The number of commands, of a million without a `traceparent`, for which a trace is
+        /// started. 0...1,000,000.
         package var samplesPerMillion = 0
     }
 }

@@ -3,7 +3,7 @@ public struct Alert: Hashable, Sendable {
     /// A text, or the key of a text in the app.
     public enum Text: Hashable, Sendable {
         case plain(String)
-        /// A key in the app's strings, and what replaces its placeholders.
+        /// A key in the app's strings, and the texts that replace its placeholders.
         case localized(key: String, arguments: [String] = [])
     }
 

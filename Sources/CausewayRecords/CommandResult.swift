@@ -2,16 +2,16 @@ import Foundation
 
 /// A record of `causeway.results`.
 public enum LiveActivityResult: Hashable, Sendable {
-    /// What became of one command, or of the push to one member of an audience.
+    /// The outcome of one command, or of the push to one member of an audience.
     case command(CommandResult)
-    /// What became of a command in one range of its audience.
+    /// The outcome of a command in one range of its audience.
     case range(RangeResult)
-    /// What became of a command to an audience, when its last range is done.
+    /// The outcome of a command to an audience, written when its last range is done.
     case audience(AudienceResult)
-    /// What became of a broadcast to a channel.
+    /// The outcome of a broadcast to a channel.
     case broadcast(BroadcastResult)
 
-    /// The command's `id`, or its place in Kafka.
+    /// The command's `id`; without an `id`, the place of its record in Kafka.
     public var command: String {
         switch self {
         case .command(let result): result.command
@@ -32,7 +32,7 @@ public enum LiveActivityResult: Hashable, Sendable {
 }
 
 extension LiveActivityResult: Codable {
-    /// Fields that only one kind of result has.
+    /// Fields that each occur in one kind of result, so they tell which kind a record is.
     private enum Marks: String, CodingKey { case attempts, segments, ranges }
 
     public init(from decoder: any Decoder) throws {
@@ -61,7 +61,8 @@ extension LiveActivityResult: Codable {
 extension LiveActivityResult: KafkaRecord {
     public static var defaultTopic: String { "causeway.results" }
 
-    /// The id of what the command was for. The record of an `invalid` command keeps that command's own key instead.
+    /// The id of the activity, channel, audience or device that the command addressed. Causeway writes the
+    /// result of an `invalid` command with the key of that command's record instead.
     public var key: String {
         switch self {
         case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
@@ -81,13 +82,14 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var environment: PushEnvironment?
     public var device: String?
     public var outcome: Outcome
-    /// How many older commands without a result of their own this one replaced.
+    /// The number of older commands that this command replaced and that have no result of their own.
     public var superseded: Int?
     /// The HTTP status of APNs' answer.
     public var status: Int?
-    /// Apple's reason, or Causeway's own.
+    /// A reason from APNs' answer, or a reason of Causeway's.
     public var reason: String?
-    /// Why Causeway made the command itself: `lifetime`; nil: a producer made it.
+    /// `lifetime` if Causeway made the command because the activity's lifetime was over; nil
+    /// if a producer made it.
     public var cause: String?
     public var apnsId: String?
     public var priority: Int?
@@ -107,7 +109,7 @@ public struct RangeResult: Codable, Hashable, Sendable {
     public var command: String
     public var app: String
     public var audience: String
-    /// The first and the last segment.
+    /// The first and the last segment of the range.
     public var segments: [Int]
     public var outcome: Outcome
     public var members: MemberCounts
@@ -122,7 +124,7 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var outcome: Outcome
     public var members: MemberCounts
     public var broadcasts: MemberCounts?
-    /// `none`: the audience should have a channel and had none.
+    /// The audience's channel; `none` if the audience should have a channel but has none.
     public var channel: String?
     public var channelReason: String?
     public var ranges: Int
@@ -194,7 +196,7 @@ public struct RecordSource: Codable, Hashable, Sendable {
     public var offset: Int64
 }
 
-/// When it happened. Nil: it did not happen, or is not known.
+/// The times of a command's steps. Nil: the step did not happen, or its time is not known.
 public struct ResultTimes: Codable, Hashable, Sendable {
     /// The time of the command's record.
     public var record: Date?

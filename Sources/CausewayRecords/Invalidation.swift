@@ -1,21 +1,21 @@
 import Foundation
 
-/// A record of `causeway.invalidations`: APNs calls a token dead.
+/// A record of `causeway.invalidations`: APNs has answered that a token is no longer valid.
 public struct Invalidation: Hashable, Sendable {
     public var app: String
-    /// The activity of an update token, or else the device of a push-to-start token.
+    /// The activity of an update token; nil for a push-to-start token, which has a `device`.
     public var activity: String?
     public var device: String?
     public var token: PushToken
     public var environment: PushEnvironment
     /// Apple's reason.
     public var reason: String
-    /// Since when the token is dead. Keep a token that the app got later.
+    /// When the token became invalid. Keep a token that the app received after this time.
     public var invalidAt: Date
 }
 
-// The codings here and below are written out because a time is a number of milliseconds. A synthesized coding would follow the date
-// strategy of each encoder.
+// In this file `Codable` is implemented by hand, because times are numbers of milliseconds. A synthesized
+// implementation would depend on the date strategy of each encoder.
 extension Invalidation: KafkaRecord {
     public static var defaultTopic: String { "causeway.invalidations" }
 
@@ -46,19 +46,20 @@ extension Invalidation: KafkaRecord {
     }
 }
 
-/// A record of `causeway.channels`: the broadcast channel of an audience. A record without a value says that it was deleted.
+/// A record of `causeway.channels`: the broadcast channel of an audience. A record without a value says that
+/// the channel was deleted.
 public struct Channel: Hashable, Sendable {
     public var app: String
     public var environment: PushEnvironment
     public var audience: String
     /// Apple's id of the channel.
     public var channel: String
-    /// `none` or `newest`: what APNs keeps for phones that are offline.
+    /// `none` or `newest`: whether APNs stores the newest message for phones that are offline.
     public var storage: String
     public var createdAt: Date
     /// `active` or `deleting`.
     public var state: String
-    /// The audience has ended, and the channel will be deleted after this time.
+    /// The channel is deleted after this time, because its audience has ended; nil: no deletion is planned.
     public var deleteAfter: Date?
 }
 

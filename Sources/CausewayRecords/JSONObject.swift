@@ -1,7 +1,7 @@
 /// The members of a JSON object.
 ///
-/// Keys are equal if their bytes are, as for the worker and APNs. In a `Dictionary`, texts that Unicode takes for equal are one key, such as
-/// `é` and `e` with a combining accent.
+/// Keys are equal only if their bytes are, as in the worker and APNs. In a `Dictionary`, texts that are
+/// canonically equivalent in Unicode would be one key: `é`, and `e` with a combining accent.
 public struct JSONObject: Hashable, Sendable {
     fileprivate struct Name: Hashable {
         let text: String
@@ -31,7 +31,7 @@ public struct JSONObject: Hashable, Sendable {
     /// The keys, in no order.
     public var keys: [String] { members.keys.map(\.text) }
 
-    /// The members as a dictionary, which has only one of several keys that Unicode takes for equal.
+    /// The members as a dictionary, which keeps only one of several canonically equivalent keys.
     public var dictionary: [String: JSONValue] {
         Dictionary(sorted.map { ($0.key, $0.value) }) { first, _ in first }
     }
@@ -55,7 +55,7 @@ extension JSONObject: Sequence {
 }
 
 extension JSONObject: ExpressibleByDictionaryLiteral {
-    /// Of two equal keys the last one counts.
+    /// Makes an object. If a key occurs twice, its last value counts.
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         for (key, value) in elements { self[key] = value }
     }

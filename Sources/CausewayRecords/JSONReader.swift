@@ -1,6 +1,6 @@
 /// Reads a JSON text, and keeps the digits of its numbers.
 struct JSONReader {
-    /// The nesting of objects and arrays. The worker allows less.
+    /// The deepest nesting of objects and arrays that is read. The worker allows less.
     private static let depthMax = 128
 
     private let bytes: [UInt8]
@@ -8,7 +8,7 @@ struct JSONReader {
     private var depth = 0
 
     init(_ bytes: [UInt8]) throws(RecordFault) {
-        // What is not UTF-8 is replaced when it is decoded, so the bytes differ.
+        // Decoding replaces bytes that are not UTF-8. The encoded text then differs from the bytes.
         guard String(decoding: bytes, as: UTF8.self).utf8.elementsEqual(bytes) else {
             throw RecordFault("", "the text is not UTF-8")
         }
@@ -126,7 +126,7 @@ struct JSONReader {
         return .numeral(text)
     }
 
-    /// At least one digit.
+    /// Skips digits. Throws if there is none.
     private mutating func digits() throws(RecordFault) {
         let start = position
         while let byte = next, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) { position += 1 }
@@ -166,7 +166,7 @@ struct JSONReader {
         }
     }
 
-    /// One escape of four digits, or the two of a surrogate pair.
+    /// Reads the four digits after `\u`, and the second escape if they are half of a surrogate pair.
     private mutating func unicodeEscape() throws(RecordFault) -> Unicode.Scalar {
         let first = try codeUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }

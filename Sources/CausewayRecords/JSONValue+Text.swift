@@ -1,13 +1,14 @@
 import Foundation
 
 extension JSONValue {
-    /// Reads a JSON text (RFC 8259). Of two members with the same key it keeps the first.
+    /// Reads a JSON text (RFC 8259). If a key occurs twice in an object, its first value counts.
     public init(text: some Sequence<UInt8>) throws(RecordFault) {
         var reader = try JSONReader(Array(text))
         self = try reader.wholeText()
     }
 
-    /// The JSON text, with sorted keys and without white space. The same value always has the same bytes.
+    /// Returns the JSON text, with sorted keys and without white space. The same value
+    /// always has the same bytes.
     /// - Throws: a fault for a number that JSON does not have.
     public func text() throws(RecordFault) -> Data {
         var bytes: [UInt8] = []
@@ -47,13 +48,13 @@ extension JSONValue {
         }
     }
 
-    /// The shortest digits that a `Double` is read from.
+    /// Returns the shortest digits from which the same `Double` is read.
     static func digits(_ value: Double) -> String {
         let digits = value.description
         return digits.hasSuffix(".0") ? String(digits.dropLast(2)) : digits
     }
 
-    /// The bytes of a string between its quotes.
+    /// Counts the bytes of a string between its quotes, with escapes.
     static func escapedCount(_ text: String) -> Int {
         var bytes: [UInt8] = []
         write(text, to: &bytes)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Any JSON value, for parts of a record that only the app knows. Texts are equal if their bytes are. (``JSONObject``)
+/// Any JSON value, for parts of a record that only the app knows. Texts are equal only if their bytes are.
 public enum JSONValue: Sendable {
     case null
     case boolean(Bool)
@@ -8,7 +8,8 @@ public enum JSONValue: Sendable {
     /// An integer above `Int64.max`.
     case unsigned(UInt64)
     case number(Double)
-    /// A number that the other cases would write with other digits, as JSON spells it: `1.0`, `1e5`, or an integer of more than 64 bits.
+    /// The text of a number that the other cases would write differently: `1.0`, `1e5`, an integer
+    /// of more than 64 bits.
     case numeral(String)
     case string(String)
     case array([JSONValue])
@@ -16,8 +17,9 @@ public enum JSONValue: Sendable {
 
     public static func object(_ members: [String: JSONValue]) -> JSONValue { .object(JSONObject(members)) }
 
-    /// A value as ActivityKit reads it: encoded by a `JSONEncoder` with default strategies. A `Date` becomes seconds since 2001.
-    /// - Throws: what `value` throws, or an `EncodingError` for a number that JSON does not have.
+    /// Encodes a value for ActivityKit, with the default strategies of `JSONEncoder`. A `Date`
+    /// becomes seconds since 2001.
+    /// - Throws: an error of `value`, or an `EncodingError` for a number that JSON does not have.
     public init(encoding value: some Encodable) throws {
         if let value = value as? JSONValue {
             self = value
@@ -32,7 +34,7 @@ public enum JSONValue: Sendable {
         return try JSONDecoder().decode(type, from: text())
     }
 
-    /// The value of any number, rounded to a `Double`; nil for what is no number.
+    /// The value of any number, rounded to a `Double`; nil if the value is no number.
     public var double: Double? {
         switch self {
         case .integer(let value): Double(value)
@@ -75,8 +77,8 @@ extension JSONValue: Hashable {
     }
 }
 
-/// Any decoder and encoder can be used, but they round numbers that they do not know, and make one key of those that Unicode takes for
-/// equal. ``init(text:)`` and ``text()`` keep each number and key.
+/// Any decoder and encoder can be used. They may round numbers, and they merge keys that are canonically
+/// equivalent in Unicode. ``init(text:)`` and ``text()`` keep all numbers and keys.
 extension JSONValue: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
@@ -119,7 +121,7 @@ extension JSONValue: Codable {
         case .string(let value): try container.encode(value)
         case .array(let value): try container.encode(value)
         case .object(let members):
-            // As a dictionary, whose keys an encoder leaves as they are.
+            // An encoder's key strategy does not change the keys of a dictionary.
             try container.encode(members.dictionary)
         }
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A record for a Kafka topic, or from one.
+/// A record that is written to a Kafka topic, or read from a Kafka topic.
 public protocol KafkaRecord: Codable, Sendable {
     /// The topic of the default configuration.
     static var defaultTopic: String { get }
@@ -13,7 +13,7 @@ public protocol KafkaRecord: Codable, Sendable {
 }
 
 extension KafkaRecord {
-    // Not the worker's StableJSON: this library has no dependency.
+    // The worker's `StableJSON` is not used, because this library has no dependencies.
     public func value() throws -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -25,7 +25,7 @@ extension KafkaRecord {
     }
 }
 
-/// Which of Apple's services a token or channel is from.
+/// The APNs service that a token or channel belongs to.
 public struct PushEnvironment: RawRepresentable, Codable, Hashable, Sendable {
     public var rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -36,12 +36,13 @@ public struct PushEnvironment: RawRepresentable, Codable, Hashable, Sendable {
     public static let sandbox = PushEnvironment(rawValue: "sandbox")
 }
 
-/// Numbers of seconds and milliseconds since 1970. A `Date` in a content state is different: it counts from 2001.
+/// Converts dates to seconds and milliseconds since 1970. A `Date` in a content state is
+/// encoded since 2001 instead.
 enum UnixTime {
-    /// Nil if the date is so far away that the number is no 64-bit integer.
+    /// Returns whole seconds; nil if they do not fit 64 bits.
     static func seconds(_ date: Date) -> Int64? { Int64(exactly: date.timeIntervalSince1970.rounded(.down)) }
 
-    /// Nil as for seconds.
+    /// Returns whole milliseconds; nil if they do not fit 64 bits.
     static func milliseconds(_ date: Date) -> Int64? { Int64(exactly: (date.timeIntervalSince1970 * 1_000).rounded()) }
 
     static func date(milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }
@@ -52,7 +53,7 @@ extension KeyedDecodingContainer {
         try decodeIfPresent(Int64.self, forKey: key).map { UnixTime.date(milliseconds: $0) }
     }
 
-    /// A date in milliseconds that must be there.
+    /// Decodes a required date, which is a number of milliseconds.
     func requiredMilliseconds(_ key: Key) throws -> Date {
         UnixTime.date(milliseconds: try decode(Int64.self, forKey: key))
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The keys of a command that are written and read.
+/// The keys of a command's JSON that both writing and reading use.
 private enum Key {
     static let contentState = "content-state"
     static let attributesType = "attributes-type"
@@ -10,7 +10,7 @@ private enum Key {
     static let inputPushToken = "input-push-token"
     static let inputPushChannel = "input-push-channel"
 
-    /// The objects that Apple may give more keys.
+    /// The keys of objects to which Apple may add members. Unknown members of these objects are kept.
     static let open: Set = ["aps", "alert", "title", "body"]
 }
 
@@ -23,7 +23,7 @@ extension LiveActivityCommand: Codable {
 
     public init(value: Data) throws { try self.init(json: JSONValue(text: value)) }
 
-    /// The record, with everything that was read and not changed.
+    /// Returns the record's JSON. If the command was read, unchanged members stay as they were read.
     func json() throws -> JSONValue {
         let written = try ownFields()
         guard let received else { return written }
@@ -73,7 +73,8 @@ extension LiveActivityCommand: Codable {
         case .update: aps["event"] = "update"
         case .end: aps["event"] = "end"
         }
-        // ActivityKit decodes with default strategies, whatever the strategies of the encoder of the record are.
+        // Encoded with default strategies, because ActivityKit decodes with them. The record's
+        // encoder may have others.
         aps[Key.contentState] = try contentState.map { try JSONValue(encoding: $0) }
         aps["alert"] = alert?.json
         aps[Key.staleDate] = staleDate.map { .seconds($0) }

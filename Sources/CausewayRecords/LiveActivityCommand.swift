@@ -1,9 +1,11 @@
 import Foundation
 
-/// A command for `causeway.commands`: a new state of an activity, of all activities of an audience, or of a channel's.
+/// A command for `causeway.commands`: a new state for an activity, an audience, or the
+/// activities on a channel.
 ///
-/// `ContentState` is the app's own type. It is encoded as ActivityKit decodes it. All dates of the command itself are written as
-/// UNIX seconds. A command that was read is written unchanged, except for what the caller changed: unknown keys and the digits of numbers stay.
+/// `ContentState` is the app's own type. It is encoded as ActivityKit decodes it. All other dates of the
+/// command are written as UNIX seconds. If a command was read from a record, writing it keeps unknown keys
+/// and the digits of numbers that the caller has not changed.
 public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// The address of the command.
     public enum Address: Hashable, Sendable {
@@ -19,19 +21,20 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
         case end
     }
 
-    /// What only a start has.
+    /// The fields that only a start has.
     public struct Start: Sendable {
-        /// How the new activity can be reached. On iOS 17 leave it out.
+        /// The way in which updates reach the new activity. For devices with iOS 17, leave ``Start/updates``
+        /// nil.
         public enum Updates: Hashable, Sendable {
-            /// It gets an update token.
+            /// The activity gets an update token.
             case token
-            /// It begins on a broadcast channel.
+            /// The activity begins on a broadcast channel.
             case channel(String)
         }
 
-        /// For a start of one activity: the device, as its registration names it.
+        /// For a start of one activity: the device's id, as in its registration.
         public var device: String?
-        /// For a start to an audience: the ids of the activities, with `{device}` in it.
+        /// For a start to an audience: the template of the activities' ids. It contains `{device}`.
         public var activityTemplate: String?
         /// The name of the type that conforms to `ActivityAttributes`.
         public var attributesType: String
@@ -43,20 +46,20 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var app: String
     public var address: Address
     public var event: Event
-    /// When the state was true. Of several commands, the one with the latest whole second is the newest.
+    /// When the state was true. The command with the latest whole second is the newest.
     public var timestamp: Date
-    /// Nil only in an end, which then shows the last state.
+    /// The new content state. An end may have nil: the activity then keeps its last state.
     public var contentState: ContentState?
     public var alert: Alert?
     public var staleDate: Date?
     /// When an ended activity leaves the Lock Screen. A past date means at once.
     public var dismissalDate: Date?
     public var relevanceScore: Double?
-    /// Your own keys beside `aps`.
+    /// Your own keys beside `aps` in the push.
     public var payload: JSONObject?
-    /// The name of the command in its result, at most 64 bytes.
+    /// The name that the command's result repeats, at most 64 bytes.
     public var id: String?
-    /// Orders commands of the same second.
+    /// Orders commands of the same second: the highest number is the newest.
     public var sequence: UInt64?
     /// 5 or 10.
     public var priority: Int?
@@ -65,10 +68,10 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var policy: String?
     /// Only for a command to an audience: whether the audience gets a broadcast channel. Nil: the configuration decides.
     public var asksForChannel: Bool?
-    /// A token as a registration would bring it. Only for a single activity.
+    /// The activity's token, used as if a registration had brought it. Only for a single activity.
     public var token: (token: PushToken, environment: PushEnvironment)?
 
-    /// The record that the command was read from, if it was.
+    /// The record that the command was read from; nil if the command is new.
     let received: JSONValue?
 
     private init(
@@ -90,7 +93,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
 }
 
 extension LiveActivityCommand {
-    /// An update, with an alert if it must be noticed.
+    /// Makes an update. Give it an alert if the user must notice the update.
     public static func update(
         app: String,
         _ address: Address,
@@ -103,7 +106,7 @@ extension LiveActivityCommand {
         return command
     }
 
-    /// An end. Without a content state the last one stays on the screen.
+    /// Makes an end. Without a content state, the last one stays on the screen.
     public static func end(
         app: String,
         _ address: Address,
@@ -116,7 +119,7 @@ extension LiveActivityCommand {
         return command
     }
 
-    /// Starts an activity on one device.
+    /// Makes a command that starts an activity on one device.
     ///
     /// - Parameters:
     ///   - activity: the id of the new activity, which you choose.
@@ -137,9 +140,10 @@ extension LiveActivityCommand {
         return LiveActivityCommand(app, .activity(activity), .start(start), timestamp, contentState, alert)
     }
 
-    /// Starts an activity on each device of an audience.
+    /// Makes a command that starts an activity on each device of an audience.
     ///
-    /// - Parameter activityTemplate: the ids of the activities. `{device}` in it becomes each device's id.
+    /// - Parameter activityTemplate: the template of the activities' ids. Each device's id replaces
+    ///   `{device}` in it.
     public static func start<Attributes: Encodable>(
         app: String,
         audience: String,
@@ -164,7 +168,7 @@ extension LiveActivityCommand {
 extension LiveActivityCommand: KafkaRecord {
     public static var defaultTopic: String { "causeway.commands" }
 
-    /// The activity's, audience's or channel's id.
+    /// The id of the activity, audience or channel.
     public var key: String {
         switch address {
         case .activity(let name), .audience(let name), .channel(let name, _): name

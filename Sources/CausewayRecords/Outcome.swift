@@ -1,4 +1,4 @@
-/// What became of a command. Compare it with the constants; a later version may have more.
+/// The outcome of a command. Compare it with the constants; a later version may have other outcomes.
 public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public var rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -9,24 +9,24 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let unchanged = Outcome(rawValue: "unchanged")
     /// This version was settled before.
     public static let duplicate = Outcome(rawValue: "duplicate")
-    /// A newer command replaced it.
+    /// A newer command replaced this one.
     public static let superseded = Outcome(rawValue: "superseded")
     /// There is no token. The newest state waits for the next registration.
     public static let held = Outcome(rawValue: "held")
     /// The activity has ended.
     public static let ended = Outcome(rawValue: "ended")
-    /// It expired before it could be sent.
+    /// The command expired before it could be sent.
     public static let expired = Outcome(rawValue: "expired")
     /// The record is wrong.
     public static let invalid = Outcome(rawValue: "invalid")
-    /// The token is dead.
+    /// APNs has answered that the token is no longer valid.
     public static let unregistered = Outcome(rawValue: "unregistered")
     /// APNs or Redis refused this command for a reason of its own.
     public static let failed = Outcome(rawValue: "failed")
     /// A start was sent and its answer was lost. It is not sent again.
     public static let unknown = Outcome(rawValue: "unknown")
-    /// Of an audience, a member or a broadcast: APNs answered for each push.
+    /// Only for audiences, members and broadcasts: APNs has answered every push.
     public static let delivered = Outcome(rawValue: "delivered")
-    /// Of an audience or a member: the start became a start of its own for each device.
+    /// Only for audiences and members: Causeway made a separate start command for each device.
     public static let started = Outcome(rawValue: "started")
 }

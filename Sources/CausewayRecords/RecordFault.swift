@@ -1,6 +1,6 @@
-/// What is wrong with one field of a record.
+/// A fault of one field of a record.
 public struct RecordFault: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The keys from the record's object down, joined with dots: `aps.alert.title`. Empty: the record as a whole.
+    /// The path of keys to the field, joined with dots: `aps.alert.title`. Empty: the record as a whole.
     public var field: String
     public var message: String
 
@@ -14,7 +14,7 @@ public struct RecordFault: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// A record that the worker would refuse.
 public struct InvalidRecord: Error, Hashable, Sendable, CustomStringConvertible {
-    /// At least one.
+    /// All faults that were found, at least one.
     public var faults: [RecordFault]
 
     public var description: String { faults.map(\.description).joined(separator: "; ") }

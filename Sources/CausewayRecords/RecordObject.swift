@@ -1,10 +1,11 @@
 import Foundation
 
-/// An object of a record while it is read. Each fault names the field.
+/// An object of a record that is being read. Each thrown fault names its field.
 struct RecordObject {
     private let path: String
     private let members: JSONObject
 
+    /// Reads a value, which must be an object.
     /// - Parameter path: the keys that lead to the object; empty for the record.
     init(_ value: JSONValue, _ path: String) throws(RecordFault) {
         guard case .object(let members) = value else { throw RecordFault(path, "expected an object") }
@@ -53,7 +54,7 @@ struct RecordObject {
         }
     }
 
-    /// Seconds since 1970.
+    /// Returns a date that is written as seconds since 1970; nil if the key is missing.
     func seconds(_ key: String) throws(RecordFault) -> Date? {
         try number(key).map { Date(timeIntervalSince1970: $0) }
     }
@@ -90,16 +91,19 @@ extension JSONValue {
         Int64(exactly: value).map { .integer($0) } ?? .unsigned(value)
     }
 
-    /// Whole seconds since 1970. A date that is too far away for them keeps its fraction and its exponent.
+    /// Returns whole seconds since 1970. If they do not fit 64 bits, returns them as a `Double`.
     static func seconds(_ date: Date) -> JSONValue {
         UnixTime.seconds(date).map { .integer($0) } ?? .number(date.timeIntervalSince1970)
     }
 
-    /// What is written for a record that was read before, and may have been changed since. What was not changed stays as it was read: its
-    /// unknown keys, the digits of its numbers, its empty arrays.
+    /// Applies the changes of a record to the JSON that the record was read from. Unchanged parts stay as
+    /// they were read: unknown keys, the digits of numbers, empty arrays.
     /// - Parameters:
-    ///   - read: what `received` is written as without a change.
-    ///   - inner: the keys of the objects in which single members may differ. Other values change as a whole.
+    ///   - received: the JSON that the record was read from.
+    ///   - read: the JSON that is written for `received` without a change. Differences from it are the
+    ///     changes.
+    ///   - inner: the keys of objects whose members are changed one by one. Other values are replaced
+    ///     completely.
     func keeping(_ received: JSONValue, readAs read: JSONValue, in inner: Set<String>) -> JSONValue {
         if self == read { return received }
         guard case .object(let members) = self, case .object(var result) = received, case .object(let before) = read

@@ -1,14 +1,14 @@
 import Foundation
 
-/// The worker's rules for the records of producers.
+/// The worker's rules for commands and registrations.
 struct RecordRules: Sendable {
     struct Limits: Sendable {
         var recordBytes: Int
-        /// Of a string between its quotes, with its escapes.
+        /// The most bytes of a string between its quotes, with escapes.
         var stringBytes: Int
         var nestingDepth: Int
         var bodyBytes: Int
-        /// To a channel that the command names itself.
+        /// The most bytes of a body to a channel that the command itself names.
         var broadcastBodyBytes: Int
         var timestampLeadSeconds: Int64
     }
@@ -25,6 +25,7 @@ struct RecordRules: Sendable {
         schema = RecordSchema(root)
     }
 
+    /// Checks a record.
     /// - Throws: an ``InvalidRecord`` with all faults that were found.
     /// - Parameter now: the time with which `aps.timestamp` is compared.
     func check(_ record: JSONValue, now: Date) throws {
@@ -40,8 +41,8 @@ struct RecordRules: Sendable {
         guard faults.isEmpty else { throw InvalidRecord(faults: faults) }
     }
 
-    /// The strings and objects that are too long and too deep.
-    /// - Parameter depth: of the value, if it is an object or an array.
+    /// Returns a fault for each string that is too long and each object or array that is nested too deep.
+    /// - Parameter depth: the nesting depth of the value, if it is an object or an array.
     private static func sizeFaults(of value: JSONValue, _ path: String, depth: Int) -> [RecordFault] {
         switch value {
         case .null, .boolean, .integer, .unsigned, .number, .numeral: return []
@@ -68,11 +69,11 @@ struct RecordRules: Sendable {
             ? [] : [RecordFault(path, "a string has \(count) bytes, \(limits.stringBytes) are allowed")]
     }
 
-    /// The size of the body that APNs gets: `{"aps":…}` with the members of `payload`.
+    /// Returns a fault if the body for APNs is too large: `{"aps":…}` with the members of `payload`.
     private static func bodyFaults(_ record: JSONObject, _ aps: JSONValue) throws -> [RecordFault] {
         var count = try #"{"aps":}"#.utf8.count + aps.text().count
         if case .object(let members) = record["payload"], let payload = record["payload"], !members.isEmpty {
-            // A comma instead of two braces.
+            // In the body, one comma replaces the two braces of `payload`.
             count += try payload.text().count - 1
         }
         var most = limits.bodyBytes

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Finds what is wrong with a record by a JSON Schema: by the keywords that the generated schemas use.
+/// Finds the faults of a record by a JSON Schema. Knows only the keywords that the generated schemas use.
 struct RecordSchema: Sendable {
     private let root: JSONValue
 
@@ -22,17 +22,19 @@ struct RecordSchema: Sendable {
             + elementFaults(value, keywords, path)
     }
 
-    /// The schema of an object, if the value is one and may also be something else. Its faults say more than that no schema accepts it.
+    /// Returns the branch of `anyOf` for objects, if the value is an object. The faults by this branch say
+    /// more than that no branch accepts the value.
     private func objectBranch(of schema: JSONObject, for value: JSONValue) -> JSONValue? {
         guard value.hasType("object") else { return nil }
         return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }
     }
 
-    /// The faults by the keywords that lead to other schemas for the same value.
+    /// Returns the faults by the keywords that apply further schemas to the same value:
+    /// `allOf`, `if` and others.
     private func branchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         var found = (schema["allOf"]?.asArray ?? [])
             .flatMap { rule in
-                // A rule has one message, whichever of its parts failed.
+                // Each rule has one message, its description, for all of its parts.
                 let text = rule.asObject["description"]?.asText ?? ""
                 return faults(value, rule, path).prefix(1).map { RecordFault($0.field, text) }
             }
@@ -73,7 +75,7 @@ struct RecordSchema: Sendable {
             ? [RecordFault(path, "has an element that is not allowed")] : []
     }
 
-    /// Whether the value itself satisfies a keyword, apart from its members.
+    /// Whether the value satisfies a keyword. Does not check the value's members.
     private func satisfies(_ value: JSONValue, _ keyword: String, _ argument: JSONValue) -> Bool {
         switch (keyword, value) {
         case ("type", _): value.hasType(argument.asText ?? "")
@@ -83,7 +85,7 @@ struct RecordSchema: Sendable {
         case ("anyOf", _): argument.asArray.contains { accepts(value, $0) }
         case ("minimum", .integer), ("minimum", .unsigned): value.asWhole.map { $0 >= argument.asWhole ?? 0 } ?? false
         case ("maximum", .integer), ("maximum", .unsigned): value.asWhole.map { $0 <= argument.asWhole ?? 0 } ?? true
-        // The worker counts bytes.
+        // The worker limits bytes, not characters as JSON Schema does.
         case ("minLength", .string(let text)): text.utf8.count >= argument.asWhole ?? 0
         case ("maxLength", .string(let text)): text.utf8.count <= argument.asWhole ?? 0
         case ("pattern", .string(let text)):
@@ -108,7 +110,7 @@ extension JSONValue {
         if case .object(let members) = self { members } else { [:] }
     }
 
-    /// Nil for a negative integer and for what is no integer.
+    /// The integer, if the value is one and is not negative; else nil.
     fileprivate var asWhole: UInt64? {
         switch self {
         case .integer(let value): UInt64(exactly: value)

@@ -21,8 +21,8 @@ public struct PushToken: Codable, Hashable, Sendable {
     }
 }
 
-/// A record for `causeway.registrations`: a token, and what it reaches. To unregister, write a record with the same ``key`` and no
-/// value.
+/// A record for `causeway.registrations`: a token, and the activity or device that it reaches. To unregister,
+/// write a record with the same ``key`` and no value.
 public struct Registration: Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
         /// A running activity, by its update token.
@@ -49,7 +49,7 @@ public struct Registration: Hashable, Sendable {
         public var id: String
         /// The name of the type that conforms to `ActivityAttributes`.
         public var attributesType: String
-        /// Whether activities may begin on a broadcast channel: the device has iOS 18 or newer.
+        /// Whether activities may begin on a broadcast channel, which needs iOS 18 or newer.
         public var channels: Bool?
 
         public init(id: String, attributesType: String, channels: Bool? = nil) {
@@ -87,11 +87,12 @@ public struct Registration: Hashable, Sendable {
     /// The app's bundle id.
     public var app: String
     public var environment: PushEnvironment
-    /// When the app got the token. Of two registrations the later one counts.
+    /// When the app got the token. The registration with the latest time counts.
     public var registeredAt: Date
     public var token: PushToken
     public var kind: Kind
-    /// All audiences of the activity or device, at most 8. It leaves the others.
+    /// All audiences of the activity or device, at most 8. The activity or device leaves audiences
+    /// that are not listed.
     public var audiences: [String]?
 
     public init(

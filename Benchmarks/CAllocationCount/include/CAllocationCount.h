@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/// The calls of malloc, calloc, realloc, aligned_alloc and posix_memalign since the process started.
+/// Returns the number of calls of malloc, calloc, realloc, aligned_alloc and posix_memalign since the start.
 uint64_t CAllocationCount_total(void);
 
 #endif

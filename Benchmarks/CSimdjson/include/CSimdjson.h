@@ -39,10 +39,10 @@ void CSimdjson_parser_destroy(struct CSimdjson_parser *parser);
 bool CSimdjson_decode(
     struct CSimdjson_parser *parser, const char *record, size_t count, struct CSimdjson_command *command);
 
-/// Only the copy and the parse.
+/// Copies and parses the record, but reads no member.
 bool CSimdjson_parse(struct CSimdjson_parser *parser, const char *record, size_t count);
 
-/// The name of the kernel that simdjson chose for this processor.
+/// Returns the name of the implementation that simdjson chose for this processor.
 const char *CSimdjson_implementation(void);
 
 #ifdef __cplusplus

@@ -1,34 +1,34 @@
 /// The effect on a phone of a push that APNs accepted.
 public enum PushEffect: UInt8, Sendable, CaseIterable {
-    /// The Lock Screen shows its content.
+    /// The Lock Screen shows the push's content.
     case shown
-    /// The activity ended. If the push had content that was not old, that content stays on the Lock Screen.
+    /// The activity ended. If the push's content was not old, it stays on the Lock Screen.
     case ended
     /// A new activity is on the Lock Screen.
     case started
-    /// Ignored: its timestamp was below that of the shown content.
+    /// Ignored: the push's timestamp was below that of the shown content.
     case ignoredOld
-    /// Ignored: its timestamp was more than 8 h ahead.
+    /// Ignored: the push's timestamp was more than 8 h ahead.
     case ignoredFuture
     /// Ignored: the activity had ended.
     case ignoredAfterEnd
-    /// Its content state or attributes could not be decoded to the app's types.
+    /// The push's content state or attributes could not be decoded as the app's types.
     case undecodable
-    /// Its body is no Live Activity push.
+    /// The push's body is not that of a Live Activity push.
     case malformed
     /// A start without a complete alert.
     case incompleteAlert
     /// A start on an update token, or another event on a push-to-start token.
     case wrongToken
-    /// A start for another attributes type than the token's.
+    /// A start with another attributes type than its push-to-start token was issued for.
     case wrongAttributesType
-    /// Dropped: over the phone's budget.
+    /// Dropped: the phone's budget for pushes was used up.
     case overBudget
-    /// Accepted for a token that leads to no phone.
+    /// APNs accepted the push, although its token no longer reaches a phone.
     case acceptedForDeadToken
     /// A start on a channel that is not registered.
     case unknownChannel
-    /// The phone was offline, and APNs does not keep the push for it.
+    /// The phone was offline, and APNs did not keep the push.
     case missed
 }
 
@@ -51,23 +51,23 @@ public struct EffectCounts: Sendable, Equatable {
 
 /// The states of an activity.
 enum ActivityState: Equatable {
-    /// On the Lock Screen, and takes updates. To `ended` by a push with the event `end`, by the system after 8 h, or by the app. To
-    /// `gone` by the user, or with the app.
+    /// The activity is on the Lock Screen and takes updates. An `end` push, the app or an age of 8 h makes it
+    /// `ended`. Its dismissal by the user or the removal of its app makes it `gone`.
     case active
-    /// Frozen: it takes no updates. To `gone` at the dismissal date.
+    /// The activity is on the Lock Screen but takes no updates. It becomes `gone` at the dismissal date.
     case ended(atMilliseconds: Int64, dismissalMilliseconds: Int64)
-    /// Off the Lock Screen. The final state.
+    /// The activity is off the Lock Screen. This state is final.
     case gone(atMilliseconds: Int64)
 }
 
-/// Counts the pushes that APNs accepted for an activity, including the one that started it.
+/// Counts the pushes that APNs accepted for an activity, including the push that started the activity.
 struct PushPace {
     private(set) var priority5 = 0
     private(set) var priority10 = 0
-    /// The least time between two successive pushes; nil before the second one.
+    /// The shortest time between two successive pushes; nil before the second one.
     private(set) var leastDistanceMilliseconds: Int64?
     private var lastMilliseconds: Int64?
-    /// 0 before the first push.
+    /// The priority of the last push; 0 before the first push.
     private(set) var lastPriority: UInt8 = 0
 
     mutating func note(priority: UInt8, atMilliseconds: Int64) {
@@ -111,22 +111,25 @@ struct Activity {
     var token: Int?
     /// The channel on which the activity began.
     var channel: Int?
-    /// The number of the last broadcast of its channel that it got. An activity does not get broadcasts from before it subscribed.
+    /// The number of the last broadcast that the activity got. It begins as the channel's count, because
+    /// broadcasts from before the subscription do not reach the activity.
     var lastBroadcast = 0
-    /// Broadcasts that have reached its phone.
+    /// How many broadcasts have reached the activity's phone.
     var broadcastsReceived = 0
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0
-    /// Alerts that this activity had already: the same title, body and sound.
+    /// How many alerts repeated an earlier alert of the activity: the same title, body and sound.
     var repeatedAlerts = 0
-    /// Dates in content that are more than 20 years ahead: probably UNIX seconds instead of seconds since 2001.
+    /// How many dates in content were more than 20 years ahead. Such a date is probably UNIX seconds instead
+    /// of seconds since 2001.
     var suspiciousDates = 0
-    /// Pushes with the same timestamp as the shown content. The last one to arrive won.
+    /// How many pushes had the timestamp of the shown content. Each replaced that content.
     var equalTimestamps = 0
-    /// How often the shown content became older. A phone never does that, so a number above 0 is a defect of the simulator.
+    /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
+    /// defect of the simulator.
     var regressions = 0
-    /// Why the last push with faulty content was dropped, as text.
+    /// Why the phone dropped the last push with faulty content.
     var lastProblem: String?
     var budget: BudgetBucket
     var pace = PushPace()
@@ -182,8 +185,8 @@ struct Activity {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
-    /// Ends the activity. It leaves the Lock Screen at the dismissal date, or at once if that has passed, but at the latest after 4 h or
-    /// at an age of 12 h.
+    /// Ends the activity. It leaves the Lock Screen at the dismissal date, at once if that date has passed,
+    /// and at the latest 4 h after the end or at an age of 12 h.
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latest = min(
@@ -197,7 +200,7 @@ struct Activity {
             : .ended(atMilliseconds: atMilliseconds, dismissalMilliseconds: dismissal)
     }
 
-    /// The last time that the same alert rang; nil if it has not.
+    /// Returns the latest alert of the activity with the same JSON; nil if there is none.
     func ring(of alert: UnsafeRawBufferPointer) -> Alert? {
         alerts.last { earlier in earlier.json.withUnsafeBytes { isEqual($0, alert) } }
     }
@@ -208,7 +211,8 @@ struct Activity {
         state = .gone(atMilliseconds: atMilliseconds)
     }
 
-    /// Applies the effect of time. Returns true if the activity was active and is not active any more.
+    /// Ends the activity at an age of 8 h, and removes it at its dismissal date. Returns
+    /// whether it ended now.
     mutating func advance(to nowMilliseconds: Int64) -> Bool {
         var ended = false
         let limit = startedAtMilliseconds + DeviceRules.activeMilliseconds
@@ -222,7 +226,7 @@ struct Activity {
         return ended
     }
 
-    /// When the activity ended, if it has. Its token is invalid from then on.
+    /// When the activity ended, UNIX milliseconds; nil while it is active. The end makes its token invalid.
     var endedAtMilliseconds: Int64? {
         switch state {
         case .active: nil

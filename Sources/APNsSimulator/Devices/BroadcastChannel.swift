@@ -1,10 +1,12 @@
 import Numbers
 
-/// Rules for channels that Apple leaves open, or that a test wants to be stricter.
+/// The limits of channels. Apple does not publish all of them, and a test may set stricter ones.
 public struct ChannelRules: Sendable, Equatable {
     /// The most channels that one app may have at one time.
     public var channelsPerApp: Int
-    /// The broadcasts that one channel takes. More are answered 429. Nil: any number. An Apple engineer has named one a second.
+    /// How many broadcasts one channel accepts; nil: any number. Further broadcasts are
+    /// answered 429. An Apple
+    /// engineer has named a limit of one a second.
     public var publishBudget: DeviceRules.Budget?
 
     public init(
@@ -15,7 +17,7 @@ public struct ChannelRules: Sendable, Equatable {
         self.publishBudget = publishBudget
     }
 
-    /// Apple's own limit, for each environment.
+    /// Apple's limit on the channels of one app in one environment.
     public static let channelsPerAppMax = 10_000
     /// APNs stores the newest message of a channel for at most 8 h.
     static let storedMilliseconds: Int64 = 8 * 3_600_000
@@ -25,10 +27,12 @@ public struct ChannelRules: Sendable, Equatable {
 
 /// A broadcast channel of one app.
 ///
-/// - `open`: activities subscribe, and broadcasts reach them. To `deleted` by a request, or when the app loses its capability.
-/// - `deleted`: final. Its subscribers stay as they are and get no more broadcasts.
+/// - open: activities subscribe, and broadcasts reach them. A request deletes the channel, and so does the
+///   loss of the app's capability for broadcasts.
+/// - deleted: the final state. Subscribed activities stay on their phones and get no more broadcasts.
 struct BroadcastChannel {
-    /// The newest stored message. A phone that comes back online gets it once, until its expiration, and at most for 8 h.
+    /// The newest message, which APNs stores for offline phones. A phone that comes back online gets the
+    /// message once, if it has not expired. A message expires after at most 8 h.
     struct Stored {
         var body: [UInt8]
         var priority: UInt8
@@ -47,7 +51,8 @@ struct BroadcastChannel {
     var subscribers: [Int] = []
     var stored: Stored?
     var budget: BudgetBucket
-    /// Accepted broadcasts. Each broadcast's number is its position.
+    /// The number of accepted broadcasts. Broadcasts are numbered from 1 in the order in
+    /// which they are accepted.
     var broadcasts = 0
     var pace = PushPace()
 }
@@ -59,7 +64,7 @@ struct ChannelTable {
         var identifier: String
     }
 
-    /// Deleted channels count too. They are kept so that a test can ask about them.
+    /// The most channels, including deleted channels, which are kept so that a test can query them.
     static let channelsMax = 1_000_000
     private static let identifierBytes = 16
 
@@ -83,12 +88,12 @@ struct ChannelTable {
         open[Key(application: application, identifier: identifier)]
     }
 
-    /// Identifiers of an app's open channels, oldest first.
+    /// Returns the identifiers of an app's open channels, oldest first.
     func identifiers(application: Int) -> [String] {
         channels.lazy.filter { $0.application == application && $0.deletedAtMilliseconds == nil }.map(\.identifier)
     }
 
-    /// - Returns: nil if the app has as many channels as it may.
+    /// Creates a channel. Returns nil if the app has reached its limit of channels.
     mutating func create(
         application: Int,
         storesNewest: Bool,

@@ -1,10 +1,11 @@
 import LiveActivity
 import Numbers
 
-/// Many phones of one app, each with one activity, for tests with an audience of a million. They are queried together.
+/// A crowd: many phones of one app, each with one activity, for tests with an audience of a million. A query
+/// is about the whole crowd.
 ///
-/// A phone is stored as a few numbers. The activity's id and the token follow from the phone's number, so a test that knows the crowd can
-/// compute them.
+/// A phone takes a few bytes of memory. Its activity's id and token are computed from the phone's number, so
+/// a test can compute them too.
 public struct CompactCrowd: Sendable, Equatable {
     /// How an activity's id is formed from its number.
     public enum Identifiers: String, Sendable, CaseIterable {
@@ -17,11 +18,11 @@ public struct CompactCrowd: Sendable, Equatable {
     /// The most phones in one crowd.
     public static let phonesMax = 10_000_000
 
-    /// Bundle id.
+    /// The app's bundle id.
     public var app: String
-    /// Must be different for each crowd of an app.
+    /// The crowd's name, different for each crowd of an app.
     public var name: String
-    /// 1...``phonesMax``.
+    /// The number of phones, 1...``phonesMax``.
     public var count: Int
     public var audiences: [String] = []
     public var environment = Environment.sandbox
@@ -37,7 +38,7 @@ public struct CompactCrowd: Sendable, Equatable {
         self.count = count
     }
 
-    /// The id of a phone's activity.
+    /// Returns the id of a phone's activity.
     ///
     /// - Parameter number: 0..<``count``.
     public func identifier(_ number: Int) -> String {
@@ -54,7 +55,7 @@ public struct CompactCrowd: Sendable, Equatable {
 
     public func hasFrequentUpdates(_ number: Int) -> Bool { frequentEvery > 0 && number % frequentEvery == 0 }
 
-    /// The update token of a phone's activity, 160 hexadecimal digits.
+    /// Returns the update token of a phone's activity, 160 hexadecimal digits.
     ///
     /// - Parameter generation: the number of tokens that the activity had before. 0...255.
     public func token(_ number: Int, generation: Int = 0) -> String {
@@ -62,7 +63,7 @@ public struct CompactCrowd: Sendable, Equatable {
         return String(decoding: LightToken.hexadecimal(of: words), as: UTF8.self)
     }
 
-    /// What the app posts when a phone's activity gets its token.
+    /// Returns the registration that the app posts when a phone's activity gets its token.
     ///
     /// - Parameter registeredAtMilliseconds: UNIX milliseconds.
     public func registration(
@@ -98,8 +99,8 @@ public struct CompactCrowd: Sendable, Equatable {
     }
 }
 
-/// A token from which its owner can be read: the crowd's key, the phone's number and the token's generation, and eight words derived from
-/// them.
+/// The token of a compact phone. It contains its owner: the crowd's key, the phone's number and the token's
+/// generation. The other eight words are derived from these three.
 enum LightToken {
     static let wordCount = TokenTable.tokenBytes / 8
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
@@ -114,7 +115,9 @@ enum LightToken {
 
     static func key(of token: UnsafeRawBufferPointer) -> UInt64 { word(0, of: token) }
 
-    /// - Parameter token: of the right length, with this key.
+    /// Reads the phone's number and the generation from a token.
+    ///
+    /// - Parameter token: `TokenTable.tokenBytes` bytes whose first word is the crowd's key.
     /// - Returns: nil if the token does not belong to the crowd.
     static func place(
         of token: UnsafeRawBufferPointer,
@@ -136,7 +139,7 @@ enum LightToken {
         return random.next()
     }
 
-    /// Sixteen digits for each word, in lower case, the most significant one first.
+    /// Writes sixteen lower-case digits for each word, the most significant one first.
     static func hexadecimal(of words: [UInt64]) -> [UInt8] {
         words.map(\.bigEndian)
             .withUnsafeBytes { bytes in

@@ -1,4 +1,4 @@
-/// The stored state of one compact phone. The rest follows from its number (``CompactCrowd``).
+/// The stored state of one compact phone. Its id and token are computed from its number (``CompactCrowd``).
 struct CompactPhone: BitwiseCopyable {
     enum Life: UInt8, BitwiseCopyable {
         case active, ended, gone
@@ -8,22 +8,22 @@ struct CompactPhone: BitwiseCopyable {
     var state: UInt32 = 0
     /// Pushes that have reached the phone, whatever their effect.
     var pushes: UInt32 = 0
-    /// How many of them had a timestamp below that of the shown content.
+    /// Pushes whose timestamp was below that of the shown content.
     var reversed: UInt16 = 0
-    /// How many of them had the same timestamp as the shown content.
+    /// Pushes whose timestamp was equal to that of the shown content.
     var repeated: UInt16 = 0
     var alerts: UInt16 = 0
-    /// Alerts that the phone already had.
+    /// Alerts equal to one of the last four alerts of the phone.
     var alertsAgain: UInt16 = 0
     /// Pushes for a token that was no longer valid.
     var refused: UInt16 = 0
-    /// Tokens that the activity had before.
+    /// The number of tokens that the activity had before the current one.
     var generation: UInt8 = 0
     var life = Life.active
-    /// The last alerts that the phone got, as ``CompactPhones/alert(_:)`` numbers them; 0: none.
+    /// The numbers of the last four alerts that the phone got (``CompactPhones/alert(_:)``); 0: none.
     var heard: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
-    /// - Returns: whether the phone already had this alert.
+    /// Counts an alert. Returns whether it is equal to one of the phone's last four alerts.
     mutating func hear(_ alert: UInt16) -> Bool {
         alerts += alerts < .max ? 1 : 0
         if heard.0 == alert || heard.1 == alert || heard.2 == alert || heard.3 == alert {
@@ -39,10 +39,11 @@ struct CompactPhone: BitwiseCopyable {
 struct CompactPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000
-    /// Further states count as the last one.
+    /// The most content states that are told apart. Further states count as the last of these states.
     static let statesMax = 100_000
     static let alertsMax = 65_535
-    /// Decoded bodies that are kept: the phones of an audience get few different bodies at a time.
+    /// The most decoded bodies in the cache. A few are enough, because an audience gets few
+    /// different bodies at a time.
     private static let readingsMax = 8
 
     struct Crowd {
@@ -55,13 +56,14 @@ struct CompactPhones {
         var priority10 = 0
     }
 
-    /// Content that phones show, from its first push on.
+    /// One content state that phones show, and the number and times of the pushes with this state.
     struct State {
         /// UNIX seconds.
         var timestamp: Int64
         /// JSON; empty for the initial content.
         var content: [UInt8]
-        /// Pushes with this state that phones showed, and when the first and the last one came, UNIX milliseconds.
+        /// Pushes that made a phone show this state. The times are those of the first and the last of these
+        /// pushes, UNIX milliseconds; -1: none.
         var pushes = 0
         var firstMilliseconds: Int64 = -1
         var lastMilliseconds: Int64 = -1
@@ -72,20 +74,21 @@ struct CompactPhones {
         var content: [UInt8]
     }
 
-    /// The decoded contents of a body, the same for every phone.
+    /// A decoded body. Decoding gives the same result for every phone, so it is cached.
     struct Reading {
         var body: [UInt8]
         var event: PushPayload.Event
         /// UNIX seconds.
         var timestamp: Int64
-        /// Nil: no content.
+        /// An index of `states`; nil: the body has no content.
         var state: UInt32?
-        /// 0: none.
+        /// The number of the alert (`alert(_:)`); 0: the body has none.
         var alert: UInt16
     }
 
     var crowds: [Crowd] = []
-    /// The keys of the crowds, in their order. They are searched for each push.
+    /// The key of each crowd, in the order of `crowds`: a compact array, because it is
+    /// searched for each push.
     private var keys: [UInt64] = []
     private(set) var states: [State] = []
     private var statesByKey: [StateKey: UInt32] = [:]
@@ -102,7 +105,7 @@ struct CompactPhones {
 
     // MARK: - Tokens
 
-    /// The owner of a token.
+    /// Returns the owner of a token; nil if no crowd has it.
     func find(_ token: UnsafeRawBufferPointer) -> (crowd: Int, number: Int, generation: UInt8)? {
         guard !keys.isEmpty, token.count == TokenTable.tokenBytes else { return nil }
         let key = LightToken.key(of: token)
@@ -114,7 +117,8 @@ struct CompactPhones {
 
     // MARK: - Bodies
 
-    /// - Returns: nil if no phone can decode it.
+    /// Decodes a push's body, or takes the result from the cache. Returns nil if phones
+    /// cannot decode the body.
     mutating func read(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> Reading? {
         for reading in readings where reading.body.withUnsafeBytes({ isEqual($0, body) }) { return reading }
         guard let payload = try? PushPayload(body, tape: &tape) else { return nil }
@@ -144,7 +148,7 @@ struct CompactPhones {
         return number
     }
 
-    /// Numbers an alert. Equal texts are the same alert.
+    /// Returns the number of an alert. Equal texts have the same number.
     private mutating func alert(_ text: [UInt8]) -> UInt16 {
         if let known = alerts[text] { return known }
         let number = UInt16(min(alerts.count + 1, Self.alertsMax))

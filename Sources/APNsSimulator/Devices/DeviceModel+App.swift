@@ -29,14 +29,14 @@ extension DeviceModel {
         public var activity: String
         public var device: String
         public var attributesType: String
-        /// JSON.
+        /// The attributes as JSON.
         public var attributes: String
-        /// JSON.
+        /// The content state as JSON.
         public var contentState: String
         /// UNIX seconds; nil: now.
         public var timestamp: Int64?
         public var audiences: [String]
-        /// The broadcast channel of the activity, which then gets no update token; nil: none.
+        /// The broadcast channel of the activity; nil: none. An activity on a channel gets no update token.
         public var channel: String?
 
         public init(
@@ -219,12 +219,12 @@ extension DeviceModel {
         }
     }
 
-    /// The update token of an activity, hexadecimal.
+    /// Returns the update token of an activity in hexadecimal digits; nil if it has none.
     public func token(ofActivity identifier: String, app: String) throws(Fault) -> String? {
         activities[try activity(identifier, application: try application(app))].token.map(tokens.hexadecimal)
     }
 
-    /// The push-to-start token of a phone for an attributes type, hexadecimal.
+    /// Returns the push-to-start token of a phone for an attributes type in hexadecimal digits.
     public func startToken(device: String, attributesType: String, app: String) throws(Fault) -> String {
         let application = try application(app)
         let phone = try phone(device, application: application)
@@ -239,7 +239,8 @@ extension DeviceModel {
         old == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
     }
 
-    /// Checks that the values match the app's own types. An app cannot start an activity with other values.
+    /// Checks that the values match the app's types, because an app cannot start an
+    /// activity with other values.
     private func check(_ json: String, _ shape: Shape, nowMilliseconds: Int64) throws(Fault) {
         let text = Array(json.utf8)
         let problem: String? = text.withUnsafeBytes { bytes in
@@ -318,8 +319,8 @@ extension DeviceModel {
         registrations.append(RegistrationRecord(key: phoneRecord.device, value: writer.bytes))
     }
 
-    /// The system gives the app an update token, and the app posts it. If the simulator has no more tokens, none is posted: a server must
-    /// handle that case too.
+    /// Gives the activity an update token, which the app posts. If the simulator has no more tokens, posts
+    /// nothing: a server must also handle an activity without a token.
     mutating func postToken(of index: Int, nowMilliseconds: Int64) {
         let phone = phones[activities[index].phone]
         guard

@@ -1,4 +1,4 @@
-/// Channels, as APNs and their subscribers see them.
+/// Broadcasts, the creation and deletion of channels, and phones that go offline.
 extension DeviceModel {
     /// A broadcast with valid headers.
     struct Broadcast {
@@ -71,15 +71,15 @@ extension DeviceModel {
         }
     }
 
-    /// A phone goes offline. A push to one of its tokens is dropped, like a push with expiration 0. A channel stores its newest message
-    /// for the phone if its storage policy says so.
+    /// Takes a phone offline. Pushes to its tokens are then dropped, as APNs does with expiration 0. A
+    /// channel keeps its newest message for the phone if its storage policy is 1.
     public mutating func goOffline(device: String, app: String) throws(Fault) {
         let phone = try phone(device, application: try application(app))
         phones[phone].isOnline = false
         noteChange(of: phone)
     }
 
-    /// A phone comes back online. It gets the stored messages of its activities' channels.
+    /// Brings a phone back online, and delivers the stored messages of its activities' channels.
     public mutating func goOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let phone = try phone(device, application: try application(app))
         guard !phones[phone].isOnline else { return }
@@ -94,7 +94,7 @@ extension DeviceModel {
         }
     }
 
-    /// Turns an app's capability for broadcasts on or off. Turning it off destroys all its channels.
+    /// Turns an app's capability for broadcasts on or off. Turning it off deletes all channels of the app.
     public mutating func setBroadcasts(_ isEnabled: Bool, app: String, nowMilliseconds: Int64) throws(Fault) {
         let application = try application(app)
         applications[application].mayBroadcast = isEnabled
@@ -105,7 +105,7 @@ extension DeviceModel {
         }
     }
 
-    /// Creates a channel as somebody other than the system under test.
+    /// Creates a channel without a request of the system under test, as if another program had created it.
     public mutating func createChannel(app: String, storesNewest: Bool, nowMilliseconds: Int64) throws(Fault) -> String
     {
         let application = try application(app)
@@ -143,7 +143,7 @@ extension DeviceModel {
         return (.success, channels[index].identifier)
     }
 
-    /// The channel for an activity that is being started.
+    /// Returns the channel on which an activity starts. Throws if the app has no such channel.
     func channel(_ identifier: String, application: Int) throws(Fault) -> Int {
         guard let index = channels.find(identifier, application: application) else {
             throw .unknownChannel(identifier)
@@ -157,12 +157,12 @@ extension DeviceModel {
         channels[channel].subscribers.append(activity)
     }
 
-    /// Identifiers of an app's open channels, oldest first.
+    /// Returns the identifiers of an app's open channels, oldest first.
     public func channelIdentifiers(app: String) throws(Fault) -> [String] {
         channels.identifiers(application: try application(app))
     }
 
-    /// All channels of an app as JSON, including deleted ones, in the order of their creation.
+    /// Writes all channels of an app as JSON, including deleted ones, in the order of their creation.
     public mutating func channelsJSON(app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
         let application = try application(app)
         let own = channels.channels.filter { $0.application == application }

@@ -1,4 +1,4 @@
-/// Crowds of compact phones. The same rules apply as for other phones, except that any content is accepted and there are no budgets.
+/// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content and have no budgets.
 extension DeviceModel {
     /// Creates a crowd. Its app must exist.
     public mutating func create(_ crowd: CompactCrowd) throws(Fault) {
@@ -18,7 +18,7 @@ extension DeviceModel {
         )
     }
 
-    /// The users of some phones dismiss their activities.
+    /// Dismisses the activities of some phones, as their users would.
     public mutating func dismiss(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
@@ -27,7 +27,7 @@ extension DeviceModel {
         light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
 
-    /// Gives the activities of some phones a new update token. `registrations` returns what their apps post.
+    /// Gives the activities of some phones a new update token. `registrations` returns the new tokens.
     public mutating func rotate(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
@@ -36,7 +36,7 @@ extension DeviceModel {
         light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
 
-    /// What the apps of some phones post, with their present tokens.
+    /// Returns the registrations that the apps of some phones post, with the current tokens.
     ///
     /// - Parameters:
     ///   - from: the number of the first phone.
@@ -72,10 +72,11 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// Places of compact phones are above all places in the table of tokens.
+    /// The bit that tells the token of a compact phone from an index in `TokenTable`. Both are used as `token`.
     static let lightPlace = 1 << 48
 
-    /// As `verdict(token:application:nowMilliseconds:)`; nil if the token belongs to no compact phone.
+    /// Decides as `verdict(token:application:nowMilliseconds:)` does. Returns nil if no light
+    /// phone has the token.
     mutating func lightVerdict(
         token: UnsafeRawBufferPointer,
         application: Int?,
@@ -98,7 +99,7 @@ extension DeviceModel {
         return (PushVerdict(reason: .success), place)
     }
 
-    /// As `deliver(_:token:priority:tape:nowMilliseconds:)`, for a compact phone.
+    /// Delivers an accepted push to a compact phone, as `deliver(_:token:priority:tape:nowMilliseconds:)` does.
     mutating func deliverLight(
         _ body: UnsafeRawBufferPointer,
         place: Int,
@@ -146,9 +147,9 @@ extension DeviceModel {
         return .ended
     }
 
-    // MARK: - Answers
+    // MARK: - Queries
 
-    /// What the phones of a crowd show and what they have received, as one JSON object for the whole crowd.
+    /// Writes sums over the phones of a crowd as one JSON object: what they show and what they have received.
     public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {
         let crowd = light.crowds[try crowd(name, app: app, 0..<0)]
         let tally = CompactTally(crowd.phones)
@@ -175,7 +176,7 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// The states that phones show, newest first.
+    /// Writes the content states that phones show, newest first.
     private func writeShown(_ phonesByState: [UInt32: Int], to writer: inout JSONWriter) {
         let order = phonesByState.keys.sorted {
             (light.states[Int($0)].timestamp, $0) > (light.states[Int($1)].timestamp, $1)
@@ -201,7 +202,7 @@ extension DeviceModel {
 private struct CompactTally {
     var (ended, gone, unreached) = (0, 0, 0)
     var (pushes, pushesMax, repeatedPushes, refused, alerts) = (0, 0, 0, 0, 0)
-    /// Phones that got something older than what they showed.
+    /// Phones that got a push older than the content that they showed.
     var reversed = 0
     /// Phones that got an alert for the second time.
     var alertedTwice = 0

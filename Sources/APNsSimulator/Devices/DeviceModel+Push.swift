@@ -1,7 +1,7 @@
 /// APNs' response to a push with valid headers.
 struct PushVerdict {
     var reason: Reason
-    /// For a 410: since when the token is invalid. UNIX milliseconds.
+    /// For a 410: when the token became invalid, UNIX milliseconds.
     var atMilliseconds: Int64 = 0
 }
 
@@ -9,7 +9,7 @@ extension DeviceModel {
     /// Decides whether APNs accepts a push for a token on an app's topic.
     ///
     /// - Parameters:
-    ///   - token: the raw bytes.
+    ///   - token: the token's bytes, not its digits.
     ///   - application: nil if the topic is not one for Live Activities.
     mutating func verdict(
         token: UnsafeRawBufferPointer,
@@ -38,7 +38,7 @@ extension DeviceModel {
     /// Delivers an accepted push to the phone.
     ///
     /// - Parameters:
-    ///   - token: as `verdict` returned it.
+    ///   - token: the index of the token, which `verdict` returned.
     ///   - tape: scratch memory, which the caller reuses for every push.
     @discardableResult
     mutating func deliver(
@@ -106,7 +106,8 @@ extension DeviceModel {
         return effect
     }
 
-    /// Applies an update or an end by ActivityKit's rules, in their order. A push that a rule drops has no effect at all.
+    /// Applies an update or an end by ActivityKit's rules, one after the other. A push that a rule
+    /// drops changes nothing.
     @discardableResult
     mutating func apply(
         _ payload: PushPayload,
@@ -151,7 +152,8 @@ extension DeviceModel {
         return record(.ended, for: owner)
     }
 
-    /// Shows the content of a push. An end counts however old its timestamp is, but its content is shown only if it is not older.
+    /// Shows the content of a push. An end always ends the activity, but its content is shown only if it is
+    /// not older than the shown content.
     private mutating func show(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -299,7 +301,7 @@ extension DeviceModel {
         }
     }
 
-    /// Decodes the attributes and content of a start as the app's types, or returns the fault.
+    /// Decodes the attributes and content of a start as the app's types. If this fails, returns the problem.
     private func decode(
         _ tape: borrowing JSONTape,
         attributes: Int,
@@ -314,13 +316,16 @@ extension DeviceModel {
         return (first.suspiciousDates + second.suspiciousDates, nil)
     }
 
-    /// How much later than the first one the same start may be timed: admission raises the timestamp of what is sent again.
+    /// The most seconds between the timestamps of a start and of its repetition. They can differ because
+    /// admission raises the timestamp of a command above the last one sent (R11).
     private static let raisedSecondsMax: Int64 = 5
 
-    /// Whether the same start has begun an activity that the phone still has: the same attributes and alert, at about the same timestamp.
+    /// Whether an active activity of the phone began with the same start: equal attributes and alert, and
+    /// timestamps at most `raisedSecondsMax` apart.
     ///
-    /// An app may start two activities with the same attributes, and nothing in a push says which of them it means. What differs in the
-    /// alert, or in more time than admission ever adds, is another start. The state does not count: a repeated start may carry a newer one.
+    /// An app may start two activities with equal attributes, and a push does not name its activity.
+    /// Therefore a different alert or a longer time means another start. The content state is not compared,
+    /// because a repeated start may carry a newer state.
     private mutating func hasStarted(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -333,7 +338,7 @@ extension DeviceModel {
         for index in phones[phone].activities
         where activities[index].type == type && activities[index].isStartedByPush {
             advance(index, nowMilliseconds: nowMilliseconds)
-            // The first alert of an activity that a push has started is that of its start.
+            // If a push started the activity, the activity's first alert came with that push.
             guard activities[index].isActive, let start = activities[index].alerts.first, let alert = payload.alert,
                 abs(start.timestamp - payload.timestamp) <= Self.raisedSecondsMax
             else { continue }
@@ -357,7 +362,8 @@ extension DeviceModel {
         }
     }
 
-    /// The app's id for an activity that a push started: from its attributes, or made up.
+    /// Returns the app's id for an activity that a push started: its identifier attribute, or
+    /// else an invented id.
     private func identifier(_ tape: borrowing JSONTape, attributes: Int, phone: Int, type: Int) -> String {
         if var name = types[type].identifierAttribute,
             let value = name.withUTF8({ tape.member(UnsafeRawBufferPointer($0), of: attributes) })
@@ -368,7 +374,7 @@ extension DeviceModel {
         return "\(phones[phone].device)-\(types[type].name)-\(phones[phone].activities.count)"
     }
 
-    /// Converts seconds from outside to milliseconds. A number that does not fit becomes the nearest one that does.
+    /// Converts seconds to milliseconds. A result that is out of range becomes `Int64.min` or `Int64.max`.
     static func milliseconds(seconds: Int64) -> Int64 {
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
         return overflow ? (seconds < 0 ? .min : .max) : product

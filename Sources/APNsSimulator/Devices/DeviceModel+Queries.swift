@@ -1,13 +1,13 @@
 /// Queries about what each phone shows and what happened to the pushes.
 extension DeviceModel {
-    /// How one activity differs from the expectation.
+    /// An activity that does not show the expected content state, with its actual state.
     public struct Mismatch: Sendable, Equatable {
         public var activity: String
         /// The content state on the Lock Screen, as JSON; nil if there is none.
         public var shows: String?
         /// UNIX seconds; 0 if nothing is shown.
         public var timestamp: Int64
-        /// `unknown`, `active`, `ended` or `gone`.
+        /// The state of the activity: `unknown`, `active`, `ended` or `gone`.
         public var state: String
     }
 
@@ -25,26 +25,29 @@ extension DeviceModel {
         public var gone = 0
         /// Active activities on a channel.
         public var onChannels = 0
-        /// Activities that broadcasts have reached, including those that have ended since, and how often in all.
+        /// Activities that at least one broadcast has reached, including ended ones.
         public var reachedByBroadcasts = 0
+        /// The broadcasts that have reached activities, counted once for each activity.
         public var broadcastsReceived = 0
         public var effects = EffectCounts()
         public var alerts = 0
-        /// Starts by push that the phone had already: the same attributes and alert, at about the same timestamp.
+        /// Starts by push that repeated an earlier start on the phone: the same attributes and alert, and
+        /// timestamps a few seconds apart.
         public var duplicateStarts = 0
-        /// Alerts that rang on an activity which had rung the same one already.
+        /// Alerts that repeated an earlier alert of the same activity.
         public var repeatedAlerts = 0
         public var suspiciousDates = 0
         public var equalTimestamps = 0
         public var regressions = 0
         /// The highest number of priority 10 pushes to one activity.
         public var priority10PushesMax = 0
-        /// The least time between two pushes to one activity; nil if no activity got two.
+        /// The shortest time between two pushes to one activity; nil if no activity got two.
         public var leastDistanceMilliseconds: Int64?
         public var registrations = 0
     }
 
-    /// Compares many activities at once. The map has, for each id, the content state expected on the Lock Screen, or nil for nothing.
+    /// Compares activities with the content states that they should show; nil: the activity
+    /// should not be shown.
     ///
     /// Two content states are equal if they are the same JSON, regardless of spaces and of the order of keys.
     public mutating func compare(
@@ -119,7 +122,7 @@ extension DeviceModel {
             case .ended: summary.ended += 1
             case .gone: summary.gone += 1
             }
-            // A start is counted on the phone where it arrived.
+            // The phone has counted the `started` effect already.
             for effect in PushEffect.allCases where effect != .started {
                 summary.effects[effect] += activities[index].effects[effect]
             }
@@ -142,12 +145,12 @@ extension DeviceModel {
         return summary
     }
 
-    /// Registrations from a cursor on, at most `limit`.
+    /// Returns at most `limit` registrations from a cursor on; nil if the cursor is invalid.
     public func registrations(since cursor: Int, limit: Int) -> [RegistrationRecord]? {
         registrations.page(since: cursor, limit: limit).map(Array.init)
     }
 
-    /// One activity as JSON. If several have this id, the youngest.
+    /// Writes an activity as JSON. If several activities have this id, writes the youngest.
     public mutating func activityJSON(_ identifier: String, app: String, nowMilliseconds: Int64) throws(Fault)
         -> [UInt8]
     {
@@ -158,17 +161,18 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// The first 1,000 alerts of an activity, in order. If several activities have this id, the youngest's.
+    /// Returns the first 1,000 alerts of an activity, in order. If several activities have this id, returns
+    /// those of the youngest.
     public func alerts(ofActivity identifier: String, app: String) throws(Fault) -> [Alert] {
         activities[try activity(identifier, application: try application(app))].alerts
     }
 
-    /// A phone and all its activities as JSON.
+    /// Writes a phone and all its activities as JSON.
     public mutating func phoneJSON(_ device: String, app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
         phoneJSON(at: try phone(device, application: try application(app)), nowMilliseconds: nowMilliseconds)
     }
 
-    /// The same for a phone by its place in the order of installation; nil if there are not so many.
+    /// Writes the phone with this number, from 0 in the order of installation, as JSON; nil if there is none.
     public mutating func phoneJSON(number: Int, nowMilliseconds: Int64) -> [UInt8]? {
         phones.indices.contains(number) ? phoneJSON(at: number, nowMilliseconds: nowMilliseconds) : nil
     }
@@ -209,7 +213,7 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Activities of an app in the order of their creation, from a position on.
+    /// Writes activities of an app as JSON in the order of their creation, from a position on.
     public mutating func activitiesJSON(
         app: String,
         since position: Int,

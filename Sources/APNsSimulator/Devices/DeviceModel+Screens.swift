@@ -1,30 +1,31 @@
-/// The Lock Screens of thousands of phones, for a page that follows them.
+/// The Lock Screens of thousands of phones, for a web page that shows them.
 ///
-/// A push only notes that its phone has changed (`noteChange`). Everything else is done when somebody asks.
+/// A push only notes that its phone has changed (`noteChange`). All other work is done when the page
+/// requests the screens.
 extension DeviceModel {
-    /// Phones beyond these are not watched.
+    /// The first phones, by installation, whose Lock Screens can be requested. Later phones are left out.
     public static let screensMax = 20_000
-    /// Phones that a response describes in full.
+    /// The most phones that a response describes in full.
     public static let focusMax = 64
-    /// Bytes of a phone in the response: its number (16 bits, the low byte first), its state and what its last push was, its alerts, its
-    /// colour, its shade.
+    /// Bytes of one phone in the response; see `screens` of `screensJSON`.
     static let screenBytes = 6
-    /// Set beside the state if the last push had priority 10.
+    /// A bit in the byte of the state: the last push had priority 10.
     static let isUrgent: UInt8 = 0x10
 
-    /// What changed on the Lock Screens, as JSON.
+    /// Writes what changed on the Lock Screens, as JSON.
     ///
-    /// - `now`: UNIX milliseconds of the simulated world; `next`: for the next question's `since`
-    /// - `phones`: how many there are to watch; `active`, `stale`, `ended`, `gone`, `offline`, `empty`: of them
-    /// - `tints`: the names behind the numbers of colours
-    /// - `backInTime`, `startedTwice`, `rangTwice`: what must never happen, over all phones; `rangInDoubt`: alerts that rang again
-    ///   after their response may have been lost
+    /// - `now`: UNIX milliseconds of the simulated world; `next`: the value of `since` for the next request
+    /// - `phones`: the number of phones; `active`, `stale`, `ended`, `gone`, `offline`, `empty`: how many are
+    ///   in each state
+    /// - `tints`: the names of the tints, in the order of their numbers
+    /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `WrongCounts`, over all
+    ///   phones
     /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first; its state, plus 16 if the last
     ///   push had priority 10; the number of its alerts, its tint, and a hash of its content, a byte each
-    /// - `focus`: the changed phones among those in `focus`, in full
+    /// - `focus`: all properties of the changed phones that the parameter `focus` lists
     ///
     /// - Parameters:
-    ///   - since: 0, or `next` of an earlier answer.
+    ///   - since: 0, or `next` of an earlier response.
     ///   - focus: numbers of phones; only the first ``focusMax`` count.
     public mutating func screensJSON(since: Int, focus: [Int], nowMilliseconds: Int64) -> [UInt8] {
         let watched = min(phones.count, Self.screensMax)
@@ -57,8 +58,8 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Notes the time at which a connection ended or became half open. The client may not have read the last responses on it, so it may
-    /// send those pushes again.
+    /// Notes the time at which a connection ended or became half open. The client may not have read the last
+    /// responses on the connection, so it may send their pushes again.
     mutating func noteLostResponses(atMilliseconds: Int64) {
         lostResponses.note(atMilliseconds: atMilliseconds)
     }
@@ -71,12 +72,13 @@ extension DeviceModel {
         }
     }
 
-    /// The activity that the phone shows: the youngest on its Lock Screen, or else the youngest of all.
+    /// Returns the activity that the phone shows: the youngest on its Lock Screen, or else
+    /// the youngest of all.
     private func frontActivity(of phone: Int) -> Int? {
         phones[phone].activities.last { activities[$0].isVisible } ?? phones[phone].activities.last
     }
 
-    /// Applies the effect of time to a phone, and notes a change if that changed what it shows.
+    /// Returns the state of a phone's screen now. Notes a change if the last request saw another state.
     private mutating func screenState(of phone: Int, nowMilliseconds: Int64) -> ScreenState {
         var state = ScreenState.empty
         if let front = frontActivity(of: phone) {

@@ -14,9 +14,10 @@ extension DeviceModel {
         }
     }
 
-    /// The owner of a token, whatever the token's state; nil if no phone here has it.
+    /// Returns the owner of a valid or invalid token; nil if no simulated phone has ever had the token.
     ///
-    /// - Parameter effect: the effect of the push, if the question comes right after it was delivered.
+    /// - Parameter effect: the effect of a push that was delivered just now. After `started`, the phone's
+    ///   last activity is the one that the push started.
     func subject(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushSubject? {
         if let (crowd, number, _) = light.find(token) {
             let definition = light.crowds[crowd].definition

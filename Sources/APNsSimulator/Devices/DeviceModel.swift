@@ -21,7 +21,7 @@ public struct DeviceModel: ~Copyable {
 
     struct Application {
         var bundleIdentifier: String
-        /// The bundle identifier as bytes, for the comparison with each push.
+        /// The bundle identifier as bytes, which the topic of each push is compared with.
         var bundleBytes: [UInt8]
         /// Nil: any team whose key the service knows may push to the app.
         var teamIdentifier: String?
@@ -38,12 +38,14 @@ public struct DeviceModel: ~Copyable {
         var environment: Environment
         var frequentUpdates: Bool
         var isInstalled = true
-        /// Whether the phone runs iOS 18 or newer and its app supports channels. Its registrations say so.
+        /// Whether the phone runs iOS 18 or newer and its app supports channels. The app's
+        /// registrations contain this.
         var hasChannels = false
         /// The audiences that the app posts with its push-to-start tokens, and with the tokens of activities that a push has started.
         var audiences: [String] = []
         var isOnline = true
-        /// By position in the app's list of types.
+        /// The push-to-start tokens: one for each attributes type of the app, in the order of
+        /// `Application.types`.
         var startTokens: [Int] = []
         var startBudget: BudgetBucket
         var activities: [Int] = []
@@ -52,8 +54,8 @@ public struct DeviceModel: ~Copyable {
         var lastProblem: String?
         /// The value of `changes` when the phone last changed.
         var changedAt = 0
-        /// What the phone showed when screens were last requested. The next request compares with it, because time alone can change what is
-        /// shown: content becomes stale, for example.
+        /// The screen at the last request. The next request compares the screen with this state, because time
+        /// alone can change the screen: content becomes stale, for example.
         var seenState = ScreenState.empty
     }
 
@@ -89,13 +91,14 @@ public struct DeviceModel: ~Copyable {
     var tokens: TokenTable
     var registrations = RegistrationLog()
     var phonesByDevice: [ActivityKey: Int] = [:]
-    /// More than one activity if a start was repeated.
+    /// Activities by id, oldest first. An id has more than one activity if a start was repeated.
     var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
-    /// Pushes accepted for tokens that lead to no phone.
+    /// Pushes that APNs accepted for tokens that no longer reach a phone.
     var voidPushes = 0
     var light = CompactPhones()
     var channels: ChannelTable
-    /// Counts the changes of all phones. Who asks for screens names the count up to which it knows them.
+    /// Counts the changes of all phones. A request for screens names the count up to which
+    /// the page knows them.
     var changes = 0
     var wrongs = WrongCounts()
     var lostResponses = LostResponses()
@@ -117,7 +120,7 @@ public struct DeviceModel: ~Copyable {
     /// The number of registrations posted so far, which is also the cursor of a reader that has seen all of them.
     public var registrationCount: Int { registrations.count }
 
-    /// The app with a topic's bundle id.
+    /// Returns the index of the app with a topic's bundle id; nil if there is none.
     func application(bundle: UnsafeRawBufferPointer) -> Int? {
         for index in applications.indices
         where applications[index].bundleBytes.withUnsafeBytes({ isEqual($0, bundle) }) {
@@ -153,26 +156,29 @@ public struct DeviceModel: ~Copyable {
         return index
     }
 
-    /// The youngest activity with an id. After a repeated start the app has posted that one's token last.
+    /// Returns the youngest activity with an id. After a repeated start, this is the activity whose token
+    /// the app posted last.
     func activity(_ identifier: String, application: Int) throws(Fault) -> Int {
         let key = ActivityKey(application: application, identifier: identifier)
         guard let index = activitiesByIdentifier[key]?.last else { throw .unknownActivity(identifier) }
         return index
     }
 
-    /// Applies the effect of time to one activity.
+    /// Ends or removes an activity whose time is over, and retires its token.
     mutating func advance(_ activity: Int, nowMilliseconds: Int64) {
         if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
     }
 
-    /// Notes that a phone may show something else from now on. This is all that a push costs for viewers.
+    /// Notes that a phone may show something else from now on. A push does no other work for
+    /// the page of screens.
     @inline(__always)
     mutating func noteChange(of phone: Int) {
         changes &+= 1
         phones[phone].changedAt = changes
     }
 
-    /// The activity has ended, so its token becomes invalid.
+    /// Makes the token of an ended activity invalid. APNs then answers 410, for `expiredToken`
+    /// after the grace time.
     mutating func retireToken(of activity: Int, as reason: Reason) {
         guard let token = activities[activity].token, let ended = activities[activity].endedAtMilliseconds else {
             return
@@ -182,7 +188,7 @@ public struct DeviceModel: ~Copyable {
     }
 }
 
-/// Apple's two environments, which services and tokens belong to.
+/// Apple's two environments. A service and a token each belong to one of them.
 public enum Environment: String, Sendable, CaseIterable {
     case production, sandbox
 }

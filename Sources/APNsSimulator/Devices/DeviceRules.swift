@@ -11,9 +11,11 @@ public struct DeviceRules: Sendable, Equatable {
         }
     }
 
-    /// Priority 10 pushes to one activity. The phone silently drops pushes over the budget. Nil: any number.
+    /// The budget for priority 10 pushes to one activity; nil: no limit. The phone silently drops pushes over
+    /// it.
     public var updateBudget: Budget?
-    /// Starts by push of one app on one phone. The phone silently drops starts over the budget. Nil: any number.
+    /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts
+    /// over it.
     public var startBudget: Budget?
     /// How long APNs still answers 200 for the token of an ended activity.
     public var endedTokenGraceMilliseconds: Int64
@@ -24,7 +26,7 @@ public struct DeviceRules: Sendable, Equatable {
         self.endedTokenGraceMilliseconds = min(max(0, endedTokenGraceMilliseconds), Self.graceMillisecondsMax)
     }
 
-    /// A longer grace counts as one year.
+    /// The longest grace time, one year. A longer grace time is shortened to this.
     static let graceMillisecondsMax: Int64 = 365 * 86_400_000
     /// The system ends an activity after 8 h.
     static let activeMilliseconds: Int64 = 8 * 3_600_000
@@ -32,11 +34,11 @@ public struct DeviceRules: Sendable, Equatable {
     static let endedVisibleMilliseconds: Int64 = 4 * 3_600_000
     /// No activity stays longer than 12 h.
     static let totalMilliseconds: Int64 = 12 * 3_600_000
-    /// An update with a timestamp further ahead is dropped.
+    /// How far an update's timestamp may be ahead of the phone's clock. An update further ahead is dropped.
     static let futureSeconds: Int64 = 8 * 3_600
 }
 
-/// What is left of a budget.
+/// The pushes that a budget still allows.
 struct BudgetBucket {
     private var left: Int
     private var refilledAtMilliseconds: Int64

@@ -1,4 +1,4 @@
-/// The parts of a push's body, as places in its JSON.
+/// The parts of a push's body. Objects and texts are kept as indexes of the JSON tape.
 ///
 /// Only the form is checked here. `DeviceModel` decides what the values mean for an activity.
 struct PushPayload {
@@ -14,7 +14,7 @@ struct PushPayload {
     var event: Event
     /// UNIX seconds.
     var timestamp: Int64
-    /// Places of the values on the tape.
+    /// Indexes of the values on the tape.
     var contentState: Int?
     var attributes: Int?
     var attributesType: Int?
@@ -24,7 +24,8 @@ struct PushPayload {
     /// UNIX seconds.
     var dismissalDate: Int64?
     var relevanceScore: Double?
-    /// The place of the broadcast channel's id in a start. An activity on a channel gets no update token of its own.
+    /// The tape's index of the broadcast channel's id in a start. An activity on a channel
+    /// gets no update token.
     var channel: Int?
 
     /// Reads a body into the tape and finds its parts.
@@ -82,7 +83,8 @@ struct PushPayload {
         timestamp = seconds
     }
 
-    /// Whether an alert has what a start needs: a title and a body. Each must be a text that is not empty, or an object with a `loc-key`.
+    /// Whether an alert is enough for a start: it has a title and a body. Each must be a text that is not
+    /// empty, or an object with a `loc-key`.
     static func isCompleteAlert(_ tape: borrowing JSONTape, at index: Int?) -> Bool {
         guard let index, tape[index].kind == .object else { return false }
         return isText(tape, at: tape.member("title", of: index)) && isText(tape, at: tape.member("body", of: index))

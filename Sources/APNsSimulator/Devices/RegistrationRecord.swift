@@ -1,4 +1,5 @@
-/// What an app on a simulated phone posts to its server when it gets a token: a record for the registrations topic.
+/// A record for the registrations topic, which an app on a simulated phone posts to its server
+/// when it gets a token.
 public struct RegistrationRecord: Sendable, Equatable {
     /// The record's key: the id of the activity or of the device.
     public var key: String
@@ -13,7 +14,7 @@ public struct RegistrationRecord: Sendable, Equatable {
 
 /// Registrations in the order in which they happened. A reader keeps a cursor: the number of records that it has seen.
 struct RegistrationLog {
-    /// When this number is reached, the older half is dropped.
+    /// The most records. When the log is full, the older half is dropped.
     static let recordsMax = 2_000_000
 
     private var records: [RegistrationRecord] = []
@@ -30,7 +31,8 @@ struct RegistrationLog {
         records.append(record)
     }
 
-    /// Records from a cursor on; nil if some of them were dropped, or if the cursor was never returned.
+    /// Returns records from a cursor on; nil if some of them were dropped, or if the
+    /// cursor was never returned.
     func page(since cursor: Int, limit: Int) -> ArraySlice<RegistrationRecord>? {
         guard cursor >= forgotten, cursor <= count, limit >= 0 else { return nil }
         return records[(cursor - forgotten)...].prefix(limit)

@@ -1,4 +1,4 @@
-/// What a Lock Screen shows, in one word, for viewers of thousands of phones.
+/// The state of a Lock Screen, for a page that shows thousands of phones.
 enum ScreenState: UInt8 {
     /// No activity, or none any more because the app was removed.
     case empty
@@ -15,21 +15,24 @@ enum ScreenState: UInt8 {
     var word: String { "\(self)" }
 }
 
-/// Counts over all phones of what must never happen. They count from the simulation's beginning.
+/// Counts of faults that Causeway should never cause, over all phones since the simulation began.
 struct WrongCounts {
-    /// Pushes that were older than what their phone showed.
+    /// Pushes that were older than the content that the phone showed.
     var backInTime = 0
     /// Starts by push of an activity that the phone already had.
     var startedTwice = 0
-    /// Alerts that an activity had already, and whose answer must have reached the sender.
+    /// Repeated alerts that are a fault of the sender, because the response to the first push must have
+    /// reached it.
     var rangTwice = 0
-    /// Alerts that an activity had already, but whose answer may have been lost, so that the sender could not know.
+    /// Repeated alerts that are no fault of the sender, because the response to the first push may have been
+    /// lost. The sender could not know that the alert had rung.
     var rangInDoubt = 0
 }
 
-/// When answers were lost on their way: connections were cut or left half open, or the sender died.
+/// The times at which responses may have been lost: a connection ended or was left half open.
 struct LostResponses {
-    /// A response may be lost if it was given so shortly before.
+    /// A response may be lost if it was sent at most this long before its connection ended
+    /// or became half open.
     static let beforeMilliseconds: Int64 = 2_000
     private static let timesMax = 32
 
@@ -46,16 +49,19 @@ struct LostResponses {
     }
 }
 
-/// Numbers the names that choose the colour of a phone's screen, in the order in which they are first seen.
+/// Numbers the names of content states, in the order in which they are first seen. The number decides the
+/// colour of a phone's screen.
 ///
-/// A content state's name is one of its values: the team that bats, the status of a ride. Finding it takes a scan of the JSON. Many phones
-/// show the same content, so the table remembers the number for the hash of each content.
+/// A content state's name is one of its values: the team that bats, the status of a ride. Finding the
+/// name takes a scan of the JSON. Many phones show the same content, so the table caches the number
+/// by the content's hash.
 struct TintTable: ~Copyable {
-    /// Numbers are a byte; later names share the last number.
+    /// The most names, because a number has one byte. Later names share the last number.
     static let namesMax = 255
-    /// The maximum number of cached contents. Beyond it the cache is emptied and filled again.
+    /// The most cached contents. A full cache is emptied and filled again.
     private static let contentsMax = 8_192
-    /// The members that name a state, the first that is there. Without any, it is the first word of the object.
+    /// The members that name a state, in order of precedence. Without any of them, the object's first
+    /// string value is the name.
     private static let members: [StaticString] = ["batting", "status", "phase", "deliveryState", "tripStatus", "state"]
 
     private(set) var names: [String] = []
@@ -63,7 +69,7 @@ struct TintTable: ~Copyable {
     private var known: [UInt64: UInt8] = [:]
     private var tape = JSONTape()
 
-    /// The number of a content's name, and a hash of the content.
+    /// Returns the number of a content's name, and a hash of the content.
     mutating func tint(of content: [UInt8]) -> (number: UInt8, hash: UInt64) {
         let hash = content.withUnsafeBytes { Self.hash($0) }
         if let number = known[hash] { return (number, hash) }
@@ -99,7 +105,8 @@ struct TintTable: ~Copyable {
         return first ?? ""
     }
 
-    /// FNV-1a, eight bytes at a time. Equal contents have equal hashes; two others seldom do, and then share a colour.
+    /// Hashes content with FNV-1a, eight bytes at a time. Different contents with equal
+    /// hashes share a colour.
     private static func hash(_ content: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         var offset = 0

@@ -4,7 +4,7 @@ import Foundation
 struct Decoding {
     /// Why `JSONDecoder` would throw; nil if it would not.
     var mismatch: Mismatch?
-    /// Dates that are further ahead than any app would mean.
+    /// Dates more than `Shape.suspiciousDateSeconds` ahead.
     var suspiciousDates = 0
 
     struct Mismatch: Equatable {
@@ -19,10 +19,10 @@ struct Decoding {
 }
 
 extension Shape {
-    /// The start of date counts: 2001-01-01 00:00:00 UTC, as UNIX seconds.
+    /// The time from which dates in JSON are counted: 2001-01-01 00:00:00 UTC, as UNIX seconds.
     static let referenceDateUnixSeconds: Int64 = 978_307_200
-    /// No Live Activity has a date that far ahead. A producer that sends such a date has probably sent UNIX seconds, which decode to 31
-    /// years ahead.
+    /// 20 years in seconds. A date further ahead is probably a producer's mistake: UNIX seconds, read as
+    /// seconds since 2001, are 31 years ahead.
     static let suspiciousDateSeconds = 20 * 365.25 * 86_400
 
     /// Decodes like Swift's `JSONDecoder` with default strategies for a synthesized `Codable` struct.
@@ -56,7 +56,7 @@ extension Shape {
         return (kind == .object || kind == .array || kind == .dictionary) && nodes[candidate].children.contains(node)
     }
 
-    /// The depth is that of the declared shape, so a payload cannot make the recursion deeper.
+    /// Recurses at most as deep as the declared shape, so a payload cannot make the recursion deeper.
     private func decode(
         _ nodes: UnsafeBufferPointer<Node>,
         _ node: Int,
@@ -113,7 +113,7 @@ extension Shape {
         case .dictionary:
             guard kind == .object else { return fail(.wrongType) }
             tape.forEachMember(of: index) { key, value in
-                // The first of equal keys counts.
+                // If a key occurs twice, its first value counts.
                 var name = tape.string(key)
                 let first = name.withUTF8 { tape.member(UnsafeRawBufferPointer($0), of: index) }
                 guard decoding.mismatch == nil, first == value else { return }
@@ -131,7 +131,7 @@ extension Shape {
             return tape.double(index).map { Float($0).isFinite && (Float($0) != 0 || $0 == 0) } == true
         }
         guard let number = tape.integer(index) else {
-            // The upper half of 64 bits.
+            // The number may be in the upper half of `UInt64`, which does not fit an `Int64`.
             let text = String(decoding: tape.bytes(index), as: UTF8.self)
             let isPlain = text.allSatisfy(\.isNumber)
             let number = isPlain ? UInt64(text) : tape.double(index).flatMap { UInt64(exactly: $0) }
@@ -184,7 +184,7 @@ extension Shape {
         let second = Int(tape[index + 1].next)
         guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }
         guard lower <= upper else { return fail(.boundsOutOfOrder) }
-        // The bounds are in order, so the upper one decides.
+        // The bounds are in order, so the upper bound is compared.
         if upper - nowSeconds > Self.suspiciousDateSeconds { decoding.suspiciousDates += 1 }
     }
 }

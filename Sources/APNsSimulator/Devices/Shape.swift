@@ -26,16 +26,16 @@ public struct Shape: Sendable {
     struct Node {
         var kind: Kind
         var isOptional: Bool
-        /// For an object: its fields. For an array or a dictionary: its one element. All are ranges of `nodes`. For an enumeration: its raw
-        /// values, a range of `names`.
+        /// For an object its fields, for an array or a dictionary its one element: a range of `nodes`. For an
+        /// enumeration its raw values: a range of `names`.
         var children: Range<Int>
-        /// The field's name, as an index of `names`; -1 for an element and for the root.
+        /// The field's name, as an index of `names`; -1 if the node is an element or the root.
         var name: Int
-        /// For a whole number: the size of its type.
+        /// For a whole number: the size of its type in bits.
         var bits = 64
     }
 
-    /// Why a text is not a shape.
+    /// The reason why a text is not a shape.
     public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
         /// Names of the fields down to the fault, joined by dots.
         public var place: String
@@ -89,7 +89,7 @@ public struct Shape: Sendable {
         }
         var declared: [(name: String, value: Int)] = []
         tape.forEachMember(of: object) { key, value in declared.append((tape.string(key), value)) }
-        // The children get consecutive indexes first, then the children of each child.
+        // The children of a node get consecutive indexes first, then the children of each child.
         for field in declared {
             names.append(Array(field.name.utf8))
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: names.count - 1))

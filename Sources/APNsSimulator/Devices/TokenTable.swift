@@ -19,7 +19,8 @@ struct TokenTable {
         case live
         /// APNs answers 410 with this reason and this time (UNIX milliseconds).
         case retired(Reason, atMilliseconds: Int64)
-        /// APNs answers 200 and no phone gets the push, as with real stale tokens for a while, sometimes for weeks.
+        /// APNs answers 200 and no phone gets the push. Apple's APNs does this with stale tokens,
+        /// sometimes for weeks.
         case void
         /// A token of the other environment.
         case foreign
@@ -34,7 +35,8 @@ struct TokenTable {
 
     private(set) var entries: [Entry] = []
     private var pool: [UInt8] = []
-    /// The index of an entry plus one; 0 is free. At most half of the slots are used.
+    /// Each slot holds the index of an entry plus one; 0: the slot is free. At most half
+    /// of the slots are used.
     private var slots: [UInt32] = Array(repeating: 0, count: 1_024)
     private var random: SplitMix64
 
@@ -42,7 +44,7 @@ struct TokenTable {
         self.random = random
     }
 
-    /// Creates a token; nil if there are too many.
+    /// Creates a random token for an owner. Returns its index; nil if the table is full.
     mutating func issue(to owner: Owner, application: Int, state: State = .live) -> Int? {
         guard entries.count < Self.tokensMax else { return nil }
         if (entries.count + 1) * 2 > slots.count { rehash() }
@@ -55,7 +57,7 @@ struct TokenTable {
         return index
     }
 
-    /// The token with these bytes.
+    /// Returns the index of the token with these bytes; nil if APNs does not know it.
     func find(_ token: UnsafeRawBufferPointer) -> Int? {
         guard token.count == Self.tokenBytes else { return nil }
         var slot = Int(truncatingIfNeeded: Self.hash(token)) & (slots.count - 1)
@@ -76,7 +78,7 @@ struct TokenTable {
         entries[index].state = state
     }
 
-    /// Lower-case hexadecimal, as apps send it.
+    /// Returns a token's lower-case hexadecimal digits, as apps send them.
     func hexadecimal(_ index: Int) -> String {
         pool[index * Self.tokenBytes..<(index + 1) * Self.tokenBytes].withUnsafeBytes { Hexadecimal.text($0) }
     }
@@ -96,7 +98,8 @@ struct TokenTable {
         for index in entries.indices { insert(index) }
     }
 
-    /// Tokens are random, so a few of their bytes would do. All bytes are used because a client could choose them.
+    /// Hashes all bytes of a token. A few random bytes would be enough, but a client may send
+    /// tokens of its choice.
     private static func hash(_ token: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0
         for offset in stride(from: 0, to: tokenBytes, by: 8) {

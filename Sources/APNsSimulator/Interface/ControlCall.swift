@@ -30,7 +30,7 @@ struct ControlCall: Sendable {
         return try result.get()
     }
 
-    /// Reads the body if there is one.
+    /// Reads the body. Returns `standard` if the call has no body.
     func readIfAny<Value>(
         default standard: Value,
         _ body: (borrowing JSONTape) throws(SimulatorError) -> Value
@@ -43,7 +43,7 @@ struct ControlCall: Sendable {
         return value
     }
 
-    /// A non-negative whole number in the query.
+    /// Returns a whole number, at least 0, from the query.
     func number(_ name: String, default standard: Int) throws(SimulatorError) -> Int {
         guard let text = query[name] else { return standard }
         guard let value = Int(text), value >= 0 else {
@@ -74,7 +74,7 @@ extension JSONTape {
         return value
     }
 
-    /// A whole number that fits the given type.
+    /// Returns a whole number that fits the given type; nil if the member is missing.
     func optionalWhole<Number: FixedWidthInteger>(
         _ name: StaticString,
         of object: Int
@@ -120,12 +120,12 @@ extension JSONTape {
         return texts
     }
 
-    /// A member of any kind as JSON text. A string keeps its quotes.
+    /// Returns a member of any kind as JSON text; nil if it is missing. A string keeps its quotes.
     func optionalJSON(_ name: StaticString, of object: Int) -> String? {
         member(name, of: object).map { String(decoding: json($0), as: UTF8.self) }
     }
 
-    /// The bytes of any value. A string keeps its quotes.
+    /// Returns the bytes of any value. A string keeps its quotes.
     func json(_ index: Int) -> UnsafeRawBufferPointer {
         let value = self[index]
         guard value.kind == .string else { return bytes(index) }

@@ -1,4 +1,4 @@
-/// Endpoints for channels, for what others than the system under test do to them, and for phones that go offline.
+/// Endpoints for channels, also to change them as another program would, and for phones that go offline.
 extension ControlHandler {
     func listChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let app = try call.required("app")

@@ -75,7 +75,7 @@ extension ControlHandler {
         return Self.object { $0.member("phones", numbers.count) }
     }
 
-    /// The phones of a crowd that a call means: `count` of them, beginning with `from`.
+    /// Reads which phones of a crowd a call is about: `count` phones from the number `from`.
     private static func numbers(
         _ call: ControlCall
     ) throws(SimulatorError) -> (app: String, name: String, numbers: Range<Int>) {

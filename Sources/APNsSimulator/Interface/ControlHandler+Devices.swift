@@ -89,7 +89,7 @@ extension ControlHandler {
         }
     }
 
-    /// A list of names, or `count` names made of a prefix and a number from 0.
+    /// Reads a list of names, or makes `count` names of a prefix and a number from 0.
     private static func names(
         _ list: StaticString,
         prefix: StaticString,
@@ -144,7 +144,7 @@ extension ControlHandler {
         return starts
     }
 
-    /// One start. Members that it lacks are taken from the request itself.
+    /// Reads one start of the list. The request's own members replace those that the start lacks.
     private static func start(
         _ tape: borrowing JSONTape,
         at index: Int,

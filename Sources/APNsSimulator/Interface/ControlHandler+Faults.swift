@@ -1,11 +1,11 @@
-/// Endpoints for faults: shares of requests, and faults of connections.
+/// Endpoints for the faults of requests and of connections.
 extension ControlHandler {
     func showFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
         let faults = try await simulator.faults(ofManagement: isOfManagement)
         return Self.object { faults.write(to: &$0) }
     }
 
-    /// Members that the request lacks are set to no fault.
+    /// Replaces all faults. Faults that the request does not name are switched off.
     func putFaults(_ call: ControlCall, ofManagement isOfManagement: Bool = false) async throws(SimulatorError)
         -> [UInt8]
     {

@@ -1,6 +1,6 @@
 import HTTP
 
-/// Endpoints for viewers of the Lock Screens.
+/// Endpoints for a web page that shows the Lock Screens.
 extension ControlHandler {
     func showScreens(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let since = try call.number("since", default: 0)
@@ -17,7 +17,7 @@ extension ControlHandler {
         }
     }
 
-    /// A phone by its place in the order of installation.
+    /// Answers with the phone that has this number, from 0 in the order of installation.
     func showPhone(number: Int) async throws(SimulatorError) -> [UInt8] {
         let phone = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             devices.phoneJSON(number: number, nowMilliseconds: now)

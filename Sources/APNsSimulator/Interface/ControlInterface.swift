@@ -6,47 +6,52 @@ import Reactor
 /// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400 or higher.
 ///
 /// - `GET /`. Gives `host`, `port`, `managementPort`, `environment`, `caFile`.
-/// - `POST /apps`. Takes `app`, `teamId`, `attributesTypes`: `name`, `attributes` and `contentState` (see `Shape`),
-///   `identifierAttribute`.
-/// - `POST /phones`. Takes `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates`, `channels`: whether their
-///   registrations say that they take channels, `audiences` of the registrations. Gives `installed`, `next`.
+/// - `POST /apps`. Takes `app`, `teamId`, `attributesTypes`: a list of `name`, `attributes`, `contentState`
+///   (see `Shape` for both) and `identifierAttribute`.
+/// - `POST /phones`. Takes `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates`,
+///   `channels` and `audiences`, which the registrations contain. Gives `installed`, `next`.
 /// - `POST /offline`, `POST /online`. Takes `app`, `devices`.
-/// - `POST /activities`. Takes `app`, `activities`: `activity`, `device`, `attributesType`, `attributes`, `contentState`, `timestamp`,
-///   `audiences`, `channel`; members beside the list are the defaults. Or one activity for each of `devices`, or of `devicePrefix` and
-///   `count`, named by `prefix` and number. Gives `registrations`.
+/// - `POST /activities`. Takes `app`, `activities`: a list of `activity`, `device`, `attributesType`,
+///   `attributes`, `contentState`, `timestamp`, `audiences`, `channel`. The same members beside the list are
+///   the defaults. Instead of the list: `devices`, or `devicePrefix` and `count`. Each device then starts one
+///   activity, whose id is `prefix` and a number. Gives `registrations`.
 /// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`; `next`.
-/// - `GET /activity?app&activity`, `GET /phone?app&device`, `GET /phone?number`. Gives what is shown.
-/// - `GET /screens?since&focus`. Gives what has changed on the Lock Screens since a count of changes, for viewers: see
-///   `DeviceModel.screensJSON`.
+/// - `GET /activity?app&activity`, `GET /phone?app&device`, `GET /phone?number`. Gives the Lock Screen's
+///   content.
+/// - `GET /screens?since&focus`. Gives the changes on the Lock Screens: see `DeviceModel.screensJSON`.
 /// - `GET /registrations?since&limit&waitMilliseconds`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /rotate`. Takes `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void`.
 /// - `POST /dismiss`. Takes `app`, `activity`.
 /// - `POST /uninstall`. Takes `app`, `device`.
 /// - `POST /expect`. Takes `app`, `activities`: for each id a content state, or null for nothing. Gives `matching`, `mismatches`.
-/// - `GET /summary`, `GET /stats`. Gives counts of the phones, of the service.
+/// - `GET /summary`. Gives sums over all phones.
+/// - `GET /stats`. Gives the counts of the service.
 /// - `POST /crowds`. Takes a crowd of compact phones (`CompactCrowd`): `app`, `name`, `count`, `audiences`, `environment`, `frequentEvery`,
-///   `identifiers`: `numbered` or `uuid`, `timestamp` that they show at first. Gives `phones`.
-/// - `GET /crowd?app&name`. Gives what its phones show, newest first: `shown`: `timestamp`, `contentState`, `phones`, `pushes`,
-///   `firstMilliseconds`, `lastMilliseconds`; the numbers of phones that went back in time (`reversed`), got an alert twice
-///   (`alertedTwice`), got no push (`unreached`), are `ended` and `gone`; sums of `pushes`, `repeatedPushes`, `alerts`, `refused`;
-///   `effects`.
+///   `identifiers` (`numbered` or `uuid`), `timestamp` of the initial content. Gives `phones`.
+/// - `GET /crowd?app&name`. Gives `shown`, the content states of the crowd, newest first: `timestamp`,
+///   `contentState`, `phones`, `pushes`, `firstMilliseconds`, `lastMilliseconds`. Gives numbers of phones:
+///   `reversed` (got a push older than the shown content), `alertedTwice`, `unreached` (got no push),
+///   `ended`, `gone`. Gives sums: `pushes`, `repeatedPushes`, `alerts`, `refused`, `effects`.
 /// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
-/// - `GET`, `PUT`, `DELETE /faults`. Takes the members of `Faults`; latency as `latencyMillisecondsMin` and `…Most`, `reasonShares` an
-///   object by Apple's words, `goAway` as `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the same.
-/// - `GET`, `PUT`, `DELETE /management/faults`. Takes the same, for the service that manages channels. Gives the same.
+/// - `GET`, `PUT`, `DELETE /faults`. Takes the members of `Faults`. The latency is `latencyMillisecondsMin`
+///   and `latencyMillisecondsMax`, `reasonShares` is an object with Apple's reasons as keys, `goAway` is
+///   `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
+/// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`, `deletedAt`, `subscribers`,
 ///   `broadcasts`, `stored`, `leastDistanceMilliseconds`.
-/// - `POST /channels`. Takes `app`, `storage`: `none` or `newest`: creates a channel as somebody else. Gives `channel`.
-/// - `POST /channels/delete`. Takes `app`, `channel`: deletes the channel as somebody else.
-/// - `POST /broadcasts`. Takes `app`, `enabled`: the app's capability; turning it off deletes all its channels.
+/// - `POST /channels`. Creates a channel as another program would. Takes `app`, `storage`: `none` or
+///   `newest`. Gives `channel`.
+/// - `POST /channels/delete`. Deletes a channel as another program would. Takes `app`, `channel`.
+/// - `POST /broadcasts`. Takes `app`, `enabled`: the capability for broadcasts. `false` deletes the app's
+///   channels.
 /// - `POST /goaway`. Takes nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds`.
 /// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
 /// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all connections half open.
 /// - `POST /clock`. Takes `advanceMilliseconds`.
-/// - `POST /reset`.
+/// - `POST /reset`. Takes nothing: see `Simulator.reset`.
 ///
-/// If an item of a list is faulty, the items before it have been carried out.
+/// If an item of a list is faulty, the items before it are already carried out.
 final class ControlInterface: Sendable {
     let port: UInt16
     private let server: HTTPServer
@@ -83,7 +88,7 @@ final class ControlInterface: Sendable {
         }
     }
 
-    /// Returns when the server and all calls have ended.
+    /// Serves calls. Returns when the server and all calls have ended.
     private static func serve(_ server: HTTPServer, simulator: Simulator) async throws {
         let calls = AsyncStream<HTTPExchange>.makeStream()
         try await withThrowingDiscardingTaskGroup { group in
@@ -98,14 +103,16 @@ final class ControlInterface: Sendable {
         }
     }
 
-    /// Ends all connections. Returns when all calls have ended, so the simulator must have ended their waits before.
+    /// Ends all connections and waits for all calls. Close the `RegistrationNotifier` first, or calls that
+    /// wait for registrations delay the stop.
     func stop() async {
         server.requestStop()
         _ = await task.result
     }
 }
 
-/// Passes the server's requests on to tasks, since most calls wait for the service's thread. The server bounds them.
+/// Passes the server's requests on to tasks, because most calls wait for the service's thread. The server
+/// limits the number of requests.
 private final class ControlCalls: HTTPRequestHandler {
     private let calls: AsyncStream<HTTPExchange>.Continuation
 
@@ -126,7 +133,7 @@ private final class ControlCalls: HTTPRequestHandler {
     }
 }
 
-/// Finds the endpoint of a request, and turns errors into answers.
+/// Finds the endpoint of a request, and turns errors into responses.
 struct ControlHandler: Sendable {
     let simulator: Simulator
 

@@ -12,21 +12,22 @@ final class RegistrationNotifier: Sendable {
 
     private struct State {
         var count = 0
-        /// The service has ended: nobody waits any longer.
+        /// The service has ended, so no reader waits any longer.
         var isClosed = false
         var nextIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose time was over before they had begun to wait.
+        /// Readers whose waiting time ended before they were added to `waiters`.
         var expired: Set<Int> = []
     }
 
     private let state = Mutex(State())
 
-    /// The count that was announced last. The service's threads compare it after every reception.
+    /// The count that was announced last. After every read from a socket, the service's threads compare it
+    /// with the number of registrations.
     let announced = Atomic<Int>(0)
 
-    /// Announces the number of posted registrations. A service thread calls this while it holds the devices, so that no older count comes
-    /// after a newer one.
+    /// Announces the number of posted registrations. A service thread calls this while it holds the devices,
+    /// so that counts are announced in ascending order.
     func notify(count: Int) {
         announced.store(count, ordering: .relaxed)
         let woken = state.withLock { state in
@@ -37,7 +38,7 @@ final class RegistrationNotifier: Sendable {
         for waiter in woken { waiter.continuation.resume(returning: true) }
     }
 
-    /// Wakes all readers because the service ends. Later ones do not wait.
+    /// Wakes all readers because the service ends. Later readers do not wait.
     func close() {
         let woken = state.withLock { state in
             state.isClosed = true
@@ -47,7 +48,8 @@ final class RegistrationNotifier: Sendable {
         for waiter in woken { waiter.continuation.resume(returning: true) }
     }
 
-    /// Waits until there are registrations behind the cursor, or until the time has passed. Returns false if too many readers wait already.
+    /// Waits until there are registrations after the cursor, or until the time has passed. Returns false at
+    /// once if too many readers wait already.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.nextIdentifier += 1

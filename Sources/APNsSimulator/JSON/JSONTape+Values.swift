@@ -1,13 +1,14 @@
 import Glibc
 
 extension JSONTape {
-    /// The bytes of a value as they are in the text. A string is without its quotes.
+    /// Returns the bytes of a value as they are in the text. A string is without its quotes.
     func bytes(_ index: Int) -> UnsafeRawBufferPointer {
         let value = self[index]
         return UnsafeRawBufferPointer(rebasing: text[Int(value.start)..<Int(value.end)])
     }
 
-    /// The value of a key. Of equal keys the first counts, as in Foundation's decoder.
+    /// Returns the value of a key; nil if it is missing. If a key occurs twice, the first counts, as in
+    /// Foundation's decoder.
     func member(_ key: UnsafeRawBufferPointer, of object: Int) -> Int? {
         guard self[object].kind == .object else { return nil }
         let end = Int(self[object].next)
@@ -47,7 +48,7 @@ extension JSONTape {
         }
     }
 
-    /// Number of members of an object or elements of an array.
+    /// Counts the members of an object or the elements of an array.
     func childCount(_ container: Int) -> Int {
         var count = 0
         if self[container].kind == .object {
@@ -64,7 +65,7 @@ extension JSONTape {
         return string(index).utf8.elementsEqual(expected)
     }
 
-    /// A string's value, with escapes resolved.
+    /// Returns a string's value, with escapes resolved.
     func string(_ index: Int) -> String {
         let raw = bytes(index)
         guard self[index].isEscaped else { return String(decoding: raw, as: UTF8.self) }
@@ -106,7 +107,7 @@ extension JSONTape {
         return offset + (isPair ? 12 : 6)
     }
 
-    /// A number as a Double; nil if the value is no number or is too large.
+    /// Returns a number as a Double; nil if the value is no number or is too large.
     func double(_ index: Int) -> Double? {
         guard self[index].kind == .number else { return nil }
         if let integer = shortInteger(index) { return Double(integer) }
@@ -121,7 +122,8 @@ extension JSONTape {
         }
     }
 
-    /// A whole number that fits, in any notation (`3`, `3.0`, `30e-1`), as `JSONDecoder` takes an `Int`.
+    /// Returns a whole number in any notation (`3`, `3.0`, `30e-1`), as `JSONDecoder` reads an
+    /// `Int`; nil for others.
     func integer(_ index: Int) -> Int64? {
         guard self[index].kind == .number else { return nil }
         if let short = shortInteger(index) { return short }

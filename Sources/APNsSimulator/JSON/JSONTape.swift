@@ -1,11 +1,11 @@
 /// The structure of one JSON text (RFC 8259) as a flat list of values in document order.
 ///
-/// A push is read in place: no string, array or dictionary is created, and the tape is reused for the next push. A key precedes its
-/// value. A container's `next` is the index behind everything in it.
+/// A push is read in place: no string, array or dictionary is created, and the tape is reused for the next
+/// push. A key precedes its value. A container's `next` is the index after its last descendant.
 struct JSONTape: ~Copyable {
-    /// The same depth as Foundation's decoder.
+    /// The deepest nesting that is read. Foundation's decoder has the same limit.
     static let depthMax = 512
-    /// The largest text that is read, for bulk requests on the control interface. Offsets fit 32 bits.
+    /// The largest text that is read. Bulk requests on the control interface need it. Offsets fit 32 bits.
     static let textBytesMax = 64 * 1_024 * 1_024
 
     enum Kind: UInt8 {
@@ -14,7 +14,7 @@ struct JSONTape: ~Copyable {
 
     struct Value {
         var kind: Kind
-        /// The string contains a backslash, so it cannot be compared byte by byte.
+        /// Whether the string contains a backslash. Such a string cannot be compared byte by byte.
         var isEscaped: Bool
         /// The bytes of the value. A string is without its quotes.
         var start: UInt32
@@ -30,7 +30,7 @@ struct JSONTape: ~Copyable {
         case unexpectedEnd
         case notUTF8
 
-        /// Completes a message such as `not JSON: `.
+        /// The end of a message such as `not JSON: `.
         var description: String {
             switch self {
             case .tooLong: "it is longer than \(JSONTape.textBytesMax) bytes"
@@ -90,9 +90,11 @@ struct JSONTape: ~Copyable {
     }
 }
 
-/// Scans a JSON text in one pass. The stack of open containers is threaded through the tape, so depth needs no memory.
+/// Scans a JSON text in one pass. Each open container keeps the index of its parent on the tape, so
+/// nesting needs no stack.
 ///
-/// Not `LiveActivity`'s scanner: the simulator judges the worker, so it shares no JSON code with the worker.
+/// Does not use `LiveActivity`'s scanner: the simulator judges the worker, so it shares no JSON
+/// code with the worker.
 struct JSONScanner {
     private let text: UnsafeRawBufferPointer
     private(set) var offset = 0
@@ -104,7 +106,7 @@ struct JSONScanner {
     var isAtEnd: Bool { offset == text.count }
 
     mutating func value(into tape: inout JSONTape) throws(JSONTape.Fault) {
-        var open: UInt32 = 0  // index of the innermost open container plus one
+        var open: UInt32 = 0  // the index of the innermost open container plus one; 0: none
         var depth = 0
         while true {
             skipSpace()
@@ -121,7 +123,7 @@ struct JSONScanner {
                 open = close(Int(open) - 1, in: &tape)
                 depth -= 1
             }
-            // A value is complete. What follows belongs to the container around it, or is the end of the text.
+            // A value is complete. A comma or the end of its container follows, or the end of the text.
             while open != 0 {
                 skipSpace()
                 let container = tape[Int(open) - 1].kind
@@ -162,14 +164,14 @@ struct JSONScanner {
         return text[offset] == (kind == .object ? UInt8(ascii: "}") : UInt8(ascii: "]"))
     }
 
-    /// Closes a container and returns the one around it.
+    /// Closes a container. Returns the index plus one of the container around it; 0: none.
     private func close(_ index: Int, in tape: inout JSONTape) -> UInt32 {
         let parent = tape[index].next
         tape.finish(index, end: offset)
         return parent
     }
 
-    /// Reads a complete scalar, or the opening of a container (then it returns true).
+    /// Reads a complete scalar, or the opening of a container. Returns true for a container.
     private mutating func begin(into tape: inout JSONTape, parent: UInt32) throws(JSONTape.Fault) -> Bool {
         guard offset < text.count else { throw .unexpectedEnd }
         switch text[offset] {
@@ -247,7 +249,7 @@ struct JSONScanner {
         throw .unexpectedEnd
     }
 
-    /// Reads an escape. A surrogate without its other half is no character, and Foundation refuses it too.
+    /// Reads an escape. Throws for a surrogate without its other half, as Foundation does.
     private mutating func escape() throws(JSONTape.Fault) {
         switch try take() {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),

@@ -2,8 +2,8 @@ import Numbers
 
 /// Writes JSON text for responses of the control interface and for registration records. The caller nests objects and arrays correctly.
 ///
-/// Not `LiveActivity`'s writer: the simulator judges what the worker reads and writes, so it shares no JSON code with the worker. It also
-/// needs arrays and answers of many mebibytes.
+/// Does not use `LiveActivity`'s writer: the simulator judges what the worker reads and writes, so it shares
+/// no JSON code with the worker. It also needs arrays and responses of many mebibytes.
 struct JSONWriter {
     private(set) var bytes: [UInt8] = []
     private var needsComma = false
@@ -41,7 +41,7 @@ struct JSONWriter {
         raw(Array((value ? "true" : "false").utf8))
     }
 
-    /// A number. A value that JSON cannot express becomes null.
+    /// Writes a number. An infinite value or NaN becomes null.
     mutating func member(_ key: String, _ value: Double) {
         self.key(key)
         raw(Array((value.isFinite ? "\(value)" : "null").utf8))
@@ -57,7 +57,7 @@ struct JSONWriter {
         array(body)
     }
 
-    /// A value that is JSON already.
+    /// Writes a member whose value is JSON text already.
     mutating func member(_ key: String, json: [UInt8]) {
         self.key(key)
         raw(json)

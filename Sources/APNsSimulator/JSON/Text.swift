@@ -1,8 +1,9 @@
 import Glibc
 
-/// The value of a hexadecimal digit in either case.
+/// Returns the value of a hexadecimal digit in either case.
 ///
-/// The readers of digits in this file are not those of `Numbers`: the worker uses `Numbers`, and the simulator judges what the worker writes.
+/// This file does not use `Numbers`: the worker writes digits with `Numbers`, and the simulator must judge
+/// them with code of its own.
 func hexDigitValue(_ byte: UInt8) -> UInt8? {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
@@ -29,7 +30,7 @@ func isUTF8(_ text: UnsafeRawBufferPointer) -> Bool {
     return true
 }
 
-/// Bytes of the well-formed character at an offset; 0 if there is none.
+/// Returns the number of bytes of the well-formed character at an offset; 0 if there is none.
 private func characterLength(_ text: UnsafeRawBufferPointer, at offset: Int) -> Int {
     let lead = text[offset]
     let length: Int
@@ -57,7 +58,7 @@ func isEqual(_ bytes: UnsafeRawBufferPointer, _ literal: StaticString) -> Bool {
     return memcmp(start, literal.utf8Start, bytes.count) == 0
 }
 
-/// Whether both hold the same bytes.
+/// Whether the two buffers hold the same bytes.
 @inline(__always)
 func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     guard left.count == right.count else { return false }
@@ -65,7 +66,7 @@ func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) ->
     return memcmp(leftStart, rightStart, left.count) == 0
 }
 
-/// A decimal number without sign, of up to 18 digits so that it cannot overflow.
+/// Reads a decimal number without sign. It has at most 18 digits, so it cannot overflow.
 func unsignedDecimal(_ bytes: UnsafeRawBufferPointer) -> Int64? {
     guard (1...18).contains(bytes.count) else { return nil }
     var value: Int64 = 0

@@ -2,13 +2,14 @@ import Glibc
 
 /// The provider tokens that one connection has presented. A state machine without I/O.
 ///
-/// - `unauthenticated`: no valid token yet. To `bound` with the first valid one; to `wedged` with one that is too old.
-/// - `bound`: the connection belongs to the key of its first token. It may change to another token of that key 20 minutes after the last
-///   change. An earlier change is answered 429, and the present token still works. A token of another key is answered
-///   `UnrelatedKeyIdInToken`. To `wedged` with a token that is too old.
-/// - `wedged`: APNs answers `ExpiredProviderToken` to everything. Only a new connection helps.
+/// - `unauthenticated`: no valid token yet. A valid token makes it `bound`, an expired one makes it `wedged`.
+/// - `bound`: the connection belongs to the key of its first token. It may change to another token of that
+///   key 20 minutes after the last change. An earlier change is answered 429, and the present token still
+///   works. A token of another key is answered `UnrelatedKeyIdInToken`. An expired token makes the
+///   connection `wedged`.
+/// - `wedged`: APNs answers `ExpiredProviderToken` to everything. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
-    /// A connection may change its token once in this time.
+    /// The shortest time between two changes of a connection's token.
     static let changeMilliseconds: Int64 = 20 * 60_000
 
     enum State {
@@ -18,7 +19,7 @@ struct ConnectionAuthentication: ~Copyable {
     }
 
     private(set) var state = State.unauthenticated
-    /// The bytes of the token in use. A request that repeats them needs no new verification.
+    /// The bytes of the token in use. A request with the same bytes needs no new verification.
     private let current: UnsafeMutableRawBufferPointer
     private var currentBytes = 0
     /// Number of signatures that were checked.
@@ -43,7 +44,7 @@ struct ConnectionAuthentication: ~Copyable {
         return nil
     }
 
-    /// Judges an `authorization` field.
+    /// Checks an `authorization` header field, and changes the state accordingly.
     mutating func present(
         _ authorization: UnsafeRawBufferPointer,
         keys: [VerifyingKey],
@@ -94,7 +95,8 @@ struct ConnectionAuthentication: ~Copyable {
         return .success
     }
 
-    /// The text after `bearer `. The scheme's case does not matter (RFC 9110 §11.1).
+    /// Returns the text after `bearer `; nil for another scheme. The scheme's case does not
+    /// matter (RFC 9110 §11.1).
     private static func bearer(_ authorization: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount

@@ -1,8 +1,8 @@
 /// A verified provider token (RFC 7519, in Apple's form).
 struct ProviderToken {
-    /// Longer tokens are refused without being read.
+    /// The longest token. Longer ones are refused without being read.
     static let bytesMax = 2_048
-    /// APNs refuses a token that is older.
+    /// The greatest age of a token. APNs refuses an older one.
     static let ageSecondsMax: Int64 = 3_600
 
     /// Index of the key among the service's keys.
@@ -15,7 +15,7 @@ struct ProviderToken {
         case otherEnvironment
     }
 
-    /// Verifies everything except the age, which changes.
+    /// Verifies everything except the age. The age is checked at each request, because it grows.
     init(
         _ token: UnsafeRawBufferPointer,
         keys: [VerifyingKey],
@@ -72,7 +72,8 @@ struct ProviderToken {
 }
 
 extension ProviderToken {
-    /// The time of issue, a number. APNs also takes a string of digits, which a common Swift sender writes.
+    /// Reads the time of issue, UNIX seconds. APNs also accepts a string of digits, which a common
+    /// Swift client writes.
     private static func seconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {
         tape[index].kind == .string ? unsignedDecimal(tape.bytes(index)) : tape.integer(index)
     }

@@ -1,7 +1,7 @@
 /// APNs' checks of broadcasts and of channel management, in this order: method, path, repeated headers, provider token, other headers,
 /// body, app, channel. Apple does not document the order if several things are wrong.
 enum ChannelJudge {
-    /// All checks of a broadcast that do not need the channels.
+    /// Makes all checks of a broadcast that do not need the device model.
     static func judgeBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }
@@ -18,7 +18,7 @@ enum ChannelJudge {
         return isObject(body(slot), tape: &tape) ? .success : .badRequestPayload
     }
 
-    /// All checks of a request for the management service that do not need the channels.
+    /// Makes all checks of a request to the management service that do not need the device model.
     static func judgeManagement(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
         let head = slot.pointee.head
         switch (head.path, head.method) {
@@ -37,11 +37,11 @@ enum ChannelJudge {
     }
 
     private static func judgeCommon(_ head: RequestHead) -> Reason {
-        // `DuplicateHeaders` is only in the table of device pushes.
+        // Apple lists `DuplicateHeaders` only for device pushes.
         if head.isDuplicated { return .badRequestParams }
         switch head.authorization {
         case .success: break
-        // Neither is in the table of broadcasts and channels.
+        // Apple lists these two reasons only for device pushes.
         case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
         default: return head.authorization
         }
@@ -74,7 +74,8 @@ enum ChannelJudge {
         slot.pointee.memory.prefix(min(slot.pointee.bodyBytes, RequestMemory.body.count), of: RequestMemory.body)
     }
 
-    /// The app in the path, which must be without the suffix of a device push's topic.
+    /// Returns the app of the bundle id in the path. The path must not have the suffix
+    /// `.push-type.liveactivity`.
     static func application(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
@@ -113,7 +114,7 @@ enum ChannelJudge {
         )
     }
 
-    /// Carries out a request for the management service, and stores the rest of the answer in the slot.
+    /// Carries out a request to the management service. Stores the response's status and body in the slot.
     static func manage(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

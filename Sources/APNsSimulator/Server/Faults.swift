@@ -5,7 +5,7 @@ import Numbers
 /// Each share is a part of the otherwise valid requests, from 0 to 1. All shares together are at most 1, except ``informationalShare``,
 /// which is independent of the others.
 public struct Faults: Sendable, Equatable {
-    /// How long a response takes: a random time in this range.
+    /// The delay of each response: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
     /// Answered 500 `InternalServerError`. The push reaches no phone.
     public var internalServerErrorShare = 0.0
@@ -21,14 +21,14 @@ public struct Faults: Sendable, Equatable {
     public var notJSONShare = 0.0
     /// Processed, and answered only after ``lateMilliseconds``.
     public var lateShare = 0.0
-    /// Should be longer than the client waits.
+    /// The delay of late responses. It should exceed the client's deadline.
     public var lateMilliseconds = 15_000
-    /// Refused (RST_STREAM with REFUSED_STREAM), and certainly not processed.
+    /// Refused by RST_STREAM with REFUSED_STREAM, which tells the client that the push was not processed.
     public var refusedShare = 0.0
     /// Reset (RST_STREAM with ``resetCode``). The client cannot know whether the request was processed.
     public var resetShare = 0.0
-    /// The error code of a reset: 2 is INTERNAL_ERROR, others are in RFC 9113 §7. Any 32 bits are accepted. 7 would be REFUSED_STREAM,
-    /// for which the client knows that nothing was processed: use ``refusedShare`` for that.
+    /// The error code of a reset, any 32 bits: 2 is INTERNAL_ERROR, others are in RFC 9113 §7. Do not use 7,
+    /// REFUSED_STREAM: it tells the client that the push was not processed. ``refusedShare`` sends that code.
     public var resetCode: UInt32 = 2
     /// Never answered.
     public var unansweredShare = 0.0
@@ -36,32 +36,35 @@ public struct Faults: Sendable, Equatable {
     public var lostResponsesAreApplied = true
     /// The shares apply to this many of the next requests on each thread, then to none; nil: to all requests.
     public var faultyRequests: Int?
-    /// Answered with a 103 first.
+    /// Answered with a 103 (Early Hints) before the actual response.
     public var informationalShare = 0.0
     /// A connection gets a GOAWAY after this many requests; 0: never.
     public var goAwayAfterRequests = 0
-    /// How many of these requests, the last ones, are not processed. The GOAWAY's last stream is the one before them.
+    /// How many of the first ``goAwayAfterRequests`` requests, counted from the last of them, are not
+    /// processed. The GOAWAY's last stream is the stream before these requests.
     ///
-    /// They are left alone before the GOAWAY is sent. If no further request comes, they stay unanswered until the client's deadline.
+    /// If no further request comes and the GOAWAY is not sent, these requests stay unanswered until
+    /// the client's deadline.
     public var goAwayUnprocessed = 0
     /// The properties of the GOAWAY, except its last stream.
     public var goAway = GoAway()
     /// A connection is closed without GOAWAY and close_notify after this many requests, before their responses are sent; 0: never.
     public var cutAfterRequests = 0
-    /// A connection is left half open after this many requests; 0: as soon as TLS is established. Nothing later is answered, not even
-    /// PINGs. Nil: never.
+    /// A connection is left half open after this many requests: nothing is answered any more, not even PINGs.
+    /// 0: as soon as TLS is established; nil: never.
     public var silentAfterRequests: Int?
-    /// Whether a connection that is left half open is no longer read either.
+    /// Whether the simulator also stops reading from a connection that is left half open.
     public var silentStopsReading = false
-    /// SETTINGS_MAX_CONCURRENT_STREAMS of authenticated connections, which are notified at once; nil: as configured.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS of authenticated connections, sent at once; nil: the configured limit.
     public var concurrentStreams: UInt32?
-    /// Bytes of bodies that a new connection accepts before it has read them (RFC 9113, section 6.9.2); nil: HTTP/2's default, 65,535.
-    /// APNs' value is not known. With a long round trip this limits the throughput of a connection.
+    /// The flow-control window of a new connection in bytes (RFC 9113, section 6.9.2); nil: HTTP/2's
+    /// default, 65,535. APNs' value is not known. With a long round trip the window limits the
+    /// throughput of a connection.
     public var connectionWindowBytes: Int?
 
     public init() {}
 
-    /// What is wrong with the values; nil if nothing is.
+    /// Describes an invalid value; nil if all values are valid.
     var problem: String? {
         problemOfShares ?? problemOfConnections
     }
@@ -110,12 +113,12 @@ public struct Faults: Sendable, Equatable {
     public static let connectionWindowBytesMax = 1 << 24
 }
 
-/// A response that Apple documents nowhere.
+/// A response that Apple does not document.
 enum UndocumentedResponse {
     case unknownReason
     case notJSON
 
-    /// The reason whose status the response has.
+    /// A documented reason with the same HTTP status as the response.
     var reason: Reason {
         switch self {
         case .unknownReason: .badTopic
@@ -123,7 +126,7 @@ enum UndocumentedResponse {
         }
     }
 
-    /// The word in the push log.
+    /// The reason that the push log shows.
     var word: String {
         switch self {
         case .unknownReason: "ReasonOfTomorrow"
@@ -139,7 +142,7 @@ enum UndocumentedResponse {
     }
 }
 
-/// What happens to a valid request.
+/// The way in which the service handles a valid request, which a fault may change.
 enum RequestHandling {
     case processed
     case late
@@ -150,7 +153,8 @@ enum RequestHandling {
     case unanswered
 }
 
-/// The faults of a connection, as numbers that each request is compared with.
+/// The faults of a connection. Each number is a count of requests after which a fault
+/// happens; `Int.max`: never.
 struct ConnectionFaults {
     var goAwayAfter: Int
     var unprocessed: Int
@@ -167,7 +171,8 @@ struct ConnectionFaults {
     }
 }
 
-/// The shares as ranges of 32 random bits. So a request needs only one random number, and none if there are no faults.
+/// The shares as ranges of a 32-bit random number. A request draws one number for all shares, and
+/// none without faults.
 struct FaultSettings {
     let faults: Faults
     let connections: ConnectionFaults

@@ -4,13 +4,15 @@ public struct GoAway: Sendable, Equatable {
     public var code: UInt32 = 0
     /// The `reason` in the debug data, usually a word of Apple's table; empty: no debug data.
     public var reason = "Shutdown"
-    /// The last stream that is or will be answered: 0, or a client's stream, which is odd. Nil: the last one that has arrived.
+    /// The last stream that is or will be answered: 0, or a client's stream, which is odd. Nil: the last
+    /// one that has arrived.
     ///
-    /// With a lower number, requests above it are dropped although their pushes have reached their phones. A client that sends them again
-    /// sends them twice: the service tells a lie. For a truthful service see ``Faults/goAwayUnprocessed``.
+    /// A lower number makes the GOAWAY untrue: streams above it get no response, although their pushes may
+    /// have reached phones. A client then sends those pushes twice. For a true GOAWAY use
+    /// ``Faults/goAwayUnprocessed``.
     public var lastStream: Int32?
-    /// If above 0, the GOAWAY comes in two steps. The first has the last stream 2^31-1. The final one follows after this time, when the
-    /// client has had time to open another connection.
+    /// If above 0, the GOAWAY comes in two steps: the first with the last stream 2^31-1, the final one after
+    /// this time. Meanwhile the client can open another connection.
     public var graceMilliseconds = 0
 
     public static let reasonBytesMax = 64
@@ -18,7 +20,7 @@ public struct GoAway: Sendable, Equatable {
 
     public init() {}
 
-    /// What is wrong with the values; nil if nothing is.
+    /// Describes an invalid value; nil if all values are valid.
     var problem: String? {
         if reason.utf8.count > Self.reasonBytesMax { return "reason is longer than \(Self.reasonBytesMax) bytes" }
         if let stream = lastStream, stream < 0 || stream > 0 && stream % 2 == 0 {

@@ -6,7 +6,7 @@ import Reactor
 final class PushLogFile: Sendable {
     let descriptor: Int32
 
-    /// Overwrites an existing file. Only the owner may read the file, because it says what was sent to whom.
+    /// Creates or overwrites the file. Only its owner may read it, because it says what was sent to whom.
     init(path: String) throws(SimulatorError) {
         descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -14,7 +14,7 @@ final class PushLogFile: Sendable {
         }
     }
 
-    /// - Parameter descriptor: closed together with the file.
+    /// - Parameter descriptor: an open file, which `deinit` closes.
     init(descriptor: Int32) {
         self.descriptor = descriptor
     }
@@ -26,24 +26,25 @@ final class PushLogFile: Sendable {
 
 /// Logs every push that has ended at the service: one JSON object on each line.
 ///
-/// - `time`: when it was judged, UNIX milliseconds of the simulated world
-/// - `status`, `reason`: the response, even if its connection closes before it is sent. No reason with 200. Without an answer the status is
-///   0 and the reason is `refused`, `reset`, `unanswered`, or, above the last stream of a GOAWAY or on a connection that is cut,
-///   `unprocessed`
+/// - `time`: when the service decided about the push, UNIX milliseconds of the simulated world
+/// - `status`, `reason`: the response, even if its connection closes before it is sent. A 200 has no reason.
+///   A push without a response has status 0 and the reason `refused`, `reset`, `unanswered` or `unprocessed`.
+///   The last reason is for streams above a GOAWAY's last stream, and for connections that are cut
 /// - `app`, `activity`, `device`: the owner of the token, if there is one; for a start, the activity that it created
 /// - `token`: ``LoggedDigest`` of the token's bytes; none for a broadcast
 /// - `channel`: only for a broadcast, which has no activity, device or effect of its own
-/// - `apnsId`: the request's, if it had one
+/// - `apnsId`: the `apns-id` of the request, if it had one
 /// - `priority`, `expiration`: the headers; -1 for a missing expiration
 /// - `event`, `timestamp`: from the payload; null if a phone cannot decode it
 /// - `alert`: the alert's title; `""` for an alert without a title, null for no alert
 /// - `state`: ``LoggedDigest`` of the content state's bytes, or null
 /// - `effect`: the effect on the phone, if the push reached one
 ///
-/// The lines of one thread are in the order in which the pushes reached their phones. A push is lost if it is `accepted` in a result and
-/// no line has an effect, and sent needlessly if two lines have one.
+/// The lines of one thread are in the order in which the pushes reached their phones. If a result
+/// says `accepted` and no line of its push has an effect, the push was lost. If two lines have an
+/// effect, it was sent twice.
 final class PushLog: TurnEndHandler {
-    /// When the buffer holds more, it is written before the turn's end.
+    /// A buffer with more bytes is written before the turn's end.
     private static let bufferBytesMax = 65_536
 
     private let file: PushLogFile
@@ -52,7 +53,8 @@ final class PushLog: TurnEndHandler {
     private var isFlushRequested = false
     /// Whether the file ends in the middle of a line.
     private var isInLine = false
-    /// Lines that could not be written, for example to a full disk. Without them the log proves nothing.
+    /// Lines that could not be written, for example to a full disk. If lines are lost,
+    /// the log proves nothing.
     private(set) var linesLost = 0
 
     init(file: PushLogFile, loop: EventLoop) {
@@ -61,7 +63,9 @@ final class PushLog: TurnEndHandler {
         buffer.reserveCapacity(Self.bufferBytesMax * 2)
     }
 
-    /// - Parameter tape: scratch memory.
+    /// Adds the line of a push to the buffer.
+    ///
+    /// - Parameter tape: memory that is reused to read each payload.
     func note(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         _ end: PushEnd,
@@ -136,8 +140,8 @@ final class PushLog: TurnEndHandler {
         flush()
     }
 
-    /// Writes the buffered lines. If the file takes only a part of them, whole lines are lost. The rest of a half-written line is written
-    /// first at the next call, so that every line of the file is complete.
+    /// Writes the buffered lines. If a write fails, drops the lines after the one that was partly written.
+    /// The next call completes that line first, so every line of the file is complete.
     func flush() {
         var written = 0
         while written < buffer.count {
@@ -159,11 +163,11 @@ final class PushLog: TurnEndHandler {
 
 /// How a push ended at the service.
 struct PushEnd {
-    /// 0: not answered.
+    /// The HTTP status of the response; 0: there was no response.
     var status: Int
     /// Empty with 200.
     var reason: String
-    /// Nil: it has reached no phone.
+    /// Nil: the push has reached no phone.
     var effect: PushEffect?
 
     init(_ reason: Reason, effect: PushEffect? = nil) {
@@ -177,7 +181,7 @@ struct PushEnd {
         reason = oddity.word
     }
 
-    /// Without a response.
+    /// A push without a response.
     init(_ reason: String, effect: PushEffect? = nil) {
         status = 0
         self.reason = reason

@@ -1,5 +1,5 @@
-/// A response of APNs: success, or a reason from Apple's tables for device pushes, broadcasts and channels. The simulator shares no table with
-/// the client, so that one wrong entry does not make both agree.
+/// A response of APNs: success, or a reason from Apple's tables for device pushes, broadcasts and channels.
+/// The client has a table of its own, so a wrong entry in either table makes a test fail.
 public enum Reason: UInt8, Sendable, CaseIterable {
     case success
     case badCollapseId, badDeviceToken, badExpirationDate, badMessageId, badPriority, badTopic, deviceTokenNotForTopic
@@ -11,11 +11,11 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     // Only for broadcasts and channels.
     case featureNotEnabled, missingChannelId, badChannelId, channelNotRegistered, badRequestParams, badRequestPayload
     case missingPushType, cannotCreateChannelConfig
-    /// Apple does not document this reason; a client library has seen it. Causeway's client has no case for it, and reads it like any other
-    /// reason that it does not know.
+    /// Apple does not document this reason, but a client library has seen it. Causeway's client handles it as
+    /// it handles any unknown reason.
     case missingChannelQueueSize
 
-    /// The HTTP status that comes with it.
+    /// The HTTP status of the response.
     public var status: Int {
         switch self {
         case .success: 200
@@ -39,7 +39,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The word in the body; empty for success.
+    /// The value of `reason` in the response's body; empty for success.
     public var word: String {
         switch self {
         case .success: ""

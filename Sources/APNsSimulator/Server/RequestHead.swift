@@ -1,7 +1,7 @@
 import Glibc
 
-/// The contents of a request's header section, judged field by field as it arrives. Only what a later check needs is kept, in the
-/// request's own memory (`RequestMemory`).
+/// The contents of a request's header section. Each field is checked as it arrives. Values that later checks
+/// need are kept in the request's own memory (`RequestMemory`).
 struct RequestHead {
     /// The fields that may occur only once.
     struct Seen: OptionSet {
@@ -21,7 +21,7 @@ struct RequestHead {
         /// None of Apple's paths.
         case unknown
         case deviceMissing
-        /// Not an even number of hexadecimal digits, or far too many of them.
+        /// The token in the path is not an even number of hexadecimal digits, or is far too long.
         case deviceMalformed
         case device
         /// `/4/broadcasts/apps/<bundle id>`.
@@ -50,13 +50,14 @@ struct RequestHead {
     var isIdentifierValid = true
     var isCollapseIdentifierValid = true
     var isChannelValid = false
-    /// 10 if it is missing. Broadcasts also know 1, which no device push of a Live Activity may have.
+    /// `apns-priority`; 10 if the header is missing. Broadcasts may have 1, device pushes of
+    /// Live Activities may not.
     var priority: UInt8 = 10
-    /// UNIX seconds; -1 if it is missing.
+    /// `apns-expiration`, UNIX seconds; -1 if the header is missing.
     var expiration: Int64 = -1
     var tokenBytes = 0
     var topicBytes = 0
-    /// `apns-id`; on channels `apns-request-id`.
+    /// The length of `apns-id`, or of `apns-request-id` in a request for channels.
     var identifierBytes = 0
     var bundleBytes = 0
     var channelBytes = 0
@@ -64,9 +65,10 @@ struct RequestHead {
     /// Whether the request sends to a channel or manages channels.
     var isOfChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
 
-    /// Notes one field. The caller must handle `authorization`, because the connection judges it.
+    /// Notes one field. The caller must check `authorization` itself, because that check
+    /// belongs to the connection.
     ///
-    /// - Returns: true for `authorization`, on its first occurrence.
+    /// - Returns: true for the first `authorization` field.
     mutating func note(
         name: UnsafeRawBufferPointer,
         value: UnsafeRawBufferPointer,
@@ -82,7 +84,7 @@ struct RequestHead {
                 if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
             }
         case 10:
-            // A value that is too long for the memory is no topic, and is stored as an empty one.
+            // A value that is too long for the memory cannot be a topic. It is stored as an empty topic.
             if isEqual(name, "apns-topic"), isFirst(.topic) {
                 topicBytes = memory.store(value, in: RequestMemory.topic)
             }
@@ -224,7 +226,8 @@ struct RequestHead {
         return padding <= 2
     }
 
-    /// 8-4-4-4-12 hexadecimal digits. Apple asks for lower case; upper case has not been seen to be refused.
+    /// Whether the value is a UUID: 8-4-4-4-12 hexadecimal digits. Apple asks for lower case. Upper case is
+    /// accepted, because no refusal by APNs is known.
     private static func isUUID(_ value: UnsafeRawBufferPointer) -> Bool {
         guard value.count == 36 else { return false }
         for (index, byte) in value.enumerated() {
@@ -237,17 +240,17 @@ struct RequestHead {
     }
 }
 
-/// The value of each byte as a hexadecimal digit; 255 for others.
+/// The value of each byte as a hexadecimal digit; 255 for a byte that is no digit.
 private let hexDigits: [UInt8] = (0...255).map { hexDigitValue(UInt8($0)) ?? 255 }
 
 /// The memory of one request: its body and the few fields that are kept, at fixed places.
 struct RequestMemory {
-    /// The longest body of a broadcast. A device push's is shorter.
+    /// As long as the longest body of a broadcast. The body of a device push is shorter.
     static let body = 0..<5_120
     static let token = 5_120..<5_376
     static let topic = 5_376..<5_632
     static let identifier = 5_632..<5_696
-    /// The response's body, except a list of channels.
+    /// The response's body. A list of channels is stored elsewhere, in `RequestSlot.list`.
     static let response = 5_696..<5_824
     static let bundle = 5_824..<6_080
     static let channel = 6_080..<6_144
@@ -259,7 +262,7 @@ struct RequestMemory {
         UnsafeMutableRawBufferPointer(start: start + region.lowerBound, count: region.count)
     }
 
-    /// The first bytes of a region.
+    /// Returns the first bytes of a region.
     func prefix(_ count: Int, of region: Range<Int>) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self[region])[..<count])
     }

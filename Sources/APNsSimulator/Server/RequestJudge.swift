@@ -5,7 +5,7 @@ enum RequestJudge {
     static let bodyBytesMax = 4_096
     static let topicSuffix: StaticString = ".push-type.liveactivity"
 
-    /// All checks that do not need the devices.
+    /// Makes all checks that do not need the device model.
     static func judge(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }
@@ -31,8 +31,8 @@ enum RequestJudge {
 
     /// Checks the topic and the device token against the known apps and tokens.
     ///
-    /// A topic without the suffix still names its app. It is not the topic of a device token here, and APNs' response says that about the
-    /// token.
+    /// A topic without the suffix `.push-type.liveactivity` names an app, but no Live Activity token belongs
+    /// to it. The answer is then `DeviceTokenNotForTopic`.
     static func judge(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

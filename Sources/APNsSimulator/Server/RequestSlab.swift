@@ -5,9 +5,9 @@ struct RequestSlot {
     /// Received bytes of the body. Bytes over the limit are counted and not kept.
     var bodyBytes = 0
     var streamIdentifier: Int32 = 0
-    /// Raised when the slot is returned, so that a delayed answer does not go to another request.
+    /// Raised when the slot is released, so that a delayed response does not go to the slot's next request.
     var generation: UInt32 = 0
-    /// The connection. It returns its slots before it is freed.
+    /// The connection. It releases its slots before it is freed, so the reference is always valid.
     var connection: Unmanaged<ServerConnection>?
     var responseBytes = 0
     var responseBytesSent = 0
@@ -18,14 +18,14 @@ struct RequestSlot {
     var list: [UInt8] = []
     /// Nil: the response is one that Apple documents.
     var oddity: UndocumentedResponse?
-    /// For a 410, UNIX milliseconds.
+    /// For a 410: when the token became invalid, UNIX milliseconds.
     var tokenRetiredAtMilliseconds: Int64 = 0
-    /// Neighbours in the connection's list, or in the slab's free list.
+    /// The neighbours in the list of the connection's slots, or in the slab's free list.
     var previous: UnsafeMutablePointer<RequestSlot>?
     var next: UnsafeMutablePointer<RequestSlot>?
 }
 
-/// Memory for requests. It is taken and returned without allocation, and freed only at the end.
+/// Memory for requests. Slots are reused without allocation, and freed only with the slab.
 struct RequestSlab: ~Copyable {
     private static let chunkSlots = 64
 
@@ -47,7 +47,7 @@ struct RequestSlab: ~Copyable {
         for block in blocks { block.deallocate() }
     }
 
-    /// Nil if all slots are in use.
+    /// Takes a free slot; nil if all slots are in use.
     mutating func take() -> UnsafeMutablePointer<RequestSlot>? {
         guard inUse < slotsMax else { return nil }
         if free == nil { addChunk() }
@@ -93,7 +93,7 @@ struct RequestSlab: ~Copyable {
     }
 }
 
-/// Answers that wait for their time: a binary heap by due time.
+/// Delayed responses, in a binary heap by due time.
 struct ResponseQueue {
     struct Entry {
         var dueMilliseconds: Int64
@@ -101,7 +101,7 @@ struct ResponseQueue {
         var generation: UInt32
     }
 
-    /// A client that gives up leaves its entry in the queue until it is due.
+    /// The most entries. The entry of a cancelled request also stays in the queue until its due time.
     static let entriesMax = 1 << 20
 
     private var heap: [Entry] = []
@@ -119,7 +119,7 @@ struct ResponseQueue {
         }
     }
 
-    /// The earliest entry, if it is due.
+    /// Removes and returns the earliest entry if it is due.
     mutating func pop(nowMilliseconds: Int64) -> Entry? {
         guard let first = heap.first, first.dueMilliseconds <= nowMilliseconds else { return nil }
         heap.swapAt(0, heap.count - 1)
@@ -139,7 +139,7 @@ struct ResponseQueue {
     }
 }
 
-/// The status of a response without a reason.
+/// The HTTP status of a successful response, which has no reason.
 enum SuccessStatus: UInt8, CaseIterable {
     case ok, created, deleted
 

@@ -1,6 +1,6 @@
 import CNghttp2
 
-/// Header fields of responses, made once.
+/// The header fields of responses. Constant names and values are made once.
 ///
 /// Names and values point to memory that outlives the frame: constants, or the memory of the request, whose slot is kept until its stream
 /// is closed.
@@ -35,7 +35,7 @@ final class ResponseFields {
         fields.deallocate()
     }
 
-    /// The fields of one response, valid until the next call.
+    /// Returns the fields of one response, valid until the next call.
     func fill(
         _ reason: Reason,
         identifier: UnsafeRawBufferPointer,
@@ -48,7 +48,7 @@ final class ResponseFields {
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
-    /// The fields of a response about a broadcast or a channel, valid until the next call.
+    /// Returns the fields of a response about a broadcast or a channel, valid until the next call.
     func fill(
         _ reason: Reason,
         _ status: SuccessStatus,
@@ -65,7 +65,7 @@ final class ResponseFields {
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
-    /// The fields of a 103 (RFC 8297), which precedes the response. Valid until the next call.
+    /// Returns the fields of a 103 (RFC 8297), which precedes the response. Valid until the next call.
     func fillInformational() -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] = earlyHints
         return UnsafeMutableBufferPointer(start: fields, count: 1)
@@ -109,8 +109,8 @@ final class ResponseFields {
     }
 }
 
-/// `{"reason":"…"}` for every reason, as bytes.
+/// The start of the body for every reason: `{"reason":"…"`. `writeResponseBody` completes it.
 let responseBodies: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.word)\"".utf8) }
 
-/// Apple's page on broadcasts and channels writes this reason as two words.
+/// The same for `ServiceUnavailable`, which Apple's page on broadcasts and channels writes as two words.
 let serviceUnavailableOfChannels = Array("{\"reason\":\"Service Unavailable\"".utf8)

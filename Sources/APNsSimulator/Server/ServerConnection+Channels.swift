@@ -1,5 +1,5 @@
 extension ServerConnection {
-    /// Carries out a broadcast or a request about channels.
+    /// Carries out a broadcast or a request to the management service.
     func processChannel(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

@@ -3,13 +3,13 @@ import Reactor
 
 /// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
-    /// Whether a complete request must be left unprocessed: it is above the last stream of a GOAWAY that is due or sent, or on a
-    /// connection that is about to be cut.
+    /// Whether a complete request must not be processed. Either its stream is above the last stream of a
+    /// GOAWAY that is due or sent, or its connection is about to be cut.
     func isLeftUnprocessed(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > lastStreamPromised { return true }
-        // Streams may become complete in another order than that of their numbers.
+        // Requests may become complete in another order than that of their stream numbers.
         let isLeft =
             faults.unprocessed > 0 && faults.goAwayAfter < .max && stream > lastProcessedStream
             && requestCount > faults.goAwayAfter - faults.unprocessed
@@ -17,7 +17,7 @@ extension ServerConnection {
         return isLeft
     }
 
-    /// Sends a GOAWAY or cuts the connection if that is due after this number of requests.
+    /// Sends a GOAWAY or cuts the connection, if the connection has had the configured number of requests.
     func applyConnectionFaults() {
         let faults = owner.connectionFaults(of: service)
         if requestCount == faults.goAwayAfter {
@@ -28,14 +28,14 @@ extension ServerConnection {
         if requestCount >= faults.cutAfter { isCutDue = true }
     }
 
-    /// Leaves the connection half open if it has had all the requests that it answers.
+    /// Leaves the connection half open, if it has had the configured number of requests.
     func fallSilentIfDue() {
         let faults = owner.connectionFaults(of: service)
         let isDue = requestCount > faults.silentAfter || faults.silentAfter == 0
         if isDue { fallSilent(stopsReading: faults.silentStopsReading) }
     }
 
-    /// What was answered just before may never be read.
+    /// Notes that the client may never read the latest responses on this connection.
     func noteLostResponses() {
         guard service == .push else { return }
         let now = owner.worldMilliseconds
@@ -69,7 +69,8 @@ extension ServerConnection {
         send()
     }
 
-    /// Submits a GOAWAY, which leaves with the next `send`. Requests up to its last stream that have arrived are still answered.
+    /// Submits a GOAWAY, which the next `send` writes. Requests up to its last stream that have
+    /// arrived are still answered.
     private func submit(_ goAway: GoAway) {
         guard let session, state == .serving, pendingGoAway == nil else { return }
         guard goAway.graceMilliseconds > 0 else { return finish(goAway) }
@@ -84,8 +85,8 @@ extension ServerConnection {
         state = .draining
         owner.statistics.goAways += 1
         let last = goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
-        // The last stream is a promise from now on. nghttp2 drops higher streams only after it has sent the frame, so the simulator
-        // itself must leave alone those that arrived in the same reception.
+        // From now on, streams above the last one must not be processed. nghttp2 drops them only after it has
+        // sent the frame. `isLeftUnprocessed` skips those that arrived with the same read.
         lastStreamPromised = last
         let data = goAway.debugData
         nghttp2_submit_goaway(

@@ -4,10 +4,10 @@ import Reactor
 
 /// One client's connection: TLS bytes in and out, with an nghttp2 session in between.
 ///
-/// - `handshaking`: no session yet. To `serving` when TLS is established and `h2` agreed, to `closed` if that fails.
-/// - `serving`: requests are judged and answered. To `draining` by a GOAWAY; if it comes in two steps, by the second.
-/// - `draining`: requests that have begun are answered, later streams are ignored. To `closed` after the last one.
-/// - `closed`: the slots are returned and the stream is gone.
+/// - `handshaking`: no session yet. When TLS is established and `h2` agreed: `serving`; on failure: `closed`.
+/// - `serving`: requests are checked and answered. After a GOAWAY, the final one of two: `draining`.
+/// - `draining`: begun requests are answered, later streams are ignored. After the last answer: `closed`.
+/// - `closed`: the slots are released and the stream is freed.
 final class ServerConnection {
     enum State {
         case handshaking, serving, draining, closed
@@ -20,24 +20,25 @@ final class ServerConnection {
     var stream: Stream?
     var session: OpaquePointer?
     var authentication = ConnectionAuthentication()
-    /// The request whose header section is being read. This may take several receptions, but header sections of different streams never
-    /// mix (RFC 9113 §4.3).
+    /// The request whose header section is being read. A header section may need several reads from the
+    /// socket, but no other stream's frame interrupts it (RFC 9113 §4.3).
     var reading: UnsafeMutablePointer<RequestSlot>?
-    /// Requests in flight.
+    /// The first of the requests in flight, a linked list.
     private var slots: UnsafeMutablePointer<RequestSlot>?
     var requestCount = 0
     private var announcedLimit: UInt32 = 0
-    /// The highest stream whose request was not left unprocessed.
+    /// The highest stream whose request was processed.
     var lastProcessedStream: Int32 = 0
     /// The last stream of the final GOAWAY.
     var lastStreamPromised = Int32.max
-    /// Whether nothing is written any more.
+    /// Whether the simulator writes nothing more on the connection, which is left half open.
     var isSilent = false
-    /// Whether nothing is read any more either.
+    /// Whether the simulator also reads nothing more from the connection.
     var hasStoppedReading = false
-    /// Whether the connection must be cut when nghttp2's call has returned. During the call nghttp2 still needs its session.
+    /// Whether the connection must be cut when nghttp2's call has returned. During the call,
+    /// nghttp2 needs its session.
     var isCutDue = false
-    /// The second GOAWAY of two, while it waits.
+    /// The final GOAWAY, while the grace time after the first one runs.
     var pendingGoAway: GoAway?
     var goAwayTimer = TimerIdentifier.none
 
@@ -66,7 +67,7 @@ final class ServerConnection {
         return slot
     }
 
-    /// The stream is closed, and its slot becomes free for another request.
+    /// Frees the slot of a closed stream for another request.
     func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
         let (previous, next) = (slot.pointee.previous, slot.pointee.next)
         if let previous { previous.pointee.next = next } else { slots = next }
@@ -85,7 +86,7 @@ final class ServerConnection {
         owner.statistics.tokenVerifications += authentication.verifications - verified
     }
 
-    /// The request is complete. Decides its fate, and answers it now or later.
+    /// Decides what happens to a complete request, and answers it now or later.
     func complete(_ slot: UnsafeMutablePointer<RequestSlot>) {
         requestCount += 1
         if service == .push {
@@ -157,7 +158,7 @@ final class ServerConnection {
         faults.lostResponsesAreApplied ? process(slot).effect : nil
     }
 
-    /// Has APNs check the token, and delivers an accepted push to the phone.
+    /// Checks the token and topic as APNs does, and delivers an accepted push to the phone.
     private func process(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
         guard let key = authentication.key else { return (.missingProviderToken, nil) }
         let now = owner.worldMilliseconds
@@ -186,14 +187,16 @@ final class ServerConnection {
         return (verdict.reason, effect)
     }
 
-    /// - Parameter wanted: the latency; nil: a random one.
+    /// Answers a request, now or after the latency.
+    ///
+    /// - Parameter wanted: the latency in milliseconds; nil: a random one within the configured range.
     private func answer(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         _ reason: Reason,
         afterMilliseconds wanted: Int64? = nil
     ) {
         slot.pointee.reason = reason
-        // A fault may hide the result of the request. Then its response has no list.
+        // If a fault replaces a successful result, the response has no list.
         if reason != .success { slot.pointee.list = [] }
         if slot.pointee.oddity == nil { owner.statistics[reason] += 1 }
         let latency = wanted ?? owner.latencyMilliseconds(service)
@@ -219,7 +222,8 @@ final class ServerConnection {
         let identifier = owner.identifier(of: slot)
         let unique = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
         let fields = owner.fields.fill(slot.pointee.reason, identifier: identifier, unique: unique)
-        // Submitting fails only without memory. The session's next call then fails too and closes the connection.
+        // Submitting fails only if memory is exhausted. The session's next call then fails too and
+        // closes the connection.
         if slot.pointee.reason == .success {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
@@ -273,8 +277,8 @@ final class ServerConnection {
 
     // MARK: - The connection
 
-    /// Tells the client its number of streams, if that has changed: one until it has authenticated. The frame leaves with the next
-    /// `send`.
+    /// Submits SETTINGS_MAX_CONCURRENT_STREAMS if its value has changed: 1 until the client has
+    /// authenticated. The next `send` writes the frame.
     func announceLimit() {
         guard let session else { return }
         let limit =
@@ -299,7 +303,7 @@ final class ServerConnection {
         owner.forget(self)
     }
 
-    /// Releases everything except the stream.
+    /// Releases the slots and the nghttp2 session, but not the stream.
     func release() {
         state = .closed
         while let slot = slots { release(slot) }
@@ -328,7 +332,7 @@ final class ServerConnection {
 
 extension ServerConnection: StreamHandler {
     func streamConnected(_ stream: Stream) {
-        // APNs requires `h2` by ALPN. TLS alone would accept a client that offers nothing.
+        // APNs requires `h2` by ALPN. TLS alone would also accept a client that does not use ALPN.
         let isAgreed = owner.setup.tls == nil || stream.negotiatedProtocol == "h2"
         guard state == .handshaking, isAgreed, openSession() else { return abandon() }
         state = .serving
@@ -340,7 +344,8 @@ extension ServerConnection: StreamHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard let session else { return }
         let count = nghttp2_session_mem_recv(session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
-        // The bytes are not HTTP/2, or there is no memory. nghttp2 answers protocol errors itself with a GOAWAY.
+        // The bytes are not HTTP/2, or memory is exhausted. nghttp2 itself answers protocol
+        // errors with a GOAWAY.
         guard count >= 0 else { return abandon() }
         if isCutDue {
             owner.announceRegistrations()

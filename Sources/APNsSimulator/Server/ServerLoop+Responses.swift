@@ -1,7 +1,7 @@
 import Numbers
 
 extension ServerLoop {
-    /// The `apns-id` of a response: the request's, or a new one.
+    /// Returns the `apns-id` of a response: that of the request, or a new one.
     func identifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         if slot.pointee.head.identifierBytes == 0 {
             writeUUID(to: slot.pointee.memory[RequestMemory.identifier])
@@ -10,13 +10,14 @@ extension ServerLoop {
         return slot.pointee.memory.prefix(slot.pointee.head.identifierBytes, of: RequestMemory.identifier)
     }
 
-    /// The `apns-unique-id` of a response. It is written over the request's topic, which is no longer needed.
+    /// Returns the `apns-unique-id` of a response. It overwrites the request's topic, which
+    /// is no longer needed.
     func uniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         writeUUID(to: slot.pointee.memory[RequestMemory.topic])
         return slot.pointee.memory.prefix(Hexadecimal.identifierBytes, of: RequestMemory.topic)
     }
 
-    /// A random UUID, version 4 (RFC 9562 §5.4).
+    /// Writes a random UUID, version 4 (RFC 9562 §5.4).
     private func writeUUID(to memory: UnsafeMutableRawBufferPointer) {
         let identifier = random.nextUniqueIdentifier()
         memory.withMemoryRebound(to: UInt8.self) { text in
@@ -26,7 +27,7 @@ extension ServerLoop {
     }
 }
 
-/// Writes `{"reason":"…"}` into the request's memory. For a 410 it adds the time since when the token is invalid.
+/// Writes `{"reason":"…"}` into the request's memory. A 410 also has the time when the token became invalid.
 func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
     let region = slot.pointee.memory[RequestMemory.response]
     var count = 0

@@ -16,11 +16,11 @@ struct ServiceSetup: @unchecked Sendable {
     let pushLogFile: PushLogFile?
 }
 
-/// Passes work to a service thread: the work is queued under a lock and the loop is woken. Used only for control.
+/// Passes work to a service thread: queues it under a lock and wakes the loop. Requests do not use a mailbox.
 final class Mailbox: Sendable {
     typealias Work = @Sendable (ServerLoop) -> Void
 
-    /// More than any control interface has in flight.
+    /// The most queued work. A control interface never has so many calls in flight.
     private static let workMax = 65_536
 
     private struct State {
@@ -35,7 +35,7 @@ final class Mailbox: Sendable {
         wakeup = try Wakeup()
     }
 
-    /// False if the thread takes no more work.
+    /// Queues work. Returns false if the mailbox is closed or full.
     func post(_ work: @escaping Work) -> Bool {
         let isPosted = state.withLock { state in
             guard !state.isClosed, state.work.count < Self.workMax else { return false }
@@ -53,13 +53,13 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// Work that was posted before is still run.
+    /// Refuses further work. Work that was posted before is still run.
     func close() {
         state.withLock { $0.isClosed = true }
     }
 }
 
-/// The Apple service that a connection is for. Each has its own port and its own faults.
+/// The Apple service that a connection is for. Each service has its own port and its own faults.
 enum Service: Sendable {
     /// Device pushes and broadcasts.
     case push
@@ -69,7 +69,7 @@ enum Service: Sendable {
 
 /// One thread of the service, with its connections, its requests in flight and its delayed answers.
 final class ServerLoop {
-    /// The simulated clock can be at most ten years ahead in all.
+    /// The simulated clock is at most ten years ahead of the real one.
     static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
 
     let loop: EventLoop
@@ -128,7 +128,7 @@ final class ServerLoop {
         service == .push ? plan.isInformationalFirst(&random) : managementPlan.isInformationalFirst(&random)
     }
 
-    /// Listens. Connections are given to the threads in turn.
+    /// Listens on an address. Distributes connections over the threads, round robin.
     func listen(on address: SocketAddress, for service: Service, peers: [Mailbox]) throws(SystemError) -> UInt16 {
         let listenerHandler = ServiceListenerHandler(self, service)
         let listener = try Listener(loop: loop, address: address, handler: listenerHandler)
@@ -150,7 +150,7 @@ final class ServerLoop {
         statistics.connectionsOpen += 1
     }
 
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     func forget(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
         statistics.connectionsOpen -= 1
@@ -170,7 +170,7 @@ final class ServerLoop {
             overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
-    /// The counts so far, including the last whole second.
+    /// Returns the counts so far, including the last whole second.
     func currentStatistics() -> ServiceStatistics {
         statistics.advance(nowMilliseconds: loop.wallMilliseconds)
         statistics.pushLogLinesLost = pushLog?.linesLost ?? 0
@@ -235,7 +235,7 @@ final class ServerLoop {
         )
     }
 
-    /// Wakes readers that wait for registrations, if a push has caused any.
+    /// Wakes readers that wait for registrations, if there are new ones.
     func announceRegistrations() {
         setup.world.use { devices in
             let count = devices.registrationCount
@@ -284,7 +284,7 @@ private final class ServiceListenerHandler: ListenerHandler {
 }
 
 extension ServerLoop {
-    /// Gives a connection to the next thread.
+    /// Passes a connection to the next thread, round robin.
     fileprivate func place(descriptor: Int32, service: Service) {
         guard peers.count > 1 else { return adopt(descriptor: descriptor, service: service) }
         nextPeer = (nextPeer + 1) % peers.count

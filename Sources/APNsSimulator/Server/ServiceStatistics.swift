@@ -1,6 +1,6 @@
 /// The counts of a service since its start or the last reset.
 public struct ServiceStatistics: Sendable {
-    /// Requests judged, including those with faults.
+    /// Complete requests to the push service, including those with faults.
     public internal(set) var requests = 0
     /// Accepted pushes, by `apns-priority`.
     public internal(set) var priority5 = 0
@@ -18,25 +18,25 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var goAways = 0
     /// Connections that were cut.
     public internal(set) var connectionsCut = 0
-    /// Connections that were left open and are not answered any more.
+    /// Connections that were left half open: the simulator sends nothing on them any more.
     public internal(set) var connectionsSilenced = 0
-    /// Answers that Apple documents nowhere: see `UndocumentedResponse`.
+    /// Responses that Apple does not document: see `UndocumentedResponse`.
     public internal(set) var oddResponses = 0
-    /// Answers with a status below 200, which precede the real answer.
+    /// Responses with a status below 200, which precede the actual response.
     public internal(set) var informationalResponses = 0
     public internal(set) var streamsRefused = 0
     public internal(set) var streamsReset = 0
     public internal(set) var requestsUnanswered = 0
-    /// Pushes that are missing in the log, since it could not be written.
+    /// Pushes that are missing in the push log, because it could not be written.
     public internal(set) var pushLogLinesLost = 0
-    /// Requests in the last whole second, and in the busiest one.
+    /// Requests in the last whole second, and in the busiest second.
     public internal(set) var requestsLastSecond = 0
     public internal(set) var requestsPerSecondMax = 0
     private var reasons: [Int] = Array(repeating: 0, count: Reason.allCases.count)
     private var second: Int64 = 0
     private var requestsThisSecond = 0
 
-    /// Answers with a reason. For `success`: answers with status 200.
+    /// The number of responses with a reason. For `success`: the number of successful responses.
     public internal(set) subscript(reason: Reason) -> Int {
         get { reasons[Int(reason.rawValue)] }
         set { reasons[Int(reason.rawValue)] = newValue }
@@ -48,7 +48,7 @@ public struct ServiceStatistics: Sendable {
         requestsThisSecond += 1
     }
 
-    /// Closes the seconds that have ended.
+    /// If a second has ended, moves its count to `requestsLastSecond` and begins a new count.
     mutating func advance(nowMilliseconds: Int64) {
         let now = nowMilliseconds / 1_000
         if now == second { return }
@@ -58,7 +58,8 @@ public struct ServiceStatistics: Sendable {
         second = now
     }
 
-    /// Adds the counts of another thread. Two threads may have different busiest seconds, so their sum is an upper bound.
+    /// Adds the counts of another thread. Threads may have different busiest seconds, so
+    /// `requestsPerSecondMax` becomes an upper bound.
     mutating func add(_ other: ServiceStatistics) {
         requests += other.requests
         priority5 += other.priority5

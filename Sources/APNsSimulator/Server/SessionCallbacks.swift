@@ -1,10 +1,11 @@
 import CNghttp2
 import Glibc
 
-// nghttp2 calls these with the connection as user data. The connection owns the session and frees it before it is freed itself, so the
-// unretained reference is always valid. A request's slot is the user data of its stream.
+// nghttp2 calls the functions below with the connection as user data. The connection owns the
+// session and frees it first, so the unretained reference is always valid. A request's slot is the
+// user data of its stream.
 
-/// The callbacks of a server's session; nil if there is no memory.
+/// Makes the callbacks of a server's session; nil if memory is exhausted.
 func makeSessionCallbacks() -> OpaquePointer? {
     var callbacks: OpaquePointer?
     guard nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks else { return nil }

@@ -2,8 +2,8 @@ import Glibc
 
 /// The devices behind the service, shared by its threads.
 ///
-/// With one thread, everything that touches the model runs on that thread without a lock. With several threads, a lock makes each access
-/// atomic; the order between threads is not defined.
+/// With one thread, all accesses to the model run on that thread without a lock. With several threads, a lock
+/// makes each access atomic. The order between threads is not defined.
 final class SimulatorState: @unchecked Sendable {
     private let lock: UnsafeMutablePointer<pthread_mutex_t>?
     private var model: DeviceModel
@@ -25,7 +25,7 @@ final class SimulatorState: @unchecked Sendable {
         lock.deallocate()
     }
 
-    /// Only for the service's threads.
+    /// Runs a closure on the model. Call it only on the service's threads.
     @inline(__always)
     func use<Result>(_ body: (inout DeviceModel) -> Result) -> Result {
         if let lock { pthread_mutex_lock(lock) }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A file, or standard input under the name `-`. Read once, from beginning to end.
+/// A file, or standard input under the name `-`. It is read once, from beginning to end.
 package struct InputFile {
     package struct ReadError: Error, CustomStringConvertible {
         var path: String
@@ -14,10 +14,10 @@ package struct InputFile {
         self.path = path
     }
 
-    /// The name in messages.
+    /// The name of the file in messages.
     package var name: String { path == "-" ? "stdin" : path }
 
-    /// Passes on each record as soon as it is complete.
+    /// Reads the file, and passes each record to the body as soon as the record is complete.
     package func forEachRecord(_ body: (InputRecord) throws -> Void) throws {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("cannot be opened") }

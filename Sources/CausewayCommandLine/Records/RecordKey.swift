@@ -1,7 +1,7 @@
 import Foundation
 
-/// The key of a record: the activity's id, else the audience's, else the channel's, else the device's. So all records
-/// about one of them are in one partition.
+/// The key of a record: the id of the activity, else of the audience, else of the channel, else of the
+/// device. All records with the same id are thus in the same partition.
 package enum RecordKey {
     private struct Addresses: Decodable {
         var activity: String?
@@ -10,14 +10,14 @@ package enum RecordKey {
         var device: String?
     }
 
-    /// With an audience, `channel` may also be true or false.
+    /// The value of `channel`. In a command to an audience it is true or false, which is no id.
     private struct Channel: Decodable {
         var identifier: String?
 
         init(from decoder: any Decoder) throws { identifier = try? decoder.singleValueContainer().decode(String.self) }
     }
 
-    /// Nil if the record has no such id, or is not JSON.
+    /// Returns the key of a record; nil if the record has none of these ids, or is not JSON.
     package static func key(of record: [UInt8]) -> [UInt8]? {
         guard let addresses = try? JSONDecoder().decode(Addresses.self, from: Data(record)) else { return nil }
         let channel = addresses.channel?.identifier

@@ -2,7 +2,7 @@ import Glibc
 
 /// Limits how many records are written per second, spread evenly.
 package struct RecordRate {
-    /// The longest sleep. Signals and reports are checked only between two sleeps.
+    /// The longest sleep. Signals and Kafka's reports are checked only between two sleeps.
     private static let sleepMillisecondsMax: Int64 = 50
 
     /// Records per second; nil for no limit.
@@ -10,11 +10,11 @@ package struct RecordRate {
 
     package init(perSecond: Double?) { self.perSecond = perSecond }
 
-    /// The time until another record may be written; 0 if it may be written now.
+    /// Returns the seconds until another record may be written; 0 if it may be written now.
     ///
     /// - Parameters:
-    ///   - sent: how many have been written.
-    ///   - elapsedSeconds: the time since the first record could have been written.
+    ///   - sent: the number of records that have been written.
+    ///   - elapsedSeconds: the time since the sender began.
     package func secondsUntil(another sent: Int, elapsedSeconds: Double) -> Double {
         guard let perSecond else { return 0 }
         return max(0, Double(sent) / perSecond - elapsedSeconds)

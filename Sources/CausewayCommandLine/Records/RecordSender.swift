@@ -1,13 +1,14 @@
 import Glibc
 import Kafka
 
-/// The marks of a record that is a copy of another one.
+/// The header and the time of a record that is a copy of another record.
 package struct RecordCopy {
-    /// The header of a copy. Its value is the original's place: `topic/partition/offset`.
+    /// The name of the header. Its value is the place of the original record: `topic/partition/offset`.
     package static let header: StaticString = "replayed"
 
     package var source: [UInt8]
-    /// The original's time, which the copy keeps, because a token in a record is as old as the record. 0 for now.
+    /// The time of the original record, UNIX milliseconds; 0: the present time. The copy keeps this time,
+    /// because a token in a record counts as registered at the record's time.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
@@ -23,15 +24,15 @@ package struct RecordSender {
         package var sent = 0
         package var acknowledged = 0
         package var failed = 0
-        /// The marks of failed records, as far as they were given one.
+        /// The `mark` of each failed record that was sent with one.
         package var failedMarks: [UInt64] = []
         /// The reason of the first failure.
         package var reason: String?
     }
 
-    /// How long the last acknowledgements are waited for.
+    /// The longest wait for the last acknowledgements.
     package static let flushMilliseconds: Int64 = 120_000
-    /// How long librdkafka may take to report the records that were given up.
+    /// How long librdkafka may take to report the records that were purged.
     private static let purgeMilliseconds: Int64 = 1_000
     static let closeMilliseconds: Int64 = 5_000
     /// The time between two checks whether a broker has answered.
@@ -47,8 +48,9 @@ package struct RecordSender {
     package private(set) var tally = Tally()
 
     /// - Parameters:
-    ///   - producer: closed by ``finish(flushMilliseconds:)``, or at once if this initializer throws.
-    ///   - contact: the producer's log handler, to tell the person if no broker answers; nil tells nobody.
+    ///   - producer: the producer to use. ``finish(flushMilliseconds:)`` closes it, or this initializer if it
+    ///     throws.
+    ///   - contact: the producer's log handler, which prints a message if no broker answers; nil: no message.
     package init(
         producer: Producer,
         topic: String,
@@ -89,9 +91,9 @@ package struct RecordSender {
     /// Writes a record, after waiting for room in the producer's queue. Does not wait for the rate limit.
     ///
     /// - Parameters:
-    ///   - copy: the record that this one is a copy of; nil if it is none.
-    ///   - mark: listed in the tally if the record fails; 0 for none.
-    ///   - isOver: checked while there is no room.
+    ///   - copy: the original if the record is a copy; else nil.
+    ///   - mark: a number that `Tally.failedMarks` contains if the record fails; 0: none.
+    ///   - isOver: checked while there is no room. If it returns true, the record is not written.
     /// - Returns: false if `isOver` returned true before there was room. The record was not written.
     package mutating func send(
         _ record: [UInt8],
@@ -118,11 +120,11 @@ package struct RecordSender {
         }
     }
 
-    /// Waits for outstanding acknowledgements, and closes the producer. Records without one are given up and count as
-    /// failed, although a broker may have them.
+    /// Waits for outstanding acknowledgements, and closes the producer. A record that is not acknowledged in
+    /// time counts as failed, although a broker may have it.
     package mutating func finish(flushMilliseconds: Int64 = flushMilliseconds) -> Tally {
         let isFlushed = flush(flushMilliseconds)
-        // Without a broker every record fails with a timeout. Why no broker answers says more.
+        // Without a broker, every record fails with a timeout. The reason why no broker answers says more.
         if tally.acknowledged < tally.sent, let failure = contact?.failure(producer.hasMetBroker) {
             tally.reason = failure
         }
@@ -136,10 +138,10 @@ package struct RecordSender {
         return tally
     }
 
-    /// Takes the acknowledgements that have come. For a sender that waits long between two records.
+    /// Counts the acknowledgements that have arrived. Call this during a long wait between two records.
     package mutating func attend() { takeReports() }
 
-    /// - Returns: whether all records were reported.
+    /// Waits for librdkafka's reports. Returns whether all records were reported in time.
     private mutating func flush(_ milliseconds: Int64) -> Bool {
         let deadline = Clock.milliseconds + milliseconds
         while true {

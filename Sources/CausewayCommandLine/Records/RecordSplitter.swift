@@ -5,13 +5,13 @@ package struct InputRecord: Equatable {
     package var line: Int
 }
 
-/// Cuts a stream of bytes into JSON records: one per line, spread over several lines, or one behind the other.
+/// Cuts a stream of bytes into JSON records: one per line, spread over several lines, or several on one line.
 ///
-/// A record ends where its brackets close. A line that begins with `{` always begins a record, so that a broken record
-/// spoils no other. Text between records that does not begin with a bracket is a record of its own, up to the end of
-/// the line. Whether a record is valid is checked elsewhere.
+/// A record ends where its brackets close. A line that begins with `{` always begins a record, so a broken
+/// record does not affect the next one. Text between records that does not begin with a bracket is a record
+/// of its own, up to the end of the line. The splitter does not check whether a record is valid.
 package struct RecordSplitter {
-    /// The most bytes of a record; then it is cut off. Far more than Causeway accepts.
+    /// The most bytes of a record. A longer record is cut off here; Causeway accepts far fewer bytes.
     static let recordBytesMax = 1 << 20
 
     private var record: [UInt8] = []
@@ -22,7 +22,7 @@ package struct RecordSplitter {
     private var isInText = false
     private var isEscaped = false
 
-    /// Takes the next bytes of the input, and passes on every record that ends within them.
+    /// Reads the next bytes of the input, and passes every record that ends in them to the body.
     mutating func take(_ bytes: some Sequence<UInt8>, _ body: (InputRecord) throws -> Void) rethrows {
         for byte in bytes {
             if isLineStart, byte == UInt8(ascii: "{") { try end(body) }
@@ -39,7 +39,7 @@ package struct RecordSplitter {
         }
     }
 
-    /// Passes on the rest, at the end of the input.
+    /// Passes the last record to the body, at the end of the input.
     mutating func finish(_ body: (InputRecord) throws -> Void) rethrows {
         try end(body)
     }

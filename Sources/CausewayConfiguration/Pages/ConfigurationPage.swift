@@ -1,6 +1,7 @@
 import Documents
 
-/// A text about all keys, written from `ConfigurationSchema`. The repository holds a copy of each; a test compares them.
+/// A text about all keys, written from `ConfigurationSchema`. The repository contains a copy of each text,
+/// and a test compares the copies.
 package enum ConfigurationPage: String, CaseIterable, Sendable {
     /// `Config/causeway.yaml`, the documented file.
     case yaml
@@ -8,7 +9,7 @@ package enum ConfigurationPage: String, CaseIterable, Sendable {
     case jsonSchema = "json-schema"
     /// `Helm/causeway/CONFIG.md`.
     case markdown
-    /// `config` in `Helm/causeway/values.schema.json`.
+    /// The schema of `config` in `Helm/causeway/values.schema.json`.
     case chartSchema = "chart-schema"
 
     /// The name of the JSON Schema beside the documented file.

@@ -2,14 +2,16 @@ import Documents
 
 /// Writes the JSON Schema (2020-12) of the file, for editors, or of the chart's `config`, for Helm.
 ///
-/// It refuses most of what the worker refuses. It accepts what the worker accepts, with two exceptions: a file without the
-/// required keys that environment variables set, and rare spellings such as a number without quotes as a team id.
+/// The schema refuses most of the files that the worker refuses. It accepts all files that the worker
+/// accepts, with two exceptions: a file without required keys, which environment variables may set, and rare
+/// spellings, such as a team id that is a number without quotes.
 struct JSONSchemaPage {
-    /// Whether the schema is a part of the chart's. The chart sets the files of mounted Secrets itself, so no file is
-    /// required. It has other defaults for a few keys, so the schema has none.
+    /// Whether the schema is a part of the chart's schema. The chart sets the files of mounted Secrets
+    /// itself, so their keys are not required. The chart has other defaults for a few keys, so the schema
+    /// contains no defaults.
     let isForChart: Bool
 
-    /// The schema of the whole file.
+    /// Returns the schema of the whole file.
     static func file(_ section: PageSection) -> DocumentValue {
         let head: [DocumentValue.Member] = [
             .init("$schema", "https://json-schema.org/draft/2020-12/schema"),
@@ -18,7 +20,7 @@ struct JSONSchemaPage {
         return .object(head + JSONSchemaPage(isForChart: false).members(of: section))
     }
 
-    /// The part of the chart's schema for `config`.
+    /// Returns the part of the chart's schema for `config`.
     static func chart(_ section: PageSection) -> DocumentValue {
         let description = "The program's configuration: the keys of Config/causeway.yaml. CONFIG.md lists them."
         return .object(
@@ -33,7 +35,7 @@ struct JSONSchemaPage {
         }
     }
 
-    /// Whether at least one member must be given.
+    /// Whether the file must have at least one member of the section.
     private func isRequired(_ section: NamedSection) -> Bool {
         section.members.lowerBound > section.standardMembers.count
     }
@@ -59,7 +61,7 @@ struct JSONSchemaPage {
         }
     }
 
-    /// A section whose members the operator names.
+    /// Returns the schema of a section whose members the operator names.
     private func named(_ named: NamedSection, _ section: PageSection) -> [DocumentValue.Member] {
         let isRequired = isRequired(named)
         var members: [DocumentValue.Member] = [.init("type", isRequired ? "object" : ["object", "null"])]

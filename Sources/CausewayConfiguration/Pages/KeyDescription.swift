@@ -1,11 +1,11 @@
-/// What the pages say about a key.
+/// The description of a key on the pages.
 struct KeyDescription: Sendable {
-    /// What applies if the file does not have the key.
+    /// The value that applies if the file does not have the key.
     enum Standard: Sendable {
         /// The start fails. The file shows `example`.
         case required(example: String)
         case value(KeyValue)
-        /// The property is unset. `replacement` says what then applies, if the meaning does not.
+        /// The property is unset. `replacement` says what applies then; nil if `meaning` says it.
         case unset(replacement: String?)
     }
 
@@ -14,11 +14,11 @@ struct KeyDescription: Sendable {
     let shape: KeyShape
     let meaning: String
     let standard: Standard
-    /// Where the default comes from.
+    /// The source of the default, such as Apple's documentation.
     let source: String?
-    /// The allowed values in words, if neither the shape nor the meaning says them.
+    /// The allowed values in words; nil if the shape or the meaning says them.
     let limits: String?
-    /// Lines that the file shows as members of the key.
+    /// Example lines that the documented file shows below the key.
     let samples: [String]
     let isReloadable: Bool
     /// Whether the value names a file.
@@ -27,8 +27,8 @@ struct KeyDescription: Sendable {
     let pattern: String?
 
     /// - Parameters:
-    ///   - root: has the default.
-    ///   - section: the section of `key`, with a dot at its end.
+    ///   - root: a configuration with all defaults.
+    ///   - section: the name of the section of `key`, with a dot at its end.
     init<Root>(_ key: SchemaKey<Root>, of root: Root, below section: String = "") {
         name = section + key.name
         shape = key.shape
@@ -49,7 +49,7 @@ struct KeyDescription: Sendable {
             }
     }
 
-    /// Meaning and source on one line.
+    /// The meaning and the source on one line.
     var explanation: String { [meaning.onOneLine, source].compactMap(\.self).joined(separator: " ") }
 
     var isRequired: Bool {

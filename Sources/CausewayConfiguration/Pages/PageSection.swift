@@ -13,7 +13,8 @@ struct PageSection: Sendable {
     /// The whole file.
     static let file = PageSection(name: "", keys: ConfigurationSchema.descriptions)
 
-    /// - Parameter keys: the keys of the section and of the sections in it. Keys of one section are neighbours.
+    /// - Parameter keys: the keys of the section and of the sections in it. The keys of each section are
+    ///   adjacent.
     init(name: String, keys: [KeyDescription]) {
         let prefix = name.isEmpty ? "" : name + "."
         var groups: [(name: String, keys: [KeyDescription])] = []
@@ -33,9 +34,9 @@ struct PageSection: Sendable {
         }
     }
 
-    /// What the pages say about the section; nil if its keys need no more words.
+    /// The text about the section on the pages; nil if the descriptions of its keys are enough.
     var meaning: String? { ConfigurationSchema.sections[name] }
 
-    /// The section whose members the operator names, if this is such a section.
+    /// This section as a `NamedSection`; nil if the operator does not name its members.
     var named: NamedSection? { NamedSection(rawValue: name) }
 }

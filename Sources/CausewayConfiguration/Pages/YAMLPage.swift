@@ -40,7 +40,7 @@ enum YAMLPage {
             + ["\(indentation)\(name):" + (value.isEmpty ? "" : " \(value)")]
     }
 
-    /// The sentences with the default, the allowed values, and when a change applies.
+    /// Returns sentences about the default, the allowed values, and the time when a change applies.
     private static func facts(of key: KeyDescription) -> String {
         var sentences = [key.standardText.map { "Default \($0)." } ?? "Required."]
         switch key.shape {
@@ -54,7 +54,7 @@ enum YAMLPage {
         return sentences.joined(separator: " ")
     }
 
-    /// The text as lines of a comment. Its line breaks stay, and long lines are wrapped between words.
+    /// Returns the text as lines of a comment. Keeps its line breaks, and wraps long lines between words.
     private static func comment(_ text: String, indentation: String) -> [String] {
         text.split(separator: "\n", omittingEmptySubsequences: false)
             .flatMap { line in

@@ -1,8 +1,10 @@
-/// Looks the schema up by name: the shape of a key, the keys of a section, the name of a variable.
+/// Finds parts of the schema by name: the shape of a key, the keys of a section, the key's
+/// environment variable.
 enum ConfigurationNames {
     static let variablePrefix = "CAUSEWAY_"
 
-    /// The shape of each key pattern: a key, with `*` for each name that the operator chooses. `worker.lanes`, `apps.*.keyId`.
+    /// The shape of each key pattern: `worker.lanes`, `apps.*.keyId`. `*` stands for a name that
+    /// the operator chooses.
     static let shapes = Dictionary(
         uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.shape) }
             + NamedSection.allCases.flatMap { section in
@@ -17,7 +19,7 @@ enum ConfigurationNames {
         }
     )
 
-    /// The names that are allowed directly in a section, which is given by its pattern; an empty pattern means the top of the file.
+    /// Returns the names that are allowed directly in a section. An empty pattern means the top of the file.
     static func members(of pattern: String) -> [String] {
         let prefix = pattern.isEmpty ? "" : pattern + "."
         let names = shapes.keys.filter { $0.hasPrefix(prefix) }
@@ -27,8 +29,9 @@ enum ConfigurationNames {
         return Array(Set(names))
     }
 
-    /// The environment variable of a key, spelled as swift-configuration spells it: words separated, capital letters,
-    /// `_` for every character that is neither letter nor digit. `worker.retryMaxMilliseconds` is
+    /// Returns the environment variable of a key, spelled as swift-configuration does: words separated by
+    /// `_`, capital letters, `_` for every character that is neither letter nor digit.
+    /// `worker.retryMaxMilliseconds` becomes
     /// `CAUSEWAY_WORKER_RETRY_MAX_MILLISECONDS`.
     static func variable(of key: String) -> String {
         var name = variablePrefix
@@ -41,14 +44,16 @@ enum ConfigurationNames {
         return name
     }
 
-    /// The librdkafka property of a variable below a section of properties. Such properties have only small letters and dots.
+    /// Returns the librdkafka property that a variable of a section of properties sets; nil if the variable
+    /// is not of the section. Only properties of small letters and dots have a variable.
     static func property(inVariable name: String, section: String) -> String? {
         let prefix = variable(of: section) + "_"
         guard name.hasPrefix(prefix), name.count > prefix.count else { return nil }
         return name.dropFirst(prefix.count).lowercased().replacing("_", with: ".")
     }
 
-    /// Whether Kubernetes set the variable for a Service whose name begins with *causeway*. Such variables are addresses, not our keys.
+    /// Whether Kubernetes has set the variable for a Service whose name begins with *causeway*. The variable
+    /// then contains an address and is not one of our keys.
     static func isServiceLink(_ name: String, value: String) -> Bool {
         if name.hasSuffix("_SERVICE_HOST") || name.hasSuffix("_SERVICE_PORT") || name.contains("_SERVICE_PORT_") {
             return true

@@ -2,12 +2,12 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// A rule for a text.
+/// A rule that the text of a key must follow.
 struct ConfigurationRule: Sendable {
     /// A regular expression for the JSON Schemas, so that an editor or Helm refuses a wrong text before a worker does. It
     /// accepts every text that the rule accepts, and perhaps more. Nil accepts all texts.
     let pattern: String?
-    /// What is wrong with a text; nil if it is valid.
+    /// Returns the fault of a text in words; nil if the text is valid.
     let fault: @Sendable (String) -> String?
 
     init(pattern: String? = nil, fault: @escaping @Sendable (String) -> String?) {
@@ -38,13 +38,14 @@ extension ConfigurationRule {
         (1...255).contains(text.utf8.count) ? nil : "must have 1 to 255 bytes"
     }
 
-    /// A host alone, an address that ends in a bracket, or either with a port; several separated by commas.
+    /// A pattern for servers separated by commas: a host, or an IPv6 address in brackets,
+    /// with or without a port.
     private static let serverList = {
         let server = #"([^\s,:]+|[^\s,]*\]|[^\s,]+:[1-9][0-9]{0,4})"#
         return "^\(server)(,\(server))*$"
     }()
 
-    /// `host:port`, several separated by commas. librdkafka uses port 9092 if there is none.
+    /// Kafka's servers: `host:port`, separated by commas. Without a port, librdkafka uses 9092.
     static let bootstrapServers = ConfigurationRule(pattern: serverList) { text in
         let servers = text.split(separator: ",", omittingEmptySubsequences: false)
         let isGood = servers.allSatisfy { server in
@@ -75,7 +76,7 @@ extension ConfigurationRule {
         }
     }
 
-    /// A numeric address: listening on it needs no look-up.
+    /// A numeric address, so that listening needs no name look-up.
     static let numericAddress = ConfigurationRule { text in
         SocketAddress(numeric: text, port: 0) == nil
             ? "is not a numeric address, such as 0.0.0.0, 127.0.0.1 or ::" : nil
@@ -103,7 +104,7 @@ extension ConfigurationRule {
         return isGood ? nil : "is not a bundle id: 1 to 155 of letters, digits, '.' and '-'"
     }
 
-    /// A team or key id.
+    /// Apple's id of a team or a key.
     static let appleIdentifier = ConfigurationRule(pattern: "^[A-Z0-9]{10}$") { text in
         let isGood =
             text.utf8.count == 10
@@ -115,7 +116,7 @@ extension ConfigurationRule {
         text.isEmpty ? "must name a file" : nil
     }
 
-    /// The name of an app. It has no separators, so that an environment variable's name says clearly which app it belongs to.
+    /// The name of an app. It has no separators, so that the name of an environment variable is unambiguous.
     static let appName = ConfigurationRule(pattern: "^[a-z0-9]{1,32}$") { text in
         let isGood =
             (1...32).contains(text.utf8.count)
@@ -124,7 +125,7 @@ extension ConfigurationRule {
         return isGood ? nil : "an app's name is 1 to 32 small letters and digits"
     }
 
-    /// The name of a policy; commands use it too.
+    /// The name of a policy. The field `policy` of a command has the same form.
     static let policyName = ConfigurationRule(pattern: "^[A-Za-z0-9_-]{1,64}$") { text in
         let isGood =
             (1...64).contains(text.utf8.count)
@@ -145,7 +146,7 @@ extension ConfigurationRule {
         return isGood ? nil : "is not an audience pattern: 1 to \(Limits.identifierBytes) bytes, * only at the end"
     }
 
-    /// librdkafka properties that have a key of their own here.
+    /// librdkafka properties that must not be set, because keys of the configuration set them.
     private static let ownedProperties = [
         "bootstrap.servers": "is set by kafka.bootstrapServers",
         "metadata.broker.list": "is set by kafka.bootstrapServers",

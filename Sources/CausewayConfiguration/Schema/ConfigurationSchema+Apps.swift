@@ -1,5 +1,5 @@
 extension ConfigurationSchema {
-    /// What the pages say about sections.
+    /// The texts about `apps` and its sections on the pages.
     static let appSections = [
         "apps": """
         The apps whose commands are accepted, 1 to 255. Each has a name of your choice, 1 to 32 lowercase letters \

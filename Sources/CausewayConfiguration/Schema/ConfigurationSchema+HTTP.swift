@@ -1,5 +1,5 @@
 extension ConfigurationSchema {
-    /// What the pages say about sections.
+    /// The text about `http` on the pages.
     static let httpSections = [
         "http": """
         The worker's pages: metrics (/metrics), health (/livez, /readyz) and the status page for people \

@@ -1,5 +1,5 @@
 extension ConfigurationSchema {
-    /// What the pages say about sections.
+    /// The text about `kafka.topics` on the pages.
     static let kafkaSections = [
         "kafka.topics": """
         Names of topics: 1 to 249 letters, digits, dots, underscores and hyphens, no name twice. The topics must \

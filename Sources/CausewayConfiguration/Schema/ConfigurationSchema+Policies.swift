@@ -1,7 +1,7 @@
 import LiveActivity
 
 extension ConfigurationSchema {
-    /// What the pages say about sections.
+    /// The texts about `policies` and its sections on the pages.
     static let policySections = [
         "policies": """
         Pace and budget: how often one activity may get a push, and with which priority. Apple publishes none of \
@@ -38,8 +38,8 @@ extension ConfigurationSchema {
         """,
     ]
 
-    /// The keys of each member of `policies`. A key that is left out has the built-in default, not the value of another
-    /// policy. So a change to `default` never changes other policies.
+    /// The keys of each member of `policies`. A missing key has the built-in default, not the value of
+    /// another policy. Therefore a change to `default` never changes other policies.
     static let policyKeys: [SchemaKey<Policy>] = policyNumbers.map(\.reloadable)
 
     private static let policyNumbers: [SchemaKey<Policy>] = [

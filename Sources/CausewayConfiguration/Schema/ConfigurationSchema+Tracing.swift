@@ -1,5 +1,5 @@
 extension ConfigurationSchema {
-    /// What the pages say about sections.
+    /// The text about `tracing` on the pages.
     static let tracingSections = [
         "tracing": """
         Traces. A `traceparent` in a command's Kafka header (W3C Trace Context) is always copied to its result. \

@@ -1,18 +1,21 @@
 import LiveActivity
 
-/// All keys, and what the pages say about them. A key that is not here is unknown, in the file and in the environment.
+/// All keys and their descriptions. A key that is not listed here is unknown, in the file
+/// and in the environment.
 ///
-/// Each section has a file: `ConfigurationSchema+Kafka.swift`. `ConfigurationPage` writes the documented YAML file, the
-/// chart's page and the JSON Schemas from here, with the initial values of `WorkerConfiguration` as the defaults.
+/// Each section has a source file: `ConfigurationSchema+Kafka.swift`. `ConfigurationPage` writes the
+/// documented YAML file, the chart's page and the JSON Schemas from these keys. The initial values of
+/// `WorkerConfiguration` are the defaults.
 enum ConfigurationSchema {
     static let keys: [SchemaKey<WorkerConfiguration>] =
         logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys + workerKeys + tracingKeys
 
-    /// What the pages say about a section, by its pattern: `kafka.topics`, `policies.*.budget`. Most sections need no words.
+    /// The text about a section on the pages, by the section's pattern: `kafka.topics`, `policies.*.budget`.
+    /// Most sections need no text.
     static let sections: [String: String] = [httpSections, kafkaSections, appSections, policySections, tracingSections]
         .reduce(into: [:]) { all, some in all.merge(some) { first, _ in first } }
 
-    /// All keys in the order of the pages.
+    /// The descriptions of all keys in the order of the pages.
     static let descriptions: [KeyDescription] = {
         let standard = WorkerConfiguration()
         let app = WorkerConfiguration.App(name: NamedSection.apps.exampleMember)

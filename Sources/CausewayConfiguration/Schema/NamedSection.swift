@@ -4,7 +4,7 @@ import Delivery
 enum NamedSection: String, CaseIterable {
     case apps, policies
 
-    /// How many members are allowed.
+    /// The allowed numbers of members.
     var members: ClosedRange<Int> {
         switch self {
         // The core stores an app's number in one byte.
@@ -13,7 +13,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// Members that exist without being given.
+    /// Members that exist even if neither the file nor the environment names them.
     var standardMembers: Set<String> {
         switch self {
         case .apps: []
@@ -21,7 +21,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The member that the pages show.
+    /// The name of the example member on the pages.
     var exampleMember: String {
         switch self {
         case .apps: "match"
@@ -53,6 +53,6 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The variable that names members which the file does not have.
+    /// The environment variable that names further members, which the file does not have.
     var variable: String { ConfigurationNames.variable(of: rawValue) }
 }

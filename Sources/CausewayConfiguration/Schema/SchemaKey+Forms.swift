@@ -4,8 +4,9 @@ extension SchemaKey {
     typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
 
     /// - Parameters:
-    ///   - read: the property's value from a value of the key's shape; nil to leave the property alone.
-    ///   - show: the other way round; nil if the property is unset.
+    ///   - read: converts a value of the key's shape to the property's value; nil: the property keeps its
+    ///     value.
+    ///   - show: converts the property's value to a value of the key's shape; nil: the property is unset.
     private init<Property: Equatable & SendableMetatype>(
         _ name: String,
         _ path: any Path<Property>,
@@ -66,7 +67,7 @@ extension SchemaKey {
         )
     }
 
-    /// An optional text. Empty counts as left out.
+    /// Makes a key for an optional text. An empty text counts as unset.
     static func optional(
         _ name: String,
         _ path: any Path<String?>,
@@ -84,7 +85,7 @@ extension SchemaKey {
         )
     }
 
-    /// The path of a file that need not be given.
+    /// Makes a key for the path of an optional file.
     static func optionalFile(_ name: String, _ path: any Path<String?>, _ meaning: String) -> SchemaKey {
         optional(name, path, .any, meaning).file
     }
@@ -126,7 +127,7 @@ extension SchemaKey {
         )
     }
 
-    /// A list of texts without repetition; empty if left out.
+    /// Makes a key for a list of texts without repetition. The list is empty by default.
     static func texts(
         _ name: String,
         _ path: any Path<[String]>,
@@ -163,7 +164,7 @@ extension SchemaKey {
         .secret
     }
 
-    /// A map from a librdkafka property to the file that has its value.
+    /// Makes a key for a map from a librdkafka property to the file that contains its value.
     static func propertyFiles(
         _ name: String,
         _ path: any Path<[KafkaPropertyFile]>,

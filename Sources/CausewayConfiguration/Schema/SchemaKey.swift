@@ -3,7 +3,7 @@ enum KeyShape: Sendable, Equatable {
     case text
     case integer(ClosedRange<Int>)
     case choice([String])
-    /// A list without repetition; not empty.
+    /// A list of some of these words without repetition; not empty.
     case choices([String])
     /// A list of texts; may be empty.
     case texts
@@ -24,7 +24,8 @@ enum KeyValue: Sendable {
         if case .text(let text) = self { text } else { nil }
     }
 
-    /// The value as the file writes it; nil for properties, which may be secret, unless there are none.
+    /// The value as the file writes it. Nil for properties, because they may be secret;
+    /// an empty map is shown.
     var display: String? {
         switch self {
         case .text(let text): text
@@ -35,16 +36,17 @@ enum KeyValue: Sendable {
     }
 }
 
-/// One key of the configuration: its name, its allowed values, the property that it sets, and what the pages say about it.
+/// One key of the configuration: its name, its allowed values, the property that it sets,
+/// and its description.
 ///
-/// Used by the loader, the check of the file, the names of the environment variables, and the pages. `SchemaKey+Forms.swift`
-/// has a function for each form of key.
+/// The loader, the check of the file, the names of the environment variables and the pages use it.
+/// `SchemaKey+Forms.swift` has a function for each form of key.
 struct SchemaKey<Root: Sendable>: Sendable {
     /// The name below its section, with dots: `topics.commands`.
     let name: String
     let shape: KeyShape
     let rule: ConfigurationRule
-    /// What the key means. The YAML file keeps its line breaks.
+    /// The meaning of the key. The YAML file keeps the line breaks of this text.
     let meaning: String
     let assign: @Sendable (inout Root, KeyValue) -> Void
     /// The value in `Root`; nil if unset.
@@ -54,20 +56,21 @@ struct SchemaKey<Root: Sendable>: Sendable {
     /// Sets the first configuration's value to the second's.
     let copy: @Sendable (inout Root, Root) -> Void
 
-    /// A value that the file shows for a required key. Nil if the key has a default, or may be unset.
+    /// The value that the documented file shows for a required key. Nil if the key has a
+    /// default, or may be unset.
     private(set) var example: String?
     private(set) var isSecret = false
     /// Whether the value names a file that must be readable when the worker starts.
     private(set) var isFile = false
     /// Whether a running worker takes a changed value. Otherwise the value takes effect at the next start.
     private(set) var isReloadable = false
-    /// Where the default comes from.
+    /// The source of the default, such as Apple's documentation.
     private(set) var source: String?
-    /// The allowed values in words, if neither the shape nor the meaning says them.
+    /// The allowed values in words; nil if the shape or the meaning says them.
     private(set) var limits: String?
-    /// What applies while the key is unset.
+    /// A text that says what applies while the key is unset.
     private(set) var replacement: String?
-    /// Lines that the file shows as members of the key.
+    /// Example lines that the documented file shows below the key.
     private(set) var samples: [String] = []
 
     var isRequired: Bool { example != nil }
@@ -76,30 +79,30 @@ struct SchemaKey<Root: Sendable>: Sendable {
     func display(_ root: Root) -> String? { value(root)?.display }
 }
 
-/// Each returns the same key with one more fact.
+/// Functions that return the same key with one more attribute.
 extension SchemaKey {
-    /// A running worker takes its changed value.
+    /// The same key, but a running worker takes a changed value.
     var reloadable: SchemaKey { with { $0.isReloadable = true } }
 
-    /// Its value must not be printed.
+    /// The same key, but its value must not be printed.
     var secret: SchemaKey { with { $0.isSecret = true } }
 
-    /// Its value names a file that must be readable when the worker starts.
+    /// The same key, but its value names a file that must be readable when the worker starts.
     var file: SchemaKey { with { $0.isFile = true } }
 
-    /// It has no default. The file shows `example`.
+    /// Makes the key required: it has no default. The documented file shows `example`.
     func required(example: String) -> SchemaKey { with { $0.example = example } }
 
-    /// Where its default comes from, in sentences.
+    /// Sets the text about the source of the default.
     func source(_ source: String) -> SchemaKey { with { $0.source = source } }
 
-    /// Its allowed values in words.
+    /// Sets the text about the allowed values.
     func limits(_ limits: String) -> SchemaKey { with { $0.limits = limits } }
 
-    /// What applies while it is unset.
+    /// Sets the text that says what applies while the key is unset.
     func otherwise(_ replacement: String) -> SchemaKey { with { $0.replacement = replacement } }
 
-    /// Lines that the file shows as members.
+    /// Sets the example lines that the documented file shows below the key.
     func samples(_ lines: String...) -> SchemaKey { with { $0.samples = lines } }
 
     private func with(_ change: (inout SchemaKey) -> Void) -> SchemaKey {

@@ -1,4 +1,4 @@
-/// Results of commands that are not simply accepted.
+/// Examples of results other than a plain `accepted`.
 enum CommandResultExamples {
     static let all = [
         (

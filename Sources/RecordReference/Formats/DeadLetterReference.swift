@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// A dead letter: an invalid record, unchanged, with headers. It has no format of its own.
+/// A dead letter: a copy of an invalid record with headers. It has no `RecordFormat`, because its
+/// value may be anything.
 package enum DeadLetterReference {
     static let topic = "causeway.dead-letters"
     static let introduction = """
@@ -15,12 +16,12 @@ package enum DeadLetterReference {
         ("tracestate", "As the record's."),
     ]
 
-    /// A record with its time in milliseconds.
+    /// A record that is invalid because its timestamp is in milliseconds.
     static let exampleRecord =
         #"{"app": "com.example.match", "activity": "final-phone-21", "aps": {"event": "update", "timestamp": 1790000006000, "#
         + #""content-state": {"home": 1, "away": 0}}}"#
     static let exampleSource = "causeway.commands/3/19"
-    /// What the worker's decoder says about the record.
+    /// The fault that the worker's decoder finds in the record.
     static let exampleFault = Array(exampleRecord.utf8)
         .withUnsafeBytes { bytes -> (error: String, detail: String) in
             do throws(Fault) {

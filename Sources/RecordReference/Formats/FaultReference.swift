@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A code of `invalid` results and dead letters.
+/// A code that says why a record is invalid, in `invalid` results and dead letters.
 package struct FaultReference: Sendable {
     package var name: String
     package var meaning: String

@@ -1,7 +1,7 @@
 import Documents
 import LiveActivity
 
-/// What the value of a field may be.
+/// The type of a field's value.
 package indirect enum FieldType: Sendable {
     /// A string that is not empty and has no control character.
     case name(bytesMax: Int)
@@ -77,7 +77,7 @@ extension FieldType {
 }
 
 extension FieldType {
-    /// The type as a JSON Schema (draft 7).
+    /// Returns the type as a JSON Schema (draft 7).
     func schema(_ description: FieldDescription) -> DocumentValue {
         switch self {
         case .name(let most): Self.plainText(1, most)
@@ -114,8 +114,8 @@ extension FieldType {
         }
     }
 
-    /// A string without control characters. Several readers of patterns let `$` match before a final line end, so a pattern alone
-    /// does not exclude it.
+    /// Returns the schema of a string without control characters. In several regular-expression libraries,
+    /// `$` also matches before a final line end. A pattern alone therefore allows a line end.
     private static func plainText(_ least: Int, _ most: Int, pattern: String? = nil) -> DocumentValue {
         .object(
             [

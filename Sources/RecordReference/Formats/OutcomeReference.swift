@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// What an outcome means to the producer, and what the producer should do.
+/// The description of an outcome: its meaning, and what the producer should do.
 package struct OutcomeReference: Sendable {
     package var name: String
     package var meaning: String

@@ -1,7 +1,7 @@
-/// A reason in results that is Causeway's own, not Apple's.
+/// The description of a reason in results that comes from Causeway, not from Apple.
 package struct ReasonReference: Sendable {
     package var name: String
-    /// The outcome that it comes with.
+    /// The outcome of results with this reason.
     package var outcome: String
     package var meaning: String
     /// What the reader of the result should do.

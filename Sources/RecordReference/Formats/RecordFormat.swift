@@ -6,7 +6,7 @@ package struct RecordField: Sendable {
     package enum Presence: Equatable, Sendable {
         case always
         case optional
-        /// In some records. The text completes the table's column "present".
+        /// Only in some records. The text says in which, in the table's column "present".
         case sometimes(String)
     }
 
@@ -26,18 +26,18 @@ package struct RecordField: Sendable {
     init(_ name: String, _ type: FieldType, _ meaning: String) { self.init(name, type, .optional, meaning) }
 }
 
-/// What the schema of a field has as its description.
+/// The text that a field's schema has as its `description`.
 enum FieldDescription {
-    /// For people who read the schema.
+    /// The field's meaning, for people who read the schema.
     case meaning
-    /// The type in words, for the library for app servers: its messages say what a value must be.
+    /// The type in words, for the messages of the library `CausewayRecords`, which say what a value must be.
     case words
 }
 
 /// A rule that combines several keys of an object.
 package struct RecordRule: Sendable {
     package var text: String
-    /// What it adds to the JSON Schema.
+    /// The keywords that the rule adds to the JSON Schema.
     package var schema: DocumentValue
 
     init(_ text: String, _ schema: DocumentValue) {
@@ -51,7 +51,7 @@ package struct RecordShape: Sendable {
     package enum OtherKeys: Sendable {
         /// A record with another key is invalid.
         case refused
-        /// They belong to Apple or to the app, and are passed on.
+        /// Other keys belong to Apple or to the app. Causeway passes them on.
         case passed
         /// A later version may write more keys, so readers ignore unknown ones.
         case ignored
@@ -79,7 +79,7 @@ package struct RecordShape: Sendable {
         self.words = words
     }
 
-    /// The shape as a JSON Schema (draft 7).
+    /// Returns the shape as a JSON Schema (draft 7).
     func schema(_ description: FieldDescription) -> DocumentValue {
         let properties =
             fields.map { field in
@@ -94,7 +94,8 @@ package struct RecordShape: Sendable {
         var members: [DocumentValue.Member] = [.init("type", "object"), .init("properties", .object(properties))]
         let required = fields.filter { $0.presence == .always }.map(\.name)
         if !required.isEmpty { members.append(.init("required", .texts(required))) }
-        // No keyword of JSON Schema counts only unknown keys. An object without keys of its own belongs to the app.
+        // JSON Schema has no keyword for the number of unknown keys, so the library's schema has this one. An
+        // object without fields belongs to the app, which may use any number of keys.
         if otherKeys == .passed, !fields.isEmpty, description == .words {
             members.append(.init("unknownKeysMax", .number(UInt64(Limits.passedKeys))))
         }
@@ -106,7 +107,7 @@ package struct RecordShape: Sendable {
         return .object(members)
     }
 
-    /// The paths of all keys that are named here, joined with dots, and whether each is in every record.
+    /// Returns the path of each field, joined with dots, and whether the field is in every record.
     package func paths(_ prefix: String = "") -> [(path: String, isRequired: Bool)] {
         fields.flatMap { field -> [(path: String, isRequired: Bool)] in
             let path = prefix + field.name
@@ -132,25 +133,25 @@ extension FieldType {
 package struct RecordFormat: Sendable {
     /// One kind of record of the topic.
     package struct Variant: Sendable {
-        /// As in the name of its definition in the schema.
+        /// The name of the variant's definition in the schema.
         package var name: String
         package var title: String
         /// When the record is written, or what it is for.
         package var introduction: String
         package var shape: RecordShape
         package var example: String
-        /// Other records, each with what it shows.
+        /// More records, each with a text that says what the record shows.
         package var moreExamples: [(text: String, record: String)] = []
     }
 
-    /// The name of its schema: `command`.
+    /// The name of the format's schema: `command`.
     package var name: String
     package var title: String
-    /// The key of the topic's name in the configuration, under `kafka.topics`, and its default.
+    /// The configuration key of the topic's name, below `kafka.topics`. `topic` is the default name.
     package var topicKey: String
     package var topic: String
     package var introduction: String
-    /// What the record's key is.
+    /// The meaning of the Kafka record's key.
     package var key: String
     package var headers: [(name: String, meaning: String)]
     /// Whether producers write the records, and workers read them.

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// What the schemas of commands and registrations cannot say. The worker refuses such a record, and the schema accepts it. There is no
-/// record that the worker accepts and the schema refuses.
+/// A rule for commands or registrations that a JSON Schema cannot express: the worker refuses the record, the
+/// schema accepts it. The opposite never happens: the schema accepts every record that the worker accepts.
 package enum SchemaDifference: CaseIterable, Sendable {
     case notOneJSONText
     case duplicateKeys

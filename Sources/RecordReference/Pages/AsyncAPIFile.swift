@@ -46,7 +46,8 @@ package enum AsyncAPIFile {
         ]
     }
 
-    /// Operations are those of an application beside Causeway: it sends commands and registrations, and receives the rest.
+    /// Returns the name of an operation of a producer or app server, which sends commands and registrations
+    /// and receives the other records.
     private static func operationName(_ format: RecordFormat) -> String {
         (format.isInput ? "send" : "receive") + format.title
     }

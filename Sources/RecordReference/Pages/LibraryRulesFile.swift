@@ -1,8 +1,8 @@
 import Documents
 import LiveActivity
 
-/// The rules of commands and registrations in the library `CausewayRecords`, which cannot import the worker's modules: SwiftPM refuses a
-/// dependency with their flags.
+/// The rules of commands and registrations for the library `CausewayRecords`. The library cannot import the
+/// worker's modules, because SwiftPM refuses a dependency with their unsafe flags.
 package enum LibraryRulesFile {
     package static let path = "Sources/CausewayRecords/RecordRules+Generated.swift"
 
@@ -26,7 +26,7 @@ package enum LibraryRulesFile {
 
         """
 
-    /// A number of at most six digits, grouped as swift-format requires.
+    /// Returns a number of at most six digits, grouped as swift-format requires.
     private static func grouped(_ number: Int) -> String {
         let digits = String(number)
         return digits.count > 4 ? "\(digits.dropLast(3))_\(digits.suffix(3))" : digits
@@ -34,7 +34,7 @@ package enum LibraryRulesFile {
 
     private static let lineCharacters = 110
 
-    /// A schema as a Swift literal in short lines.
+    /// Returns a schema as a Swift string literal with short lines.
     private static func literal(_ format: RecordFormat) -> String {
         let definitions = DocumentValue.Member("definitions", ["controlCharacter": FieldType.controlCharacter])
         let schema = DocumentValue.object(format.variants[0].shape.schema(.words).members + [definitions])

@@ -62,7 +62,7 @@ package enum RecordPage {
         }
     }
 
-    /// The rules of a record and of the objects in it, as a list.
+    /// Returns the rules of a record and of its objects as a Markdown list.
     private static func rules(_ shape: RecordShape) -> String {
         let texts = allRules(shape)
         return texts.isEmpty ? "" : texts.map { "- \($0)\n" }.joined() + "\n"

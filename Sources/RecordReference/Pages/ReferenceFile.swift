@@ -2,10 +2,12 @@ import Documents
 
 /// A file of the repository that is generated from the formats.
 package struct ReferenceFile: Sendable {
-    /// From the root of the repository.
+    /// The path from the root of the repository.
     package var path: String
     package var text: String
 
+    /// Returns all generated files.
+    ///
     /// - Parameter version: Causeway's version, for the AsyncAPI document.
     package static func all(version: String) -> [ReferenceFile] {
         RecordFormat.all.map { ReferenceFile(path: $0.schemaPath, text: $0.schema.json) } + [
