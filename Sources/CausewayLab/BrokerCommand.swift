@@ -57,7 +57,7 @@ struct BrokerCommand: ParsableCommand {
         signal.wait(orEndOf: untilInputEnds ? STDIN_FILENO : nil)
     }
 
-    /// The number of partitions of each topic.
+    /// Returns the number of partitions of each topic.
     private func topicPartitions() throws -> [String: Int] {
         let own = WorkerConfiguration.Kafka.Topics()
         let names = [

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Why a run could not begin or did not succeed. Written for people: it says what to check.
+/// The reason why a run could not begin or did not succeed. The text says what to check.
 struct LabError: Error, CustomStringConvertible {
     var reason: String
     /// The end of the log of the part that failed.
@@ -11,7 +11,7 @@ struct LabError: Error, CustomStringConvertible {
         self.logTail = logTail
     }
 
-    /// A failed call of the operating system.
+    /// Makes an error of a failed call of the operating system.
     init(_ operation: String, errno code: Int32) {
         self.init("\(operation): \(String(cString: strerror(code)))")
     }

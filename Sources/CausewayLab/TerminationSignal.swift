@@ -3,10 +3,11 @@ import Glibc
 
 /// Waits for SIGTERM and SIGINT.
 ///
-/// A handler catches the signals. They are not blocked, because the runtime already has threads: a signal blocked in one thread would
-/// still kill the process through another.
+/// A handler catches the signals. Blocking them would not be enough, because the runtime already has threads:
+/// a signal that is blocked in one thread would kill the process through another.
 struct TerminationSignal {
-    /// The handler writes and `wait` reads. There is one pair for the process, as for the handlers, and it is never closed.
+    /// A pipe: the handler writes to it, and `wait` reads from it. The process has one pipe, because it has
+    /// one set of handlers. The pipe is never closed.
     private static let ends: (reading: Int32, writing: Int32) = {
         var ends: [Int32] = [-1, -1]
         precondition(pipe(&ends) == 0, "a process that just started has descriptors left")
@@ -14,9 +15,9 @@ struct TerminationSignal {
         return (ends[0], ends[1])
     }()
 
-    /// From now on the signals do not end the process.
+    /// Installs the handlers. From now on, the signals do not end the process.
     init() {
-        // The pipe must exist before a handler needs it.
+        // Make the pipe now, because a handler may need it at once.
         precondition(Self.ends.writing >= 0)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in
@@ -29,8 +30,8 @@ struct TerminationSignal {
         sigaction(SIGINT, &action, nil)
     }
 
-    /// Returns when a signal has come. Waits on a thread of its own, because the pool of threads for async functions may be as small as
-    /// one.
+    /// Returns when a signal has arrived. Waits on its own thread, because Swift's thread pool may have a
+    /// single thread.
     func arrival() async {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -40,7 +41,7 @@ struct TerminationSignal {
         }
     }
 
-    /// Returns when a signal has come, or when `input` has ended if it is given.
+    /// Returns when a signal has arrived. If `input` is given, also returns when it has ended.
     func wait(orEndOf input: Int32? = nil) {
         var awaited = [pollfd(fd: Self.ends.reading, events: Int16(POLLIN), revents: 0)]
         if let input { awaited.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }

@@ -3,11 +3,11 @@ import Kafka
 
 /// Produces a few records to one topic and waits until all are acknowledged. Blocks. Use it from one thread at a time.
 final class AwaitedProducer {
-    /// A value of nil is a tombstone.
+    /// One record to produce. A value of nil writes a tombstone.
     typealias Record = (key: [UInt8], value: [UInt8]?)
 
     private static let acknowledgementMilliseconds: Int64 = 15_000
-    // This cannot be interrupted, so it delays a worker's stop.
+    // A close cannot be interrupted, so a worker's stop may take this much longer.
     private static let closeMilliseconds: Int64 = 1_000
     /// The interval between checks whether the task is cancelled.
     private static let flushMilliseconds: Int64 = 250
@@ -15,7 +15,8 @@ final class AwaitedProducer {
     private let topicName: String
     private let properties: [KafkaProperties.Property]
     private var open: (producer: Producer, topic: ProducerTopic)?
-    /// Of the open client, which holds it weakly.
+    /// The state of the open client's connection. The client holds the contact weakly, so the producer keeps
+    /// it.
     private var contact: BrokerContact?
 
     init(topicName: String, properties: [KafkaProperties.Property]) {
@@ -30,7 +31,8 @@ final class AwaitedProducer {
         open = nil
     }
 
-    /// - Throws: an error if a record is not acknowledged. Then each of them may have been written or not.
+    /// - Throws: an error if any record is not acknowledged. Kafka may still have written some or all of the
+    ///   records.
     func produce(_ records: [Record]) throws(KafkaError) {
         do throws(KafkaError) {
             try produceAndWait(records)

@@ -3,13 +3,14 @@ import Glibc
 import Logging
 import Observability
 
-/// Where a worker's configuration came from, so that it can be read again.
+/// The source of a worker's configuration, from which it can be read again.
 package struct ConfigurationSource: Sendable {
     /// The loader that read the configuration at the start.
     package var loader: ConfigurationLoader
-    /// Nil: the whole configuration comes from the environment, and nothing can change.
+    /// The configuration file. Nil if the whole configuration comes from the environment, so that nothing can
+    /// change.
     package var path: String?
-    /// The threshold of the worker's loggers.
+    /// The log threshold of the worker. A reload may change it.
     package var threshold: LogThreshold
 
     package init(loader: ConfigurationLoader, path: String?, threshold: LogThreshold) {
@@ -19,12 +20,13 @@ package struct ConfigurationSource: Sendable {
     }
 }
 
-/// Reads the configuration again on request or when its file has changed, and passes on the keys that a running worker can take.
+/// Reads the configuration again on request or when its file has changed. Applies the keys that a running
+/// worker can change.
 ///
-/// A configuration with any fault is refused completely.
+/// If the configuration has any fault, none of it is applied.
 actor ConfigurationReload {
-    /// Time between two polls of the file. A changed file is read when two polls in a row find it the same, so that no half-written file
-    /// is read.
+    /// The time between two polls of the file. A changed file is read only when two polls in a row find the
+    /// same state, because the first poll may find a half-written file.
     static let interval = Duration.seconds(1)
 
     private let source: ConfigurationSource
@@ -32,9 +34,9 @@ actor ConfigurationReload {
     private let log: SharedKindLog
     /// Gives the changed numbers to the lanes.
     private let apply: @Sendable (WorkerConfiguration) -> Void
-    /// The state of the file that was read last.
+    /// The state of the file when it was last read.
     private var read: FileState?
-    /// A newer state of the file, seen once. The file is read if the next poll finds the same state.
+    /// A newer state of the file, found by one poll. The file is read if the next poll finds the same state.
     private var seen: FileState?
 
     init(
@@ -80,7 +82,7 @@ actor ConfigurationReload {
         let change = ConfigurationChange(from: running, to: wanted)
         running = change.configuration
         source.threshold.level = running.log.level
-        // A file of shapes may have changed although no key has.
+        // Apply also if no key has changed: a file of shapes may have changed.
         if !change.taken.isEmpty || running.apps.contains(where: { $0.shapes.file != nil }) { apply(running) }
         if !change.needingRestart.isEmpty {
             log(.configurationNeedsRestart, ["keys": "\(change.needingRestart.joined(separator: ", "))"])
@@ -92,7 +94,8 @@ actor ConfigurationReload {
     }
 }
 
-/// What distinguishes two states of a file. Kubernetes replaces a ConfigMap's file with another file.
+/// The properties that distinguish two states of a file. Kubernetes updates a ConfigMap by replacing its file
+/// with another file.
 private struct FileState: Equatable {
     var device: UInt64
     var inode: UInt64
@@ -100,7 +103,7 @@ private struct FileState: Equatable {
     var seconds: Int
     var nanoseconds: Int
 
-    /// Nil if there is no file.
+    /// Reads the state of a file; nil if there is no file.
     init?(path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }

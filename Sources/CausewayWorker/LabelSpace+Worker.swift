@@ -7,9 +7,10 @@ import Reactor
 import Redis
 
 extension LabelSpace {
-    /// The labels of a worker with this configuration.
+    /// Makes the labels of a worker with this configuration.
     ///
-    /// - Parameter signers: in the order of `keyIdentifiers`. A key that replaces another one still counts under the first key's id.
+    /// - Parameter signers: the signing keys, in the order of `keyIdentifiers`. A key that replaces another
+    ///   one still counts under the first key's id.
     init(_ configuration: WorkerConfiguration, signers: [AppKey], keyIdentifiers: [String], version: String) {
         self.init(
             apps: configuration.apps.map(\.name),
@@ -35,7 +36,7 @@ extension LabelSpace {
 
     private static let kafkaErrors = KafkaLibrary.errors
 
-    /// The index of each error in ``kafkaErrors``, by librdkafka's code.
+    /// The index in ``kafkaErrors`` of each error, by librdkafka's error code.
     static var kafkaErrorIndices: [Int32: Int] {
         Dictionary(kafkaErrors.enumerated().map { ($1.code, $0) }) { first, _ in first }
     }

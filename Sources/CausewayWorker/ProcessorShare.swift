@@ -1,19 +1,21 @@
 import Glibc
 
-/// How many processors this process may keep busy: the processors that it may run on, or fewer if its control group has a quota.
+/// How many processors this process may keep busy: the processors of its affinity, or fewer if its control
+/// group has a quota.
 struct ProcessorShare {
     var groups = ControlGroups()
     /// The kernel's file about the process.
     var status = "/proc/self/status"
 
-    /// At least 1. A quota of one and a half processors counts as two: a lane that shares a processor is better than a processor that is
-    /// idle.
+    /// At least 1. A quota of one and a half processors counts as two, because two lanes that share
+    /// processors are better than an idle half.
     var processors: Int {
         let affinity = affinityProcessors ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         return max(1, min(affinity, quotaProcessors ?? .max))
     }
 
-    /// The processors of the process's affinity, counted as bits of a hexadecimal mask; nil if the kernel does not tell.
+    /// The number of processors in the process's affinity, counted as bits of a hexadecimal mask; nil if the
+    /// kernel does not report it.
     private var affinityProcessors: Int? {
         let name = "Cpus_allowed:"
         guard let line = ControlGroups.text(status)?.split(separator: "\n").first(where: { $0.hasPrefix(name) }) else {
@@ -23,10 +25,12 @@ struct ProcessorShare {
         return count > 0 ? count : nil
     }
 
-    /// The smallest quota of the process's group and the groups around it; nil if none has a quota, or if the groups are of version 1.
+    /// The smallest quota of the process's group and its enclosing groups, rounded up. Nil if none has a
+    /// quota, or if the groups are of version 1.
     private var quotaProcessors: Int? { groups.unifiedTexts("cpu.max").compactMap(Self.quota).min() }
 
-    /// Reads `cpu.max`: microseconds of processor time, or `max`, and the period that they apply to. Rounded up.
+    /// Reads `cpu.max`: microseconds of processor time (or `max`) in each period, and the length of the
+    /// period. Rounds up.
     private static func quota(_ text: String) -> Int? {
         let words = text.split(whereSeparator: \.isWhitespace)
         guard words.count == 2, let time = Int64(words[0]), let period = Int64(words[1]), time > 0, period > 0 else {

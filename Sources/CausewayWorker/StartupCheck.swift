@@ -6,8 +6,9 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Makes what a worker's start makes of a configuration: keys, certificates, clients. Each separately, so that all faults are found.
-/// ``WorkerSetup`` makes them with the same code.
+/// Finds the faults of a configuration that only a worker's start would show: in keys, certificates and
+/// client properties. Tries each part separately, so that all faults are found. ``WorkerSetup`` uses the same
+/// code.
 package enum StartupCheck {
     package static func faults(
         of configuration: WorkerConfiguration,
@@ -87,11 +88,12 @@ package enum StartupCheck {
         var present = kafka
         present.propertyFiles.removeAll { !findings.isThere($0.path) }
         for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.isThere(file.path) {
-            // librdkafka refuses a user without a password, and the password is on the worker's machine only.
+            // librdkafka refuses a user without a password. The password is only on the worker's machine, so
+            // the path takes its place.
             present.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
-            // Certificates and keys. The property may also name a directory, or say how to find one.
+            // The property names a file of certificates or keys, or a directory, or says how to find one.
             KafkaLocationFile(property).map { findings.isThere($0.path) } ?? true
         }
         do {
@@ -106,7 +108,7 @@ package enum StartupCheck {
         }
     }
 
-    /// The key that gives a client's property its value.
+    /// Returns the configuration key that gives a client's property its value.
     private static func key(
         of property: String,
         in kafka: WorkerConfiguration.Kafka,
@@ -122,7 +124,7 @@ package enum StartupCheck {
         }
     }
 
-    /// The faults, each once.
+    /// Collects the faults, each once.
     private struct Findings {
         let requiresFiles: Bool
         private(set) var all: [(key: String, message: String)] = []
@@ -133,9 +135,11 @@ package enum StartupCheck {
             if !all.contains(where: { $0 == (key, message) }) { all.append((key, message)) }
         }
 
-        /// Whether a file is examined. On another machine than the worker's it may be missing.
+        /// Whether a file can be examined. The file may be missing on a machine that is not the worker's.
         func isThere(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
 
+        /// Runs `make`, and records its error as a fault of the key.
+        ///
         /// - Returns: whether there was no fault.
         @discardableResult
         mutating func examine(_ key: String, _ make: () throws -> Void) -> Bool {

@@ -2,7 +2,7 @@ import Logging
 import Observability
 import Reactor
 
-/// A thread with a loop that logs by kind. A line that its kind's limit suppresses is counted.
+/// A thread with an event loop that logs by kind. A line that its kind's limit suppresses is counted.
 protocol ThreadLog: AnyObject {
     var loop: EventLoop { get }
     var log: KindLog { get set }

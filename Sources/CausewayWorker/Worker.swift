@@ -12,10 +12,10 @@ import Synchronization
 
 /// A complete worker process: one consumer, one producer, and several lanes.
 ///
-/// `run` returns when a graceful shutdown has drained the worker, and throws when the worker cannot continue. Kafka, Redis and APNs need
-/// not be there at the start: the worker waits for them.
+/// `run` returns when a graceful shutdown has drained the worker, and throws when the worker cannot continue.
+/// Kafka, Redis and APNs may be down at the start: the worker waits for them.
 package final class Worker: Service {
-    /// How long closing the producer may take if a worker could not start.
+    /// How long closing the producer may take if the worker could not start.
     static let closeMilliseconds: Int64 = 5_000
 
     private let setup: WorkerSetup
@@ -50,20 +50,22 @@ package final class Worker: Service {
         setup.registry.condition.change { $0.areKeysLoaded = true }
     }
 
-    /// Reads the configuration again and takes the keys that a running worker can change. A wrong configuration is refused completely and
-    /// logged.
+    /// Reads the configuration again and applies the keys that a running worker can change. If the
+    /// configuration has a fault, logs the fault and applies nothing.
     package func reload() async { await configurationReload?.reload() }
 
-    /// Ends a drain that is under way. What has its acknowledged result is committed; the next owner reads everything else again.
+    /// Ends a drain that is under way. Offsets of settled records are committed; the next owner reads all
+    /// other records again.
     ///
-    /// The clients are still closed in order, with half a second for each step. Does nothing before the graceful shutdown.
+    /// The clients are still closed in order, with half a second for each step. Has no effect before the
+    /// graceful shutdown.
     package func stopAtOnce() {
         signals.requestStopAtOnce()
         setup.traceExporter?.cancelRequests()
         setup.wakeup.signal()
     }
 
-    /// Runs the worker until a stop is requested; all its tasks have then ended. (R5)
+    /// Runs the worker until a stop is requested. All its tasks have ended when this returns. (R5)
     package func run() async throws {
         let signals = signals
         let wakeup = setup.wakeup
@@ -94,7 +96,8 @@ package final class Worker: Service {
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()
             } onGracefulShutdown: {
-                // The watch may wait for a Redis that does not answer. The partitions' next owners notice losses from now on.
+                // The watch may wait for a Redis that does not answer, so cancel it. From now on, the
+                // partitions' next owners notice losses.
                 watching.cancel()
                 setup.registry.condition.change { $0.isDraining = true }
                 signals.requestStop()
@@ -158,7 +161,8 @@ package final class Worker: Service {
         }
     }
 
-    /// Closes the clients after the lanes have ended: while a client closes, nobody may hold a record or produce.
+    /// Runs the Kafka thread. Closes the clients only after the lanes have ended: while a client closes, no
+    /// lane may hold a record or produce one.
     private static func runIntake(
         loop: EventLoop,
         setup: WorkerSetup,

@@ -9,7 +9,7 @@ import Observability
 import Reactor
 import Redis
 
-/// Everything that the threads are built from, made from a configuration and checked before any thread starts.
+/// The parts from which the worker's threads are built. All are checked before any thread starts.
 struct WorkerSetup: @unchecked Sendable {
     let laneCount: Int
     let memory: MemoryBudget
@@ -24,13 +24,13 @@ struct WorkerSetup: @unchecked Sendable {
     /// Watches the files with the keys for provider tokens.
     let keyFileWatch: KeyFileWatch
     private let signers: [AppKey: ProviderTokenSource]
-    /// Nil: every worker signs its own provider tokens.
+    /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenSeal: ProviderTokenSeal?
     private let rereadingExchange = RereadingExchange()
-    /// Requests of the lanes to the keeper of channels. If the buffer is full, a request is dropped and a later command repeats it.
+    /// The lanes' requests to the channel keeper. If a full buffer drops one, a later command repeats it.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
-    /// Nil: traces are not exported.
+    /// Sends traces to the collector; nil if traces are not exported.
     let traceExporter: TraceExporter?
     private let logger: Logger
 
@@ -82,12 +82,12 @@ struct WorkerSetup: @unchecked Sendable {
         warnOfReadableSecrets(configuration)
     }
 
-    /// The only producer of the process. The caller must close it.
+    /// Makes the only producer of the process. The caller must close it.
     func makeProducer() throws(KafkaError) -> Producer {
         try Producer(properties: producerProperties)
     }
 
-    /// The limits from the memory budget first, then the properties from the configuration, which take precedence.
+    /// The memory budget's limits, then the properties from the configuration, which take precedence.
     private var consumerProperties: [KafkaProperties.Property] {
         get throws(KafkaError) { memory.consumerProperties + (try configuration.kafka.consumerProperties) }
     }
@@ -95,13 +95,13 @@ struct WorkerSetup: @unchecked Sendable {
         get throws(KafkaError) { memory.producerProperties + (try configuration.kafka.producerProperties) }
     }
 
-    /// The sharing of provider tokens in the fleet; nil if they are not shared.
+    /// Makes the sharing of provider tokens in the fleet; nil if tokens are not shared.
     func makeSharedProviderTokens() throws(RedisError) -> SharedProviderTokens? {
         guard let tokenSeal else { return nil }
         return try SharedProviderTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)
     }
 
-    /// The keeper of the audiences' channels; nil if no app may have any.
+    /// Makes the keeper of the audiences' channels; nil if no app may have channels.
     func makeChannelKeeper() throws -> ChannelKeeper? {
         let (status, log, labels) = (registry.channels, log, registry.labels)
         let apps = configuration.apps
@@ -128,7 +128,7 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// The keeper of limited lifetimes. It does nothing while no policy limits any: a reload may change that.
+    /// Makes the keeper of limited lifetimes. It waits while no policy has a limit; a reload may add one.
     func makeLifetimeKeeper() throws -> LifetimeKeeper {
         try LifetimeKeeper(configuration, redis: redis, status: registry.lifetimes, log: log)
     }
@@ -174,8 +174,8 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Tells all lanes what the keeper has answered: one of them asked, and others may have commands or broadcasts that wait for the
-    /// channel.
+    /// Passes the keeper's answer to all lanes. One lane asked, and others may have commands or broadcasts
+    /// that wait for the same channel.
     func tellLanes(_ answer: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
             switch answer {
@@ -218,16 +218,18 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Puts the numbers and the contracts of another configuration into the lanes' mailboxes. It must have the same apps.
+    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. The
+    /// configuration must have the same apps.
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.delivery(configuration).settings
-        // The files were read when the configuration was examined. If one has changed again and is wrong now, all contracts stay.
+        // The files of shapes were read when the configuration was examined. If a file has changed again and
+        // is now faulty, all contracts stay.
         settings.applicationContracts = try? configuration.apps.map { try $0.contractRule() }
         registry.lifetimes.isNeeded = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offer(settings) }
     }
 
-    /// Has every lane leave its loop.
+    /// Orders every lane to leave its loop.
     func stopLanes() {
         for mailbox in mailboxes {
             _ = mailbox.orders.push(LaneOrder(kind: .stop))
@@ -265,7 +267,7 @@ struct WorkerSetup: @unchecked Sendable {
                     hasProduction: app.environments.contains(.production),
                     hasSandbox: app.environments.contains(.sandbox)
                 )
-                // The configuration was checked: every app names an existing policy.
+                // The configuration was checked, so every app names an existing policy.
                 application.policy = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
                 return application
             },
@@ -281,7 +283,7 @@ struct WorkerSetup: @unchecked Sendable {
         delivery.retryMaxMilliseconds = Int64(worker.retryMaxMilliseconds)
         delivery.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
         delivery.deferredDelayMilliseconds = Int64(worker.deferredDelayMilliseconds)
-        // The newer state that overtook an alert may come back only from the deferred topic, so the alert must wait that long.
+        // An alert must wait until the newer state that overtook it has returned from the deferred topic.
         delivery.riderPatienceMilliseconds = max(
             delivery.riderPatienceMilliseconds,
             delivery.deferredDelayMilliseconds + 5_000
@@ -291,7 +293,7 @@ struct WorkerSetup: @unchecked Sendable {
         return delivery
     }
 
-    /// One signer for each key, for all apps and environments that use the key.
+    /// Makes one signer for each key. All apps and environments with the same key share its signer.
     private static func signers(
         _ configuration: WorkerConfiguration
     ) throws -> [AppKey: ProviderTokenSource] {
@@ -305,7 +307,7 @@ struct WorkerSetup: @unchecked Sendable {
         return signers
     }
 
-    /// Nil: traces are not exported.
+    /// Makes the client of the trace collector; nil if traces are not exported.
     static func collector(_ tracing: WorkerConfiguration.Tracing) throws -> TraceCollector? {
         guard let address = tracing.endpoint.flatMap(CollectorAddress.init) else { return nil }
         if let file = tracing.headersFile { _ = try CollectorHeaders.read(file) }
@@ -334,8 +336,8 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// The limits of the process's connections. Every pool must find room for its first connection. The limit is twice that, or the usual
-    /// budget if that is more, whatever `connectionsPerPool` allows.
+    /// Limits the connections of the process. Every pool must have room for its first connection. The limit
+    /// is twice the number of pools of all lanes, or the usual budget if that is larger.
     private static func connectionBudget(poolCount: Int) -> ConnectionBudget {
         let usual = ConnectionBudget()
         return ConnectionBudget(

@@ -1,7 +1,7 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// The program `causeway`.
+/// The program `causeway`: the worker and the commands for operators.
 @main
 struct Causeway: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -4,16 +4,17 @@ import Delivery
 import Foundation
 import Kafka
 
-/// Commands that pile up while no worker runs, and a worker that then reads them.
+/// Measures a worker on a backlog: commands that pile up while no worker runs. A worker then reads them.
 final class Backlog {
-    /// A healthy worker writes about ten lines.
+    /// The most log lines that are read to find one. A healthy worker writes about ten lines.
     private static let logLinesMax = 1_000
-    /// Matches of the season that are played: enough to fill the partitions evenly.
+    /// The number of matches that are played: enough to fill the partitions evenly.
     static let matches = 20
-    /// The most commands for one activity. No match that is played has fewer balls.
+    /// The most commands for one activity. No played match has fewer balls.
     static let commandsPerActivityMax = 200
-    /// The embedded broker keeps 5 MiB of a partition, compressed, and silently drops the oldest records. In a batch a command of the
-    /// season takes some 50 bytes, a result less. So two million of them fit. If a record were dropped, the reading would not end.
+    /// The number of partitions. The embedded broker keeps 5 MiB of each partition, compressed, and silently
+    /// drops the oldest records. In a batch, a command of the season takes about 50 bytes and a result less,
+    /// so two million of them fit. With a dropped record, the reading would never end.
     static let partitions = 64
     private static let registrationsMilliseconds: Int64 = 120_000
     private static let patienceMilliseconds: Int64 = 300_000
@@ -54,13 +55,14 @@ final class Backlog {
         self.commandsPerActivity = commandsPerActivity
     }
 
-    /// Takes this many frames of a match at even distances, with the last frame among them.
+    /// Returns this many frames of a match at even distances. The last one is the match's last frame.
     private static func thinned(_ frames: [MatchFrame], to count: Int) -> [MatchFrame] {
         precondition(count <= frames.count, "a match has more balls than that")
         return (1...count).map { frames[frames.count * $0 / count - 1] }
     }
 
-    /// Keys of the section `worker`, which is last: the worker reads ahead until it has read nearly everything, however long that takes.
+    /// Keys of `worker`, the last section of the configuration. They make the worker read ahead until it has
+    /// read nearly all commands, even if this takes minutes.
     private static let patience = """
           readAheadLagRecords: 100
           readAheadMaxMilliseconds: 600000
@@ -90,7 +92,7 @@ final class Backlog {
 
         try register(phones, commandProducer)
         try pileUp(commandProducer)
-        // Measured before and after the worker, since other load on the machine changes.
+        // Measure before and after the worker, since other load on the machine changes.
         var readings = [try readAlone(), try readAlone()]
         let brokerBefore = deployment.brokerCPUMilliseconds
         try deployment.startWorker()
@@ -102,7 +104,7 @@ final class Backlog {
         return try figures(phones, readings: readings, worker: usage, brokerCPUMilliseconds: broker)
     }
 
-    /// The cost of reading the backlog: the reader's and the broker's.
+    /// The cost of reading the backlog, for the reading client and for the broker.
     private struct Reading {
         var milliseconds: Int64
         var cpuMilliseconds: Int64
@@ -187,7 +189,8 @@ final class Backlog {
         )
     }
 
-    /// Waits for the phones only. Reading the results at the same time would take CPU from the measured worker.
+    /// Waits until all phones show the final score. Does not read the results meanwhile, because that would
+    /// take CPU time from the measured worker.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
         try wait(Self.patienceMilliseconds, "phones to show the final score") { () throws(LabError) in
             guard try phones.accepted().pushes >= feed.phones else { return false }
@@ -230,7 +233,8 @@ final class Backlog {
         )
     }
 
-    /// When the worker got its partitions, by its own log, UNIX milliseconds. The first received records may have no results with a time.
+    /// Returns when the worker got its partitions, by its own log, UNIX milliseconds. The results cannot tell
+    /// this, because the first records may have no result with a time.
     private func assignedMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }

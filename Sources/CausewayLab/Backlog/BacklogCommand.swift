@@ -3,7 +3,7 @@ import CausewayCommandLine
 import Delivery
 import Foundation
 
-/// `causeway-lab backlog`: measures a worker on commands that have piled up.
+/// `causeway-lab backlog`: measures a worker on commands that piled up while no worker ran.
 struct BacklogCommand: DeployedRun {
     static let configuration = CommandConfiguration(
         commandName: "backlog",

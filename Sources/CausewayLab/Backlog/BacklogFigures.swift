@@ -4,26 +4,27 @@ import Numbers
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int
-    /// Commands by the outcome of their result, or of the result that counts them.
+    /// The number of commands by outcome. A command without its own result counts in the result that mentions
+    /// it.
     var outcomes: [DemoFigures.OutcomeCount]
-    /// Pushes that APNs accepted, as its service counts them.
+    /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// Median time from the assignment to the last record, for a client that only reads.
+    /// The median time from the assignment to the last record, for a client that only reads.
     var readingMilliseconds: Int64
-    /// All such times, shortest first.
+    /// The times of all readings, shortest first.
     var readingsMilliseconds: [Int64]
     /// CPU time of the client's threads in the median reading.
     var readingCPUMilliseconds: Int64
-    /// CPU time of the broker in that reading.
+    /// CPU time of the broker in the median reading.
     var readingBrokerCPUMilliseconds: Int64
-    /// From the worker's assignment to APNs' last answer.
+    /// The time from the worker's assignment to APNs' last answer.
     var pushingMilliseconds: Int64
-    /// From the worker's assignment to the record of the last result.
+    /// The time from the worker's assignment to the last result record.
     var resultsMilliseconds: Int64
     /// Records that the worker wrote to the results topic.
     var resultRecords: Int
-    /// The worker's cost since its start.
+    /// The CPU time and memory of the worker since its start.
     var worker: ProcessUsage
     /// CPU time of the broker while the worker ran.
     var brokerCPUMilliseconds: Int64

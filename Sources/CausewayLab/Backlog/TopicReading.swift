@@ -3,17 +3,20 @@ import Glibc
 import Kafka
 import Numbers
 
-/// Reads a topic with the worker's settings and ignores the records. This is the least cost of any reader.
+/// Reads a topic with the worker's settings and ignores the records. No other reader of the topic can cost
+/// less.
 final class TopicReading: ConsumerHandler {
     static let closeMilliseconds: Int64 = 5_000
-    /// The pause after a poll without a record. It is short compared with the time in which a batch of thousands of records is read.
+    /// The pause after a poll without a record. It is short compared with the time that a batch of thousands
+    /// of records takes.
     private static let pauseMicroseconds: UInt32 = 500
 
     private var consumer: Consumer?
-    /// 0: no partitions are assigned yet.
+    /// When partitions were assigned, monotonic milliseconds; 0: not yet.
     private var assignedMilliseconds: Int64 = 0
 
-    /// - Parameter properties: the worker's. The group is replaced, so that the worker's offsets stay.
+    /// - Parameter properties: the worker's properties. The consumer group is replaced, so that the worker's
+    ///   offsets stay.
     init(properties: [(name: String, value: String)], topic: String) throws(LabError) {
         do {
             consumer = try Consumer(
@@ -26,15 +29,18 @@ final class TopicReading: ConsumerHandler {
         }
     }
 
-    /// - Returns: milliseconds from the assignment to the last record of `count`, as for the worker.
-    /// - Throws: if nothing comes for `Demo.stallMilliseconds`, as after records were dropped.
+    /// Reads `count` records.
+    ///
+    /// - Returns: milliseconds from the assignment to the last record, as measured for the worker.
+    /// - Throws: an error if no record comes for `Demo.stallMilliseconds`, for example because the broker
+    ///   dropped records.
     func read(_ count: Int, _ meanwhile: () throws(LabError) -> Void) throws(LabError) -> Int64 {
         guard let consumer else { return 0 }
         var (last, records): (Int64, Int) = (Clock.milliseconds, 0)
         while records < count {
             switch consumer.poll() {
             case .message(let message):
-                // Taken and released: the least that any consumer does.
+                // Take and release the message, the least work of any consumer.
                 _ = message
                 records += 1
             case .none:

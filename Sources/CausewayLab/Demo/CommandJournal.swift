@@ -3,15 +3,15 @@ import CausewayCommandLine
 import Glibc
 import LiveActivity
 
-/// A producer's record of its own commands, to check results and pushes against.
+/// Writes which commands a producer has sent, so that a checker can compare results and pushes with them.
 ///
-/// It has lines of JSON with `command` (the id), `activity`, `time` (UNIX milliseconds), `event`, `alert` (the title, or null) and
-/// `state` (the digest of the content state, as in the simulator's push log).
+/// Each line is JSON with `command` (the id), `activity`, `time` (UNIX milliseconds), `event`, `alert` (the
+/// title, or null) and `state` (the digest of the content state, as in the simulator's push log).
 final class CommandJournal {
-    /// The part that is the same for all followers of a match.
+    /// The part of a line that is the same for all followers of a match.
     struct Entry {
         fileprivate var identifierPrefix: String
-        /// The line from `event` on.
+        /// The text of the line from `event` on.
         fileprivate var rest: [UInt8]
 
         init(_ frame: MatchFrame, event: String, sequence: Int) {
@@ -45,7 +45,8 @@ final class CommandJournal {
         close(descriptor)
     }
 
-    /// Notes a command that was just given to the producer. Names of activities need no escapes here.
+    /// Notes a command that was just given to the producer. The names of activities contain no character that
+    /// JSON escapes.
     func note(_ entry: Entry, activity: String) throws(LabError) {
         buffer.append(
             contentsOf: #"{"command":"\#(entry.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#.utf8

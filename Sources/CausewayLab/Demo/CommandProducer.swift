@@ -1,6 +1,6 @@
 import Kafka
 
-/// The demo's producer, in the place of an app's server.
+/// The demo's producer, which takes the place of an app's server.
 final class CommandProducer {
     static let commandsTopic = "causeway.commands"
     static let registrationsTopic = "causeway.registrations"
@@ -30,7 +30,7 @@ final class CommandProducer {
         }
     }
 
-    /// Writes a registration. Returns false if the queue is full.
+    /// Writes a registration. Returns false if the producer's queue is full.
     func register(key: String, value: [UInt8]) throws(LabError) -> Bool {
         var key = key
         let outcome = value.withUnsafeBytes { value in

@@ -1,10 +1,12 @@
 import CausewayCommandLine
 
-/// Broadcast channels in a season: each match's audience has one, and the phones whose activity is started by push are on it.
+/// Broadcast channels in a season. Each match's audience has a channel, and the phones whose activity a push
+/// starts subscribe to it.
 extension Demo {
-    /// Short, so that the deletions can be waited for.
+    /// How long a channel is kept after its match. The time is short, so that the demo can wait for the
+    /// deletions.
     static let channelKeepSeconds = 5
-    /// The worker checks once a minute which channels are due.
+    /// How long to wait for the deletions. The worker checks only once a minute which channels are due.
     static let deletionMilliseconds: Int64 = 150_000
 
     var declaredChannels: WorkerConfigurationText.Channels? {
@@ -12,8 +14,9 @@ extension Demo {
         return .init(audiences: MatchRecords.audience(ofMatch: "*"), keepSeconds: Self.channelKeepSeconds)
     }
 
-    /// A phone that begins on a channel tells the server nothing, so the phones are asked. Who subscribes after a broadcast does not get
-    /// that one: the season waits for all.
+    /// Waits until all phones that belong on a channel have subscribed. A phone that subscribes after a
+    /// broadcast does not get the broadcast. Such a phone sends nothing to the server, so the phones are
+    /// asked.
     func awaitChannels(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
         throws(LabError)
     {
@@ -26,7 +29,7 @@ extension Demo {
         }
     }
 
-    /// Waits until the channels of the matches, all of which have ended, are deleted at APNs.
+    /// Waits until APNs has deleted the channels of all matches, which have ended.
     func channels(_ phones: SimulatedPhones) throws(LabError) -> DemoFigures.Channels {
         display.note("The matches are over. Within a minute the worker deletes their channels.")
         let deadline = Clock.milliseconds + Self.deletionMilliseconds

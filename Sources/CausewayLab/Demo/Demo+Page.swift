@@ -2,7 +2,7 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// What the live page gets of a demo, and what its visitors do to it.
+/// Reports a demo to the live page, and carries out its visitors' actions.
 extension Demo {
     static let reportMilliseconds: Int64 = 250
 
@@ -17,7 +17,7 @@ extension Demo {
         }
     }
 
-    /// Tells the page how far the demo is, a few times a second.
+    /// Reports the demo's progress to the page, a few times a second.
     func report(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
         guard let pageState else { return }
         let now = Clock.milliseconds
@@ -61,15 +61,15 @@ extension Demo {
         pageState?.show(reported.figures)
     }
 
-    /// Lets visitors break the parts while the season is played.
+    /// Lets visitors stop parts while the season is played.
     func allowPageActions() {
         var actions = Set(PageAction.allCases)
-        // The counts that a worker takes along when it is killed would be waited for.
+        // A killed worker loses its counts of superseded commands, and the demo would wait for them.
         if options.supersededResults != .each { actions.remove(.killWorker) }
         pageState?.allow(actions)
     }
 
-    /// Lets visitors break nothing more, and waits until what they have taken away is back.
+    /// Lets visitors do nothing more, and waits until the parts that they stopped run again.
     func endPageActions() throws(LabError) {
         guard let pageState else { return }
         pageState.allow([])
@@ -81,7 +81,7 @@ extension Demo {
         }
     }
 
-    /// Does what visitors have requested.
+    /// Carries out what visitors have requested.
     func carryOutPageActions() throws(LabError) {
         guard let pageState else { return }
         for step in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) {
@@ -106,14 +106,14 @@ extension Demo {
     }
 }
 
-/// What a demo remembers between two reports to its page.
+/// The state that a demo keeps between two reports to its page.
 struct DemoReport {
     var figures = LivePageFigures()
     var late = LateCommands()
     var nextMilliseconds: Int64 = 0
     private var freshness = RecentFreshness()
 
-    /// Measures how fresh the pushes of about the last second were.
+    /// Measures how long the pushes of about the last second took.
     mutating func take(_ tally: Tally, nowMilliseconds: Int64) {
         figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: nowMilliseconds)
     }

@@ -9,34 +9,34 @@ import Numbers
 struct DemoOptions {
     var followers = 50
     var addressees = SeasonFeed.Addressees.activities
-    /// The audiences have broadcast channels, and half of the phones are on them.
+    /// Whether the audiences have broadcast channels, with half of the phones on them.
     var hasChannels = false
     var seconds = 60
     var matches = 60
-    /// Lanes of the worker; 0: one for each core.
+    /// The number of lanes of the worker; 0: one for each core.
     var lanes = 1
     /// The file that declares the app and its types to the simulator.
     var shapesFile: String
-    /// What happens to the parts on purpose, ordered by time.
+    /// What is done to the parts on purpose, ordered by time.
     var disturbances: [Disturbance] = []
     /// The policy with which the worker paces its pushes.
     var policy = Policy(name: "default")
-    /// Whether superseded commands get results.
+    /// Which superseded commands get results.
     var supersededResults = SupersededResults.each
-    /// Where files for a checker are written; nil: nowhere.
+    /// The files that are written for a checker; nil: none.
     var evidence: Evidence?
 }
 
-/// Plays one season to every phone, from records to lock screens.
+/// Plays one season to every phone, from the records in Kafka to the Lock Screens.
 ///
-/// One thread does everything in a loop of a few milliseconds: it writes the season to Kafka, reads the results, checks that the parts
-/// still run, and draws the progress. The parts are separate processes.
+/// One thread does all work in a loop of a few milliseconds. It writes the season to Kafka, reads the
+/// results, checks that the parts still run, and draws the progress. The parts are separate processes.
 final class Demo {
     static let pauseMilliseconds: Int64 = 5
     static let commandsPerTurn = 4_000
     static let resultsPerPoll = 8_000
     static let checkMilliseconds: Int64 = 250
-    /// How long nothing may happen while something is due.
+    /// The run fails if nothing happens for this time although a step is not complete.
     static let stallMilliseconds: Int64 = 120_000
     static let drainMilliseconds: Int64 = 90_000
     static let settleMilliseconds: Int64 = 60_000
@@ -44,7 +44,7 @@ final class Demo {
     let options: DemoOptions
     let deployment: Deployment
     private let interruption: Interruption
-    /// Where the live page asks; nil: there is no page.
+    /// The state that the demo shares with the live page; nil: there is no page.
     let pageState: LivePageState?
     var feed: SeasonFeed
     var display = ProgressDisplay()
@@ -99,7 +99,7 @@ final class Demo {
         return figures
     }
 
-    /// Waits until the evidence includes everything that the worker has written.
+    /// Waits until the evidence files have everything that the worker has written.
     private func complete(_ evidence: Evidence?, _ reader: ResultsReader) throws(LabError) {
         guard let evidence else { return }
         try feed.flushJournal()
@@ -148,8 +148,8 @@ final class Demo {
         return phones
     }
 
-    /// Begins an activity on every phone, half of them by the app and half by a push. The season begins when all update tokens have
-    /// reached the server.
+    /// Begins an activity on every phone: the app starts half of them, and a push starts the others. Returns
+    /// when all update tokens have reached the server, so that the season can begin.
     private func rehearse(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader,
@@ -158,10 +158,11 @@ final class Demo {
         try phones.make(for: feed)
         var registrations = RegistrationRelay(phones: phones)
         let appStarted = feed.matches.count * feed.appStarted
-        // A push-to-start token for every phone, and an update token for every activity that an app has started.
+        // Wait for a push-to-start token of every phone, and for an update token of every activity that an
+        // app has started.
         try relayAll(feed.phones + appStarted, &registrations, reader, commandProducer)
         if feed.addressees == .audiences {
-            // A start to an audience reaches only the devices that have joined before.
+            // A start to an audience reaches only the devices that have joined the audience before.
             try wait(until: "the devices have joined their audiences", reader, commandProducer) {
                 deployment.workerMetrics.hasSettled(registrations: registrations.count)
             }
@@ -344,8 +345,8 @@ final class Demo {
         )
     }
 
-    /// Counts pushes. Results of commands to audiences count members without priorities, and leave out joiners, so the simulator is
-    /// asked.
+    /// Counts pushes. The results of commands to audiences have no priorities and leave out members that join
+    /// later, so the simulator is asked.
     private func pushes(of tally: Tally, _ phones: SimulatedPhones) throws(LabError) -> (all: Int, atPriority10: Int) {
         switch feed.addressees {
         case .activities: return (tally.pushes, tally.pushesAtPriority10)
@@ -355,8 +356,8 @@ final class Demo {
         }
     }
 
-    /// Compares the phones with the final states. A command that was held without a token may still be on its way when every command has
-    /// its result. So wrong phones are checked again for a while.
+    /// Compares the phones with the final states. A command that was held may still be on its way when every
+    /// command has its result, so wrong phones are checked again for a while.
     private func comparison(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader
@@ -374,7 +375,7 @@ final class Demo {
 
     // MARK: - Checks
 
-    /// Checks for a signal to stop, and from time to time whether all parts still run.
+    /// Checks for a stop signal, and from time to time whether all parts still run.
     func checkParts() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         let now = Clock.milliseconds

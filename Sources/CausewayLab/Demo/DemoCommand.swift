@@ -5,7 +5,7 @@ import Foundation
 import LiveActivity
 import Reactor
 
-/// `causeway-lab demo`: the whole path on embedded parts.
+/// `causeway-lab demo`: plays a season through all parts, from Kafka to simulated phones.
 struct DemoCommand: DeployedRun {
     static let configuration = CommandConfiguration(
         commandName: "demo",

@@ -1,14 +1,14 @@
 import LiveActivity
 import Numbers
 
-/// The measurements of a demo. They are shown on the page and written by `--json`.
+/// The measurements of a demo. The page shows them, and `--json` writes them to a file.
 struct DemoFigures: Codable, Equatable, RunFigures {
     struct Freshness: Codable, Equatable {
         var p50Milliseconds: Int64
         var p99Milliseconds: Int64
         var maximumMilliseconds: Int64
 
-        /// Nil if the histogram is empty.
+        /// Makes the percentiles. Returns nil if the histogram is empty.
         init?(_ histogram: Histogram) {
             guard let p50 = histogram.percentile(50), let p99 = histogram.percentile(99) else { return nil }
             p50Milliseconds = p50
@@ -17,7 +17,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         }
     }
 
-    /// A phone that shows something wrong.
+    /// A phone that does not show its final state.
     struct WrongPhone: Codable, Equatable {
         var activity: String
         var shows: String
@@ -35,26 +35,26 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var usage: ProcessUsage
     }
 
-    /// The part of a season in which half of the phones are on broadcast channels.
+    /// The figures of the phones on broadcast channels, which are half of all phones.
     struct Channels: Codable, Equatable {
-        /// Phones whose activities must be on channels.
+        /// Phones whose activities should be on channels.
         var phones: Int
         /// Phones among them that a broadcast reached.
         var phonesReached: Int
-        /// Update tokens that phones on channels registered although they must not.
+        /// Update tokens that phones on channels registered although such phones have none.
         var strayTokens: Int
         var broadcasts: Int
-        /// Broadcasts that arrived, counted on the phones.
+        /// Broadcasts that arrived, summed over the phones.
         var broadcastsReceived: Int
         var created: Int
-        /// Channels left at APNs after the worker had time to delete all of them.
+        /// Channels that APNs still has after the worker had time to delete all.
         var left: Int
 
         var deleted: Int { created - left }
         var phonesPerBroadcast: Double { broadcasts > 0 ? Double(broadcastsReceived) / Double(broadcasts) : 0 }
         var isGood: Bool { phonesReached == phones && strayTokens == 0 && created > 0 && left == 0 }
 
-        /// A line on the phones, and one on the channels.
+        /// The result in two lines, one about the phones and one about the channels.
         var verdict: [String] {
             [
                 "\(Numeral.grouped(phonesReached)) of \(Numeral.grouped(phones)) phones on channels got broadcasts, "
@@ -66,44 +66,44 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     }
 
     var matches: Int
-    /// Number of audiences that the commands were addressed to; 0: the commands were addressed to activities.
+    /// The number of audiences that got commands; 0 if the commands went to activities.
     var audiences: Int
-    /// Nil: no phone is on a channel.
+    /// The figures of channels; nil if no phone is on a channel.
     var channels: Channels?
     var balls: Int
     var phones: Int
-    /// From the first ball to the last.
+    /// The time from the first ball to the last.
     var seasonSeconds: Double
-    /// From the first command to the last result.
+    /// The time from the first command to the last result.
     var replaySeconds: Double
     var commands: Int
-    /// Commands by the outcome of their result, in the order of `Outcome`. Outcomes without commands are left out.
+    /// The number of commands by outcome, in the order of `Outcome`. Outcomes without commands are left out.
     var outcomes: [OutcomeCount]
     var pushes: Int
     var pushesAtPriority10: Int
     var pushesAtPriority5: Int { pushes - pushesAtPriority10 }
-    /// All CPU time of the worker divided by the pushes; 0 if there were no pushes.
+    /// The worker's CPU time divided by the number of pushes; 0 without pushes.
     var workerMicrosecondsPerPush: Double
     var retries: Int
     var repeatedResults: Int
-    /// Commands that were held, and sent when their token registered.
+    /// Commands that were held, and were sent when their token registered.
     var released: Int
     var invalidations: Int
     var deadLetters: Int
     var freshness: Freshness?
     var worker: ProcessUsage
-    /// Cost of the demo itself and of the parts beside the worker.
+    /// The cost of the demo itself and of all parts except the worker.
     var others: [Part]
     var scores: [Score]
     var phonesWithFinalScore: Int
-    /// Phones that got something older than what they showed.
+    /// Phones that got a state older than the one that they showed.
     var phonesBackInTime: Int
-    /// Phones on which a push started an activity that was already there.
+    /// Phones on which a push started an activity that already existed.
     var phonesStartedTwice: Int
     var wrongPhones: [WrongPhone]
-    /// Pushes that requested priority 10 and were sent at 5, since the budget of their activity was used up.
+    /// Pushes that requested priority 10 and were sent at 5, because the activity's budget was used up.
     var demotions: Int
-    /// What was done to the parts on purpose.
+    /// What was done to the parts on purpose, and how often.
     var disturbances: [DisturbanceCount]
 
     struct DisturbanceCount: Codable, Equatable {
@@ -116,7 +116,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var count: Int
 
         static func all(of tally: Tally) -> [OutcomeCount] {
-            // Two outcomes have the same names in results of single commands and of rounds.
+            // Two outcomes have the same names in the results of single commands and of rounds, so their
+            // counts are added.
             var all = Outcome.allCases.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
             for round in RoundOutcome.allCases {
                 let name = "\(round.name)"
@@ -135,10 +136,11 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var cpuMicrosecondsPerCommand: Double { worker.microseconds(for: commands) }
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 
-    /// Whether every phone is right and no channel is left.
+    /// Whether every phone shows its final state and no channel is left.
     var isGood: Bool { phonesAreRight && channels?.isGood ?? true }
 
-    /// Whether every phone is right.
+    /// Whether every phone shows its final state, none got an older state, and none started an activity
+    /// twice.
     var phonesAreRight: Bool {
         phonesWithFinalScore == phones && phonesBackInTime == 0 && phonesStartedTwice == 0 && wrongPhones.isEmpty
     }

@@ -1,13 +1,13 @@
-/// Something that happens to the parts of a demo during the season, on purpose.
+/// A fault that the demo causes on purpose during the season.
 struct Disturbance: Equatable {
     enum Kind: String, CaseIterable {
-        /// The worker is killed and another one started.
+        /// The worker is killed, and another one is started.
         case workerCrashes = "worker killed on purpose"
         case redisGoes = "Redis taken away on purpose"
         case redisReturns = "Redis given back"
         case redisIsWiped = "Redis wiped on purpose"
 
-        /// How often each kind happens. Kinds that do not happen are left out.
+        /// Returns how often each kind happens. Kinds that do not happen are left out.
         static func counts(of disturbances: [Disturbance]) -> [DemoFigures.DisturbanceCount] {
             allCases.map { kind in
                 DemoFigures.DisturbanceCount(
@@ -19,7 +19,7 @@ struct Disturbance: Equatable {
         }
     }
 
-    /// Time from the first ball.
+    /// The time from the first ball.
     var afterMilliseconds: Int64
     var kind: Kind
 }

@@ -1,20 +1,20 @@
 import Foundation
 import LiveActivity
 
-/// Files with lines of JSON in one directory, with which another program can check a run from outside.
+/// Files in one directory with which another program can check a run. Most have lines of JSON.
 struct Evidence {
     let directory: String
 
-    /// What the producer sent.
+    /// The commands that the producer sent.
     var commands: String { "\(directory)/commands.jsonl" }
-    /// The results topic.
+    /// The records of the results topic.
     var results: String { "\(directory)/results.jsonl" }
-    /// What arrived at APNs.
+    /// The pushes that arrived at APNs.
     var pushes: String { "\(directory)/pushes.jsonl" }
-    /// The numbers of the worker's policy.
+    /// The settings of the worker's policy.
     var policy: String { "\(directory)/policy.json" }
 
-    /// The directory is created if it does not exist. Files of an earlier run are removed.
+    /// Creates the directory if it does not exist, and removes the files of an earlier run.
     init(directory: String) throws(LabError) {
         self.directory = directory
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else { throw LabError(directory, errno: errno) }
@@ -25,7 +25,7 @@ struct Evidence {
 
     func journal() throws(LabError) -> CommandJournal { try CommandJournal(path: commands) }
 
-    /// The phones of a demo allow frequent updates, so the frequent budget applies.
+    /// Writes the policy. The phones of a demo allow frequent updates, so the budget is the frequent one.
     func write(_ numbers: Policy) throws(LabError) {
         let budget = numbers.frequentBudget
         let object = JSONWriter.object { json in
@@ -40,7 +40,7 @@ struct Evidence {
     }
 }
 
-/// Counts the lines of a growing file.
+/// Counts the lines of a file that grows.
 struct LineCount {
     private static let chunkBytes = 1 << 20
 
@@ -52,7 +52,7 @@ struct LineCount {
         self.path = path
     }
 
-    /// Complete lines up to now.
+    /// Returns the number of complete lines so far.
     mutating func count() throws(LabError) -> Int {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }

@@ -1,21 +1,23 @@
-/// Durations in whole milliseconds. Each millisecond has a bucket up to one minute, and longer durations share one.
+/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket, and longer
+/// durations share one.
 struct Histogram {
     static let millisecondsMax = 60_000
 
     private var counts = [Int32](repeating: 0, count: millisecondsMax + 1)
     private(set) var count = 0
-    /// Exact, also beyond the last bucket.
+    /// The longest duration, exact even beyond the last bucket.
     private(set) var maximumMilliseconds: Int64 = 0
 
     mutating func add(milliseconds: Int64) {
-        // Two processes on one machine have the same clock, so a negative duration is rounding.
+        // Two processes on one machine have the same clock, so a negative duration comes from rounding.
         let value = max(0, milliseconds)
         counts[Int(min(value, Int64(Self.millisecondsMax)))] += 1
         count += 1
         maximumMilliseconds = max(maximumMilliseconds, value)
     }
 
-    /// What was added since an earlier state of this histogram. Its maximum is that of the whole.
+    /// Returns the durations that came after an earlier state of this histogram. The maximum stays that of
+    /// all durations.
     func since(_ earlier: Histogram) -> Histogram {
         var recent = self
         for (bucket, count) in earlier.counts.enumerated() where count > 0 { recent.counts[bucket] -= count }
@@ -23,7 +25,8 @@ struct Histogram {
         return recent
     }
 
-    /// The least duration that is not exceeded by `percent` of all durations; nil if there are none.
+    /// Returns the shortest duration that at least `percent` of all durations do not exceed; nil without
+    /// durations.
     func percentile(_ percent: Int) -> Int64? {
         precondition((1...100).contains(percent), "a percentage")
         guard count > 0 else { return nil }

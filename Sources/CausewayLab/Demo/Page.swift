@@ -5,7 +5,7 @@ struct Page {
     enum Style {
         case plain, heading, faint, good, bad
 
-        /// ECMA-48 "select graphic rendition".
+        /// The code of ECMA-48's "select graphic rendition".
         fileprivate var code: String? {
             switch self {
             case .plain: nil
@@ -30,20 +30,20 @@ struct Page {
 
     private let isColoured: Bool
     private(set) var lines: [String] = []
-    /// The columns at which the rule above the next section is divided.
+    /// The columns at which the line above the next section is divided.
     private var columnsAbove: [Int] = []
 
     init(isColoured: Bool) {
         self.isColoured = isColoured
     }
 
-    /// Rows across the whole page.
+    /// Adds a section with rows across the whole page.
     mutating func section(_ rows: [Cell]) {
         rule(below: [])
         for row in rows { lines.append("│ " + text(row, width: Self.width - 4) + " │") }
     }
 
-    /// Two columns of rows side by side. The shorter one is filled up with empty rows.
+    /// Adds a section with two columns of rows. Empty rows fill the shorter column.
     mutating func section(left: [Cell], right: [Cell]) {
         let middle = Self.width / 2
         rule(below: [middle])
@@ -58,7 +58,7 @@ struct Page {
         rule(below: nil)
     }
 
-    /// The line between two sections; nil at the bottom.
+    /// Adds the line between two sections. `below` is nil for the bottom of the page.
     private mutating func rule(below: [Int]?) {
         let isTop = lines.isEmpty
         var line = isTop ? "╭" : below == nil ? "╰" : "├"
@@ -86,11 +86,11 @@ struct Page {
 }
 
 extension Page {
-    /// The most matches that are listed. The figures count all of them.
+    /// The most matches that are listed. The figures count all matches.
     static let scoresMax = 6
     static let wrongPhonesMax = 10
 
-    /// The page at the end of a demo.
+    /// Makes the page at the end of a demo.
     init(_ figures: DemoFigures, isColoured: Bool) {
         self.init(isColoured: isColoured)
         let season = [

@@ -18,7 +18,7 @@ struct DemoProgress: Equatable {
 extension DemoProgress {
     static let barWidth = 40
 
-    /// The bar with the clock.
+    /// The line with the progress bar and the clock.
     var barLine: String {
         let share = min(1, Double(elapsedMilliseconds) / Double(max(1, durationMilliseconds)))
         let full = Int(Double(Self.barWidth) * share)
@@ -43,7 +43,7 @@ extension DemoProgress {
     }
 }
 
-/// Shows progress on standard error: redrawn in place on a terminal, elsewhere a line every few seconds.
+/// Shows progress on standard error: on a terminal redrawn in place, elsewhere as a line every few seconds.
 struct ProgressDisplay {
     private static let redrawMilliseconds: Int64 = 100
     private static let logMilliseconds: Int64 = 5_000
@@ -57,7 +57,7 @@ struct ProgressDisplay {
         isTerminal = isatty(STDERR_FILENO) == 1
     }
 
-    /// Whether it is time for the next picture.
+    /// Whether the progress must be drawn again.
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextMilliseconds }
 
     mutating func show(_ progress: DemoProgress, nowMilliseconds: Int64) {
@@ -68,27 +68,27 @@ struct ProgressDisplay {
         isDrawn = true
     }
 
-    /// Removes the picture.
+    /// Removes the drawn progress.
     mutating func clear() {
         guard isTerminal, isDrawn else { return }
         Self.write(rewind + "\u{1B}[J")
         isDrawn = false
     }
 
-    /// Prints a permanent line about the present step.
+    /// Prints a line about the current step, which stays.
     mutating func note(_ text: String) {
         clear()
         Self.write(text + "\n")
     }
 
-    /// Moves up over the three lines of the last picture.
+    /// The control sequence that moves the cursor up over the three lines of the drawn progress.
     private var rewind: String { isDrawn ? "\u{1B}[3A\r" : "" }
 
     private static func write(_ text: String) {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
-            // If standard error is closed, nobody reads the output.
+            // A closed standard error is no reason to stop, so ignore the failure.
             guard count > 0 || errno == EINTR else { return }
             bytes = bytes.dropFirst(max(0, count))
         }

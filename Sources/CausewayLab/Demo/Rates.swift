@@ -1,4 +1,4 @@
-/// Rates over about the last second.
+/// Measures rates over about the last second.
 struct Rates {
     private static let windowMilliseconds: Int64 = 1_000
 

@@ -1,23 +1,23 @@
 import CausewayCommandLine
 
-/// Carries registrations from the apps to the worker's topic, as an app's server does.
+/// Copies registrations from the simulated apps to the worker's topic, as an app's server does.
 struct RegistrationRelay {
     private static let pageRecords = 5_000
     private static let waitMilliseconds = 100
 
     let phones: SimulatedPhones
-    /// The number of registrations carried so far, which is also the simulator's cursor.
+    /// The number of registrations copied so far, which is also the cursor in the simulator.
     private(set) var count = 0
 
     init(phones: SimulatedPhones) {
         self.phones = phones
     }
 
-    /// Carries registrations until this many have been carried in all.
+    /// Copies registrations until this many have been copied since the start.
     ///
     /// - Parameters:
     ///   - beforePage: called before each page.
-    ///   - stalled: thrown if the registrations do not come in time.
+    ///   - stalled: the error to throw if the registrations do not come in time.
     mutating func carry(
         until wanted: Int,
         to commandProducer: CommandProducer,
@@ -35,7 +35,7 @@ struct RegistrationRelay {
         }
     }
 
-    /// Takes a page of registrations, or waits a short time for the first one.
+    /// Copies a page of registrations. Waits a short time if there is none yet.
     private mutating func carryPage(to commandProducer: CommandProducer) throws(LabError) {
         let page = try phones.registrations(
             since: count,

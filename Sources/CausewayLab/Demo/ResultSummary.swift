@@ -4,7 +4,7 @@ import Numbers
 /// The parts of a result record that the demo needs.
 struct ResultSummary: Equatable {
     var outcome: Outcome?
-    /// The outcome of a command to an audience whose members were reached, or of one of its ranges.
+    /// The outcome of a command to an audience that was fanned out, or of one of its ranges.
     var roundOutcome: RoundOutcome?
     /// Whether the result is for a command to an audience.
     var isOfAudience = false
@@ -16,30 +16,32 @@ struct ResultSummary: Equatable {
     var membersDelivered = 0
     var priority = 0
     var attempts = 0
-    /// Commands without a result of their own that this result counts.
+    /// How many commands without their own result this result counts.
     var superseded = 0
-    /// Whether the push requested priority 10 and was sent at 5, since the budget was used up.
+    /// Whether the push requested priority 10 and was sent at 5, because the budget was used up.
     var isDemoted = false
-    /// False for the second result of a command that was held: its source is the registration that released it.
+    /// Whether the source is a record of the commands topic. False for the second result of a command that
+    /// was held: its source is the registration that released the command.
     var isFromCommands = false
     var sourcePartition = -1
     var sourceOffset: Int64 = -1
-    /// UNIX milliseconds; 0 if the record does not say.
+    /// The timestamp of the command's record, UNIX milliseconds; 0 if the result does not contain one.
     var recordMilliseconds: Int64 = 0
     var responseMilliseconds: Int64 = 0
 
-    /// Whether the record could be read.
+    /// Whether the result could be read.
     var isComplete: Bool { (outcome != nil || roundOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
 }
 
 extension ResultSummary {
-    /// Scans a result record once, without creating a string: 700,000 results come in one minute, and the worker needs the same cores.
+    /// Scans a result record once, without creating a string. In one minute 700,000 results arrive, and the
+    /// worker needs the same cores.
     ///
-    /// - Parameter commandsTopic: the topic of commands, by which ``isFromCommands`` is decided.
+    /// - Parameter commandsTopic: the name of the commands topic, which decides ``isFromCommands``.
     init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopic) {
         var offset = 0
         var depth = 0
-        // The container at depth 2 that is being scanned; 0 for any other.
+        // The first letter of the object at depth 2 that is being scanned; 0 for any other object.
         var section: UInt8 = 0
         while offset < record.count {
             switch record[offset] {
@@ -61,7 +63,7 @@ extension ResultSummary {
         }
     }
 
-    /// The bytes between the quotes of the string that begins at `start`.
+    /// Returns the range between the quotes of the string that begins at `start`.
     private static func string(_ record: UnsafeRawBufferPointer, at start: Int) -> Range<Int> {
         var end = start + 1
         while end < record.count, record[end] != UInt8(ascii: "\"") {
@@ -92,7 +94,8 @@ extension ResultSummary {
                 roundOutcome = RoundOutcome.allCases.first { $0.name.isEqual(to: text) }
             }
             if depth == 1, name.elementsEqual("audience".utf8) { isOfAudience = true }
-            // A command that found no channel says `"channel": "none"`, and no environment.
+            // Only a broadcast's result has an `environment`. A command without a channel has `"channel":
+            // "none"` and no environment.
             if depth == 1, name.elementsEqual("environment".utf8) { isOfBroadcast = true }
             if depth == 2, section == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
                 isFromCommands = text.elementsEqual(commandsTopic.utf8)
@@ -117,7 +120,7 @@ extension ResultSummary {
             if name.elementsEqual("offset".utf8) { sourceOffset = number }
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordMilliseconds = number }
-            // For an audience: the answer for its last member.
+            // For an audience, `last` is the time of the last member's answer.
             if name.elementsEqual("answered".utf8) || name.elementsEqual("last".utf8) { responseMilliseconds = number }
         case (2, UInt8(ascii: "m")):
             if name.elementsEqual("delivered".utf8) { membersDelivered = Int(number) }

@@ -9,13 +9,13 @@ final class ResultsReader: ConsumerHandler {
     static let topics = [resultsTopic, invalidationsTopic, deadLettersTopic]
 
     private(set) var tally: Tally
-    /// Records of the results topic.
+    /// The number of records read from the results topic.
     private(set) var results = 0
     private(set) var invalidations = 0
     private(set) var deadLetters = 0
     /// The time of the newest result record, UNIX milliseconds; 0 before the first.
     private(set) var newestMilliseconds: Int64 = 0
-    /// Set when the season begins.
+    /// Whether durations count. Set when the season begins.
     var countsFreshness = false
     private var consumer: Consumer?
 
@@ -35,9 +35,9 @@ final class ResultsReader: ConsumerHandler {
         }
     }
 
-    /// Reads records, up to a limit.
+    /// Reads at most `limit` records.
     ///
-    /// - Returns: whether there are more.
+    /// - Returns: whether there are more records.
     func drain(limit: Int) throws(LabError) -> Bool {
         guard let consumer else { return false }
         for _ in 0..<limit {

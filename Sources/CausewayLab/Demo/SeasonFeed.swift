@@ -1,17 +1,17 @@
 import CausewayCommandLine
 import Kafka
 
-/// Plays the season into the commands topic, in real time.
+/// Writes the season's commands to the commands topic, in real time.
 struct SeasonFeed {
-    /// The address of the commands of a match.
+    /// To whom the commands of a match are addressed.
     enum Addressees {
-        /// Each follower's activity: one command for each follower.
+        /// To each follower's activity, with one command for each follower.
         case activities
-        /// All followers of the match: one command.
+        /// To the audience of all followers of the match, with one command.
         case audiences
     }
 
-    /// The next command: an event, and a follower who gets it.
+    /// The position of the next command: an event, and the follower who gets it.
     private struct Cursor {
         var event = 0
         var follower = 1
@@ -20,20 +20,21 @@ struct SeasonFeed {
     let matches: [Match]
     let followers: Int
     let addressees: Addressees
-    /// The apps start the activities of followers up to this one. Pushes start the others.
+    /// The number of followers of each match whose app starts their activity. Pushes start the activities of
+    /// the others.
     let appStarted: Int
-    /// The audiences have broadcast channels, and activities that are started by push begin on them.
+    /// Whether the audiences have broadcast channels, so that activities that a push starts begin on them.
     let hasChannels: Bool
     private let timeline: Timeline
     private var records: [MatchRecords]
     private let frames: [[MatchFrame]]
-    /// Where every command is noted; nil: nowhere.
+    /// The journal that notes every command; nil: none.
     private let journal: CommandJournal?
     private var cursor = Cursor()
-    /// Commands that were given to the producer.
+    /// The number of commands that were given to the producer.
     private(set) var commands = 0
     private(set) var matchesOver = 0
-    /// The newest alert of any match.
+    /// The title of the newest alert of any match.
     private(set) var news = ""
 
     init(
@@ -67,17 +68,18 @@ struct SeasonFeed {
 
     var phones: Int { matches.count * followers }
 
-    /// Phones that tell nobody an update token, since their activities are on channels.
+    /// The number of phones that register no update token, because their activities are on channels.
     var phonesOnChannels: Int { hasChannels ? matches.count * (followers - appStarted) : 0 }
 
     var isOver: Bool { cursor.event == timeline.events.count }
 
-    /// All commands of the season, including starts.
+    /// The number of all commands of the season, including starts.
     var commandsInAll: Int { timeline.events.count * commandsPerEvent + matches.count * startNumbers.count }
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
 
-    /// The numbers of a match's starts: one for each follower without an activity, or one for the audience.
+    /// The follower numbers of a match's starts: one for each follower without an activity, or a single one
+    /// for the audience.
     private var startNumbers: Range<Int> {
         guard appStarted < followers else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStarted + 1..<followers + 1
@@ -90,13 +92,13 @@ struct SeasonFeed {
         }
     }
 
-    /// The audience that a registration names. Each activity's registration names one, and so does that of a device for the audience's
-    /// start.
+    /// Returns the audience that a registration names. An activity's registration names one. A device's
+    /// registration names one if the audience gets a start.
     ///
     /// - Parameter key: the key of the registration: the id of an activity or a device of this feed.
     func audience(ofRegistration key: String) -> String? {
         guard addressees == .audiences else { return nil }
-        // An activity's id begins with its device's: phone-MATCH-FOLLOWER.
+        // An activity's id begins with the id of its device: phone-MATCH-FOLLOWER.
         let parts = key.split(separator: "-")
         guard parts.count >= 3, let follower = Int(parts[2]) else { return nil }
         let isDevice = parts.count == 3
@@ -109,12 +111,13 @@ struct SeasonFeed {
 
     func finalState(match: Int) -> MatchState { records[match].finalState }
 
-    /// When the next command is due, counted from the season's beginning; nil when all are sent.
+    /// When the next command is due, counted from the season's beginning; nil after the last command.
     var nextDueMilliseconds: Int64? { isOver ? nil : timeline.events[cursor.event].dueMilliseconds }
 
     /// Sends starts to the followers whose apps have not started an activity.
     ///
-    /// - Throws: if a record is refused. The producer's queue is empty before the season begins.
+    /// - Throws: an error if a record is refused. A full queue is not expected, because the queue is empty
+    ///   before the season begins.
     mutating func start(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
         for match in matches.indices {
             records[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
@@ -134,7 +137,7 @@ struct SeasonFeed {
 
     /// Sends the commands that are due.
     ///
-    /// - Parameter limit: the most commands to send before other work gets its turn.
+    /// - Parameter limit: the most commands to send in one call, so that other work gets its turn.
     /// - Returns: false if the producer's queue is full.
     mutating func advance(
         to elapsedMilliseconds: Int64,
@@ -184,7 +187,7 @@ struct SeasonFeed {
         cursor = Cursor(event: cursor.event + 1)
     }
 
-    /// Returns false if the queue is full.
+    /// Produces one command. Returns false if the producer's queue is full.
     private static func produce(
         _ template: CommandTemplate,
         to topic: ProducerTopic,

@@ -7,10 +7,10 @@ struct SeasonFiles {
     static let deliveriesFile = "ipl-2018-deliveries.csv"
 
     let season: Season
-    /// Declares the app and its types to the simulator.
+    /// The file that declares the app and its types to the simulator.
     let shapesFile: String
 
-    /// - Parameter directory: nil: search for it.
+    /// - Parameter directory: the directory of the files; nil: search for it.
     init(directory given: String?) throws(LabError) {
         let directory = if let given { given } else { try Self.found() }
         let matches = try TextFile.read("\(directory)/\(Self.matchesFile)")
@@ -23,7 +23,8 @@ struct SeasonFiles {
         }
     }
 
-    /// Searches below the working directory, and for a program built in its repository below the directories above the program.
+    /// Searches below the working directory. For a program that was built in its repository, also searches
+    /// below the directories above the program.
     private static func found() throws(LabError) -> String {
         var candidates = [directory]
         var place = ProgramFiles.ownDirectory

@@ -8,27 +8,27 @@ struct SimulatedPhones {
         var wrong: [DemoFigures.WrongPhone]
     }
 
-    /// Sums over all phones.
+    /// Counts over all phones.
     struct Summary {
         var duplicateStarts: Int
         var regressions: Int
-        /// Pushes that were older than what their phone showed.
+        /// Pushes that were older than the state that their phone showed.
         var ignoredOld: Int
-        /// Pushes whose content could not be decoded to the app's types.
+        /// Pushes whose content the app's types could not decode.
         var undecodable: Int
         var activitiesActive: Int
-        /// Those of the active ones that are on a channel.
+        /// The active activities that are on a channel.
         var activitiesOnChannels: Int
-        /// Activities that have been sent a broadcast at least, and how many broadcasts have arrived at phones in all.
+        /// Activities that got at least one broadcast.
         var activitiesReachedByBroadcasts: Int
         var broadcastsReceived: Int
-        /// Tokens that apps have told their server.
+        /// Tokens that apps have sent to their server.
         var registrations: Int
     }
 
-    /// What APNs has accepted.
+    /// The numbers of what APNs has accepted.
     struct Accepted {
-        /// To single tokens.
+        /// Pushes to single tokens.
         var pushes: Int
         var pushesAtPriority10: Int
         var broadcasts: Int
@@ -37,14 +37,16 @@ struct SimulatedPhones {
     private static let expectationsPerCall = 5_000
 
     let client: ControlClient
-    /// The audience that the registration with this key must name; nil: none. The app's server knows it.
+    /// Returns the audience that the registration with this key must name; nil: none. The app's server knows
+    /// the audience.
     var audience: (_ key: String) -> String? = { _ in nil }
 
     /// Creates a phone for every follower, and the activities that apps start themselves.
     func make(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
-            // The system of those whose activity is started by push is new enough for channels, that of the others is not.
+            // Phones whose activity a push starts have a system that is new enough for channels. The other
+            // phones do not.
             let old = feed.hasChannels ? feed.appStarted : feed.followers
             try install(Array(devices.prefix(old)), onChannels: false)
             try install(Array(devices.dropFirst(old)), onChannels: true)
@@ -80,7 +82,7 @@ struct SimulatedPhones {
         )
     }
 
-    /// The apps' registrations from a cursor on. Waits a short time if there are none.
+    /// Returns the apps' registrations after a cursor. Waits a short time if there are none.
     func registrations(
         since cursor: Int,
         limit: Int,
@@ -102,7 +104,7 @@ struct SimulatedPhones {
         return (records, next)
     }
 
-    /// Compares every phone with the end of its match.
+    /// Compares every phone with the final state of its match.
     func compare(with feed: SeasonFeed) throws(LabError) -> Comparison {
         var comparison = Comparison(matching: 0, wrong: [])
         for index in feed.matches.indices {
@@ -146,7 +148,7 @@ struct SimulatedPhones {
         return "\(batting) \(state["runs"] as? Int ?? -1)/\(state["wickets"] as? Int ?? -1) (\(overs))"
     }
 
-    /// Pushes and broadcasts that APNs accepted.
+    /// Returns the numbers of pushes and broadcasts that APNs accepted.
     func accepted() throws(LabError) -> Accepted {
         let answer = try client.object("GET", "/stats")
         guard let byPriority = answer["acceptedByPriority"] as? [String: Any],
@@ -156,7 +158,7 @@ struct SimulatedPhones {
         return Accepted(pushes: low + high, pushesAtPriority10: high, broadcasts: broadcasts)
     }
 
-    /// Channels that APNs has created for the app, and those of them that are left.
+    /// Returns how many channels APNs has created for the app, and how many of them still exist.
     func channels() throws(LabError) -> (created: Int, left: Int) {
         let answer = try client.object("GET", "/channels?app=\(MatchRecords.app)")
         guard let channels = answer["channels"] as? [[String: Any]] else {
@@ -186,7 +188,7 @@ struct SimulatedPhones {
         )
     }
 
-    /// What the last follower of each match has on the Lock Screen.
+    /// Returns the score that the last follower of each match has on the Lock Screen.
     func scores(of feed: SeasonFeed) throws(LabError) -> [DemoFigures.Score] {
         var scores: [DemoFigures.Score] = []
         for index in feed.matches.indices {

@@ -2,25 +2,27 @@ import LiveActivity
 
 /// Counts the outcomes of the commands from their result records.
 ///
-/// A command to an audience has one result, one for each range of members and one for each broadcast; only the first is counted. A start
-/// to an audience becomes commands to its devices, which the worker writes. Their results are counted only as pushes.
+/// A command to an audience has one result of its own, one for each range and one for each broadcast. Only
+/// its own result is counted. A start to an audience becomes commands to its devices, which the worker
+/// writes. Their results count only as pushes.
 ///
-/// A result names the record of its command, so each command is counted once: a worker that died may have written a result twice. A
-/// command that was held without a token has its result; the later push belongs to the registration's record.
+/// A result names the record of its command, so a command is counted once even if a worker that died has
+/// written its result twice. The result of a held command is `held`. The later push belongs to the record of
+/// the registration.
 struct Tally {
     static let partitionsMax = 4_096
     static let offsetsPerPartitionMax = 100_000_000
 
-    /// By partition and offset of the commands topic: whether there is a result.
+    /// Whether a command has a result, by the partition and offset of its record.
     private var settled: [[Bool]] = []
     private var counts = [Int](repeating: 0, count: Outcome.allCases.count)
     private var roundCounts = [Int](repeating: 0, count: RoundOutcome.allCases.count)
     private let addressees: SeasonFeed.Addressees
-    /// Commands that have a result, or are counted in one.
+    /// Commands that have a result, or that another command's result counts.
     private(set) var commands = 0
-    /// Results for commands that already had one.
+    /// Results for commands that already had a result.
     private(set) var repeated = 0
-    /// Commands that were held, and sent when their token registered.
+    /// Commands that were held, and were sent when their token registered.
     private(set) var released = 0
     /// Records on the results topic that could not be read.
     private(set) var unreadable = 0
@@ -28,21 +30,23 @@ struct Tally {
     private(set) var pushesAtPriority10 = 0
     /// Pushes that requested priority 10 and were sent at 5.
     private(set) var demotions = 0
-    /// Requests for a push after its first one.
+    /// Attempts to push, after the first attempt of each push.
     private(set) var retries = 0
-    /// UNIX milliseconds; 0 before the first.
+    /// When APNs last answered, UNIX milliseconds; 0 before the first answer.
     private(set) var lastAnsweredMilliseconds: Int64 = 0
-    /// Time from the command's record to APNs' answer. For an audience: to the answer for the last member.
+    /// The time from the command's record to APNs' answer; for an audience, to the answer for the last
+    /// member.
     private(set) var freshness = Histogram()
 
     init(of addressees: SeasonFeed.Addressees = .activities) { self.addressees = addressees }
 
     subscript(outcome: Outcome) -> Int { counts[Int(outcome.rawValue)] }
 
-    /// Commands to audiences that were fanned out, by outcome.
+    /// Returns the number of commands to audiences that were fanned out and had this outcome.
     func rounds(_ outcome: RoundOutcome) -> Int { roundCounts[Int(outcome.rawValue)] }
 
-    /// - Parameter countsFreshness: false for commands that were sent before all parts were running.
+    /// - Parameter countsFreshness: whether the duration counts. False for commands that were sent before all
+    ///   parts ran.
     mutating func add(_ result: ResultSummary, countsFreshness: Bool) {
         guard result.isComplete, result.sourcePartition < Self.partitionsMax,
             result.sourceOffset < Self.offsetsPerPartitionMax
@@ -76,7 +80,7 @@ struct Tally {
         }
     }
 
-    /// Returns false if the command already has its result.
+    /// Notes that the command has its result. Returns false if it already had one.
     private mutating func isNoted(_ result: ResultSummary) -> Bool {
         let offset = Int(result.sourceOffset)
         while settled.count <= result.sourcePartition { settled.append([]) }
@@ -93,7 +97,8 @@ struct Tally {
     private mutating func addRound(_ result: ResultSummary, countsFreshness: Bool) {
         pushes += result.membersDelivered
         lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.responseMilliseconds)
-        // If the round was overtaken, the last phones have shown a newer state.
+        // If a newer version overtook the round, the last phones show a newer state, so the duration does not
+        // count.
         guard result.roundOutcome == .delivered else { return }
         addFreshness(result, countsFreshness)
     }

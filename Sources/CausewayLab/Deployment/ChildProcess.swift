@@ -4,11 +4,11 @@ import Glibc
 import Reactor
 import Synchronization
 
-/// A program that runs beside this one and must not outlive it.
+/// A child process that must not outlive this program.
 ///
-/// It is started through `setpriv` (part of util-linux, which every Debian has), so that the kernel kills it when the thread that started
-/// it ends. So start children from a thread that lives as long as the process. A child has its own process group: Ctrl-C reaches only the
-/// parent, which then ends its children.
+/// `setpriv` (part of util-linux, which every Debian has) starts the child, so that the kernel kills the
+/// child when the thread that started it ends. So start children from a thread that lives as long as the
+/// process. A child has its own process group. Ctrl-C reaches only the parent, which then ends its children.
 final class ChildProcess {
     /// How a child ended.
     enum Ending: Equatable {
@@ -23,7 +23,7 @@ final class ChildProcess {
         }
     }
 
-    /// Where a child's standard output goes. Its standard error goes to its log.
+    /// Where a child's standard output goes. Its standard error always goes to its log.
     enum Output {
         case log, pipe
         case file(String)
@@ -33,16 +33,17 @@ final class ChildProcess {
     static let logTailLines = 20
     private static let spawning = Mutex(())
 
-    /// The name in messages.
+    /// The child's name in messages.
     let name: String
     let identifier: pid_t
-    /// The file for its standard error, and for its standard output unless that goes elsewhere.
+    /// The log file for the child's standard error, and for its standard output if `Output` is `log`.
     let logFile: String
-    /// The read end of its standard output; -1 if that goes to the log.
+    /// The read end of the pipe for the child's standard output; -1 without a pipe.
     private let output: Int32
     private(set) var ending: Ending?
 
-    /// - Parameter variables: the environment, as `NAME=value`, without variables that would configure a worker.
+    /// - Parameter variables: the environment, as `NAME=value`, without variables that would configure a
+    ///   worker.
     init(
         name: String,
         command: [String],
@@ -59,7 +60,8 @@ final class ChildProcess {
         if case .file(let path) = destination { file = try Self.opened(path) }
         defer { if file >= 0 { close(file) } }
         let arguments = [Self.launcher, "--pdeathsig", "KILL", "--"] + command
-        // One child at a time: another child started between the pipe's creation and its close-on-exec flag would keep the pipe open.
+        // Start one child at a time. A child that is started between the pipe's creation and its
+        // close-on-exec flag would keep the pipe open.
         let spawned = Self.spawning.withLock { _ in
             Result { () throws(LabError) in
                 var pipeEnds: [Int32] = [-1, -1]
@@ -99,14 +101,14 @@ final class ChildProcess {
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
         posix_spawn_file_actions_adddup2(&actions, error, STDERR_FILENO)
-        // The child inherits no other descriptors: an inherited end of another pipe would keep that pipe's reader waiting until the child
-        // ends.
+        // The child inherits no other descriptors. An inherited end of another pipe would keep that pipe's
+        // reader waiting until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
 
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // The parent has blocked and ignored signals. A child must begin with the defaults.
+        // The parent has blocked and ignored some signals. A child must begin with the default actions.
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
@@ -141,25 +143,25 @@ final class ChildProcess {
         return variables
     }
 
-    /// How the child ended, if it has. Does not wait.
+    /// Returns how the child ended; nil if it still runs. Does not wait.
     func poll() -> Ending? {
         if ending == nil { reap(options: WNOHANG) }
         return ending
     }
 
     func signal(_ number: Int32) {
-        // After the child has been reaped, another process may have its id.
+        // After the child has been reaped, another process may have its id, so do not signal the id.
         if ending == nil { kill(identifier, number) }
     }
 
-    /// Waits for the end; nil if the child still runs after this time.
+    /// Waits until the child ends. Returns nil if the child still runs after this time.
     func wait(milliseconds: Int64) -> Ending? {
         let deadline = Clock.milliseconds + milliseconds
         while poll() == nil, Clock.milliseconds < deadline { usleep(2_000) }
         return ending
     }
 
-    /// Asks the child to end, and kills it if it does not.
+    /// Asks the child to end, and kills it if it still runs after the grace time.
     func stop(graceMilliseconds: Int64) {
         guard poll() == nil else { return }
         signal(SIGTERM)
@@ -176,7 +178,7 @@ final class ChildProcess {
         ending = signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
     }
 
-    /// The first line that the child prints, in which our servers report their ports.
+    /// Returns the first line that the child prints. The lab's servers report their ports in this line.
     func firstLine(milliseconds: Int64) throws(LabError) -> String {
         precondition(output >= 0, "only a piped output can be read")
         let deadline = Clock.milliseconds + milliseconds
@@ -199,7 +201,7 @@ final class ChildProcess {
         throw failure("printed a line that is too long")
     }
 
-    /// An error with the end of the log, for a child that has failed.
+    /// Makes an error with the end of the log, for a child that has failed.
     func failure(_ what: String) -> LabError {
         LabError("the \(name) \(what); its log ends with", logTail: TextFile.lastLines(of: logFile, Self.logTailLines))
     }

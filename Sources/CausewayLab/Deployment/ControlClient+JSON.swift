@@ -9,9 +9,10 @@ extension ControlClient {
     }
 }
 
-/// JSON objects of the lab as dictionaries. Each of its readers needs only a few members of a response.
+/// Reads and writes JSON objects of the lab as dictionaries, because each reader needs only a few properties
+/// of a response.
 enum LabJSON {
-    /// The members are in the order of their names: equal objects are equal bytes.
+    /// Writes an object with its properties sorted by name, so that equal objects give equal bytes.
     static func bytes(_ object: [String: Any]) throws(LabError) -> [UInt8] {
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? JSONSerialization.data(withJSONObject: object, options: options) else {

@@ -1,14 +1,15 @@
 import HTTP
 
-/// Sends requests to the simulator's control interface, one at a time, and waits for each response. Nothing of this runs during the season:
-/// phones are created before and queried after it.
+/// Sends requests to the simulator's control interface, one at a time, and waits for each response. It is not
+/// used during the season: phones are created before the season and queried after it.
 struct ControlClient {
     static let responseBytesMax = 256 << 20
     static let timeoutMilliseconds = 120_000
 
     let port: UInt16
 
-    /// - Throws: if there is no response, or if it is not HTTP. An answer with any status is returned.
+    /// - Throws: an error if there is no response, or if it is not HTTP. A response with any status is
+    ///   returned.
     func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> HTTPClient.Response {
         var client = HTTPClient(
             address: HTTPAddress(host: "127.0.0.1", port: port, path: target),
@@ -22,7 +23,7 @@ struct ControlClient {
         }
     }
 
-    /// The body of a successful answer.
+    /// Returns the body of a successful response.
     func body(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> [UInt8] {
         let response = try request(method, target, body: body)
         guard (200...299).contains(response.status) else {

@@ -7,7 +7,7 @@ protocol RunFigures: Encodable {
     var isGood: Bool { get }
 }
 
-/// A command that plays a season's records on a deployment of its own.
+/// A command that plays a season's records on its own deployment.
 protocol DeployedRun: AsyncParsableCommand {
     associatedtype Figures: RunFigures
 
@@ -20,15 +20,16 @@ protocol DeployedRun: AsyncParsableCommand {
 
     func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> Figures
-    /// The figures for people.
+    /// Returns the figures as text.
     func text(_ figures: Figures) -> String
-    /// Called when the figures are printed. The parts run until it returns.
+    /// Waits after the figures are printed, for example until the user ends the run. The parts run until this
+    /// method returns.
     func linger(on deployment: Deployment, until interruption: Interruption)
 }
 
 extension DeployedRun {
     func run() async throws {
-        // The command is used by one thread at a time: this one waits for the other.
+        // Only one thread at a time uses the command, because this thread waits for the other one.
         nonisolated(unsafe) let work: () throws -> Void = playReportAndCheck
         try await BlockingWork.run { try work() }
     }
@@ -44,6 +45,8 @@ extension DeployedRun {
 
     func linger(on deployment: Deployment, until interruption: Interruption) {}
 
+    /// Plays the run and prints its figures.
+    ///
     /// - Returns: whether the run was successful.
     private func playAndTell() throws(LabError) -> Bool {
         let interruption = Interruption()

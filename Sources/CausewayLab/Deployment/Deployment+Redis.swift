@@ -1,14 +1,14 @@
 import CausewayCommandLine
 import Foundation
 
-/// The deployment's redis-server, which can be taken away and given back.
+/// The deployment's redis-server, which the lab can stop and start again.
 extension Deployment {
     private static let redisName = "redis-server"
     private static let portAttempts = 5
-    /// How much of an answer is read: all commands here have an answer of one line.
+    /// The most bytes of an answer that are read. All commands here have an answer of one line.
     private static let responseBytesMax = 512
 
-    /// Starts a redis-server that writes nothing to disk unless told to.
+    /// Starts a redis-server that writes its data to disk only on request.
     func startRedis() throws(LabError) {
         for _ in 0..<Self.portAttempts {
             let port = try LoopbackPort.free()
@@ -20,7 +20,7 @@ extension Deployment {
         throw LabError("redis-server did not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
     }
 
-    /// Stops Redis. It writes its data to disk first, like a server that is moved.
+    /// Stops Redis. Redis first writes its data to disk, as a server that is moved does.
     func takeRedisAway() throws(LabError) {
         guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
         let redis = parts.remove(at: position)
@@ -40,7 +40,7 @@ extension Deployment {
     /// Deletes everything in Redis.
     func wipeRedis() throws(LabError) { try tellRedis("FLUSHALL") }
 
-    /// Runs a command whose only answer is OK.
+    /// Runs a command whose only correct answer is OK.
     func tellRedis(_ command: String) throws(LabError) {
         guard Self.answer(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
     }
@@ -53,15 +53,15 @@ extension Deployment {
         try restartRedis()
     }
 
-    /// Keys of activities and devices.
+    /// Returns the number of keys of activities and devices.
     func redisKeys() throws(LabError) -> Int { try Self.keys(port: redisPort) }
 
-    /// The marks by which workers notice that Redis has lost writes.
+    /// Returns the number of marks. With these marks, workers notice that Redis has lost writes.
     func redisMarks() throws(LabError) -> Int {
         try Self.count(port: redisPort, "#redis.call('KEYS', '{causeway/mark*')")
     }
 
-    /// The number of keys in a redis-server, without marks.
+    /// Returns the number of keys in a redis-server, without marks.
     static func keys(port: UInt16) throws(LabError) -> Int {
         try count(port: port, "redis.call('DBSIZE') - #redis.call('KEYS', '{causeway/mark*')")
     }
@@ -92,14 +92,14 @@ extension Deployment {
                 parts.append(redis)
                 return true
             }
-            // redis-server has no other way to show that it listens.
+            // Sleep and try again, because redis-server does not report when it begins to listen.
             usleep(5_000)
         }
         redis.stop(graceMilliseconds: 0)
         return false
     }
 
-    /// The line with which Redis answers a command; nil if there is none.
+    /// Returns the line with which Redis answers a command; nil if there is no answer.
     static func answer(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }

@@ -1,14 +1,15 @@
 import Documents
 import Foundation
 
-/// The parts of a demo. Each is a separate process on loopback, so that its cost can be measured.
+/// The parts of a demo. Each part is a separate process on loopback, so that its cost can be measured.
 final class Deployment {
-    /// Few partitions give large batches, which reduce a client's cost. These partitions hold some 15 s of commands for a slow reader:
-    /// the embedded broker keeps 5 MiB of a partition.
+    /// The number of partitions of most topics. Few partitions give large batches, which reduce a client's
+    /// cost. They hold about 15 s of commands for a slow reader, because the embedded broker keeps 5 MiB of a
+    /// partition.
     static let partitions = 4
     static let commandPartitions = 16
-    /// The embedded broker answers a fetch as soon as it has one record, and ignores `fetch.min.bytes`. This delay gives it larger
-    /// batches.
+    /// The delay of the broker's answers. The embedded broker ignores `fetch.min.bytes` and answers a fetch
+    /// as soon as it has one record. The delay makes the batches larger.
     static let brokerRoundTripMilliseconds = 10
     static let startMilliseconds: Int64 = 60_000
 
@@ -29,7 +30,7 @@ final class Deployment {
         var controlPort: UInt16 = 0
         var managementPort: UInt16 = 0
         var caFile = ""
-        /// The key that must sign provider tokens.
+        /// The team and key ids with which provider tokens must be signed, and the file of the key.
         var teamId = ""
         var keyId = ""
         var keyFile = ""
@@ -39,14 +40,14 @@ final class Deployment {
         var bootstrapServers: String
     }
 
-    /// - Parameter directory: must exist. Logs and keys are written to it.
+    /// - Parameter directory: an existing directory, to which logs and keys are written.
     init(directory: String, programs: ProgramFiles) throws(LabError) {
         self.directory = directory
         self.programs = programs
         httpPort = try LoopbackPort.free()
     }
 
-    /// The program `causeway` of the deployment.
+    /// The path of the program `causeway`.
     var causewayProgram: String { programs.causeway }
 
     func path(_ name: String) -> String { "\(directory)/\(name)" }
@@ -54,8 +55,8 @@ final class Deployment {
     // MARK: - Starting
 
     /// - Parameters:
-    ///   - commandPartitions: partitions of the commands topic, and of the deferred topic, whose records go to the partition of their
-    ///     source.
+    ///   - commandPartitions: partitions of the commands topic. The deferred topic has as many, because its
+    ///     records go to the partition with the number of their source.
     ///   - resultPartitions: partitions of the results topic.
     func startBroker(
         commandPartitions: Int = Deployment.commandPartitions,
@@ -70,7 +71,7 @@ final class Deployment {
         ])
     }
 
-    /// Starts another broker, which must print its address in the same way as ours.
+    /// Starts another broker, which must print its address in the same way as the embedded broker.
     func startBroker(command: [String]) throws(LabError) {
         let broker = try ChildProcess(
             name: "broker",
@@ -82,11 +83,11 @@ final class Deployment {
         bootstrapServers = try place(BrokerPlace.self, of: broker).bootstrapServers
     }
 
-    /// Starts APNs and its phones, with a new key.
+    /// Starts the simulator of APNs and its phones, with a new key.
     ///
     /// - Parameters:
     ///   - shapes: files that declare apps and their types.
-    ///   - pushLog: a file to which every push is written; nil: none.
+    ///   - pushLog: a file to which every push is written; nil: no file.
     func startSimulator(shapes: [String], pushLog: String? = nil) throws(LabError) {
         let child = try ChildProcess(
             name: "simulator",
@@ -99,7 +100,7 @@ final class Deployment {
         simulator = try place(SimulatorPlace.self, of: child)
     }
 
-    /// Writes all results, from the first one on, to a file.
+    /// Starts a process that writes all results, from the first one on, to a file.
     func startResults(into file: String) throws(LabError) {
         parts.append(
             try ChildProcess(
@@ -131,7 +132,7 @@ final class Deployment {
 
     var workerMetrics: WorkerMetrics { WorkerMetrics(httpPorts: [httpPort]) }
 
-    /// - Throws: if one of the parts has ended.
+    /// - Throws: an error if any part has ended.
     func check() throws(LabError) {
         for part in parts + (worker.map { [$0] } ?? []) {
             if let ending = part.poll() { throw part.failure(ending.text) }
@@ -156,7 +157,7 @@ final class Deployment {
 
     // MARK: - Stopping
 
-    /// Asks the worker to drain. Its exit code must be 0.
+    /// Asks the worker to drain, and waits. Its exit code must be 0.
     func stopWorker(graceMilliseconds: Int64) throws(LabError) {
         guard let worker else { return }
         worker.signal(SIGTERM)

@@ -3,8 +3,8 @@ import Reactor
 
 /// Ports of this machine's loopback interface.
 enum LoopbackPort {
-    /// A port that is free at this moment, for servers that cannot choose one themselves. It may be taken before it is used, so the
-    /// caller must try again with another.
+    /// Returns a port that is free at this moment, for servers that cannot choose one themselves. Another
+    /// process may take the port before it is used, so the caller must try again with another one.
     static func free() throws(LabError) -> UInt16 {
         do throws(SystemError) {
             return try Listener.unusedLoopbackPort()
@@ -13,7 +13,7 @@ enum LoopbackPort {
         }
     }
 
-    /// Connects to a port. Returns false with `errno` if that fails.
+    /// Connects to a port. Returns false and sets `errno` if this fails.
     static func connect(_ descriptor: Int32, to port: UInt16) -> Bool {
         var address = address(port: port)
         return withUnsafePointer(to: &address) { pointer in

@@ -1,26 +1,27 @@
 import Foundation
 
-/// CPU time of a running process, more exact than the ticks of ``ProcessUsage``.
+/// Measures the CPU time of processes more exactly than ``ProcessUsage``, which counts ticks.
 enum ProcessTime {
-    /// CPU time of its living threads, microseconds; nil if the process does not exist any more.
+    /// Returns the CPU time of the process's living threads, in microseconds; nil if the process no longer
+    /// exists.
     static func microseconds(of identifier: pid_t) -> Int64? {
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(identifier)/task"),
             !threads.isEmpty
         else { return nil }
-        // A thread may end between the two polls.
+        // A thread may end after it was listed, so a missing file counts as 0.
         let sum = threads.reduce(Int64(0)) { sum, thread in
             let text = try? TextFile.read("/proc/\(identifier)/task/\(thread)/schedstat")
             return sum + (text.flatMap { nanoseconds(schedstat: String(decoding: $0, as: UTF8.self)) } ?? 0)
         }
         if sum > 0 { return sum / 1_000 }
-        // The kernel has no such statistics.
+        // If the kernel has no such statistics, count ticks.
         return ProcessUsage(identifier: identifier).map { $0.cpuMilliseconds * 1_000 }
     }
 
-    /// The first of three numbers: time on a CPU.
+    /// Returns the time on a CPU, which is the first of three numbers.
     static func nanoseconds(schedstat: String) -> Int64? { schedstat.split(separator: " ").first.flatMap { Int64($0) } }
 
-    /// CPU time of this process' children that have ended and were waited for, microseconds.
+    /// The CPU time of this process's children that have ended and were waited for, in microseconds.
     static var microsecondsOfEndedChildren: Int64 {
         var usage = rusage()
         getrusage(RUSAGE_CHILDREN.rawValue, &usage)
@@ -28,7 +29,7 @@ enum ProcessTime {
         return seconds * 1_000_000 + Int64(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec)
     }
 
-    /// Resets the peak of a process' resident memory to its present value.
+    /// Resets the peak of a process's resident memory to its current value.
     static func forgetPeak(of identifier: pid_t) throws(LabError) {
         let path = "/proc/\(identifier)/clear_refs"
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)

@@ -1,8 +1,8 @@
 import Glibc
 
-/// The cost of a process so far, from `/proc`.
+/// The CPU time and memory that a process has used so far, from `/proc`.
 struct ProcessUsage: Equatable, Codable {
-    /// User and system time of all threads, including ended ones.
+    /// The user and system time of all threads, including threads that have ended.
     var cpuMilliseconds: Int64
     /// The peak of resident memory.
     var residentPeakBytes: Int64
@@ -14,7 +14,8 @@ struct ProcessUsage: Equatable, Codable {
         self.residentPeakBytes = residentPeakBytes
     }
 
-    /// The sum for two processes that ran one after the other.
+    /// Returns the usage of two processes that ran one after the other: the sum of their times, and the
+    /// higher peak.
     func plus(_ other: ProcessUsage) -> ProcessUsage {
         ProcessUsage(
             cpuMilliseconds: cpuMilliseconds + other.cpuMilliseconds,
@@ -22,10 +23,10 @@ struct ProcessUsage: Equatable, Codable {
         )
     }
 
-    /// CPU time divided by `count`; 0 if `count` is 0.
+    /// Returns the CPU time divided by `count`; 0 if `count` is 0.
     func microseconds(for count: Int) -> Double { count > 0 ? Double(cpuMilliseconds) * 1_000 / Double(count) : 0 }
 
-    /// Nil if the process does not exist any more.
+    /// Reads the usage of a process. Returns nil if the process no longer exists.
     init?(identifier: pid_t) {
         guard let stat = try? TextFile.read("/proc/\(identifier)/stat"),
             let status = try? TextFile.read("/proc/\(identifier)/status")
@@ -37,9 +38,10 @@ struct ProcessUsage: Equatable, Codable {
         )
     }
 
-    /// Reads the text of the two files; see proc(5).
+    /// Reads the usage from the texts of the two files; see proc(5).
     init?(stat: String, status: String, ticksPerSecond: Int64) {
-        // The name in parentheses may contain anything, even parentheses. Behind the last one there are only numbers.
+        // The name in parentheses may contain anything, even parentheses. After the last parenthesis there
+        // are only simple fields.
         guard let afterName = stat.lastIndex(of: ")"), ticksPerSecond > 0 else { return nil }
         let fields = stat[stat.index(after: afterName)...].split(separator: " ")
         // Fields 14 and 15, utime and stime. The first field after the name is field 3.
@@ -48,13 +50,13 @@ struct ProcessUsage: Equatable, Codable {
         residentPeakBytes = Self.bytes("VmHWM:", of: status) ?? 0
     }
 
-    /// The present resident memory of a process; nil if the process does not exist any more.
+    /// Returns the current resident memory of a process; nil if the process no longer exists.
     static func residentBytes(of identifier: pid_t) -> Int64? {
         guard let status = try? TextFile.read("/proc/\(identifier)/status") else { return nil }
         return bytes("VmRSS:", of: String(decoding: status, as: UTF8.self))
     }
 
-    /// Reads a line of `/proc/PID/status`, which has KiB.
+    /// Returns the bytes of one line of `/proc/PID/status`, which counts in KiB.
     private static func bytes(_ name: String, of status: String) -> Int64? {
         let line = status.split(separator: "\n").first { $0.hasPrefix(name) }
         return line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int64($0) }.map { $0 << 10 }

@@ -1,16 +1,17 @@
 import Glibc
 
-/// The two programs, built into one directory. The lab starts `causeway` as a process with a command line, as users do.
+/// The paths of the two programs, which are built into one directory. The lab starts `causeway` as a process
+/// with a command line, as users do.
 struct ProgramFiles {
     let lab: String
     let causeway: String
 
-    /// The programs in the directory of the running program, which is the lab.
+    /// Finds the programs in the directory of the running program, which is the lab.
     init() throws(LabError) {
         try self.init(directory: Self.ownDirectory)
     }
 
-    /// - Throws: if one of the programs does not exist.
+    /// - Throws: an error if one of the programs does not exist.
     init(directory: String) throws(LabError) {
         lab = "\(directory)/causeway-lab"
         causeway = "\(directory)/causeway"
@@ -21,7 +22,7 @@ struct ProgramFiles {
         }
     }
 
-    /// The directory of this process' program file.
+    /// The directory of this process's program file.
     static var ownDirectory: String {
         var buffer = [UInt8](repeating: 0, count: 4_096)
         let count = buffer.withUnsafeMutableBytes { bytes in

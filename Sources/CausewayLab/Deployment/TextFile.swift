@@ -1,6 +1,6 @@
 import Foundation
 
-/// Small files that are read and written completely.
+/// Reads and writes small files completely.
 enum TextFile {
     static let bytesMax = 64 << 20
 
@@ -22,7 +22,7 @@ enum TextFile {
         throw LabError("\(path) is larger than \(bytesMax >> 20) MiB")
     }
 
-    /// Writes a file that only the owner may read, because one of these files is a key.
+    /// Writes a file that only the owner may read, because some of these files are keys.
     static func write(_ text: String, to path: String) throws(LabError) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }
@@ -35,7 +35,7 @@ enum TextFile {
         }
     }
 
-    /// Writes figures as JSON for people and programs.
+    /// Writes figures as JSON, indented and with sorted keys.
     static func write(figures: some Encodable, to path: String) throws(LabError) {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
@@ -43,7 +43,7 @@ enum TextFile {
         try write(String(decoding: data, as: UTF8.self) + "\n", to: path)
     }
 
-    /// The end of a log; empty if it cannot be read.
+    /// Returns the last lines of a log; none if the file cannot be read.
     static func lastLines(of path: String, _ count: Int) -> [String] {
         guard let content = try? read(path) else { return [] }
         return String(decoding: content, as: UTF8.self).split(separator: "\n").suffix(count).map(String.init)

@@ -11,7 +11,7 @@ struct WorkDirectory {
         path = String(cString: made)
     }
 
-    /// Removes the directory, or prints its path if it is kept.
+    /// Removes the directory. If it is kept, prints its path instead.
     func remove(keeping: Bool) {
         if keeping {
             FileHandle.standardError.write(Data("Logs and configuration are in \(path)\n".utf8))

@@ -2,18 +2,18 @@ import ArgumentParser
 import Delivery
 import LiveActivity
 
-/// The configuration file of a worker on loopback: of a demo, of a fan-out, or of an outage's case.
+/// Writes the configuration file of a worker on loopback: for a demo, a fan-out run, or an outage case.
 struct WorkerConfigurationText {
     typealias Lines = [(key: String, value: String)]
 
     struct App {
-        /// Lower-case letters and digits.
+        /// The app's name, in lower-case letters and digits.
         var name: String
         var bundleIdentifier: String
         var environment = ServiceName.sandbox
-        /// Nil: the simulator's own key.
+        /// The file of the app's signing key; nil: the simulator's own key.
         var keyFile: String?
-        /// Which audiences of the app get a broadcast channel; nil: none.
+        /// The audiences of the app that get a broadcast channel; nil: none.
         var channels: Channels?
     }
 
@@ -27,14 +27,15 @@ struct WorkerConfigurationText {
     struct Host {
         var environment: ServiceName
         var port: UInt16
-        /// Nil: no app has channels.
+        /// The port of APNs' channel management; nil if no app has channels.
         var managementPort: UInt16?
     }
 
-    /// The group of workers unless the configuration names another one.
+    /// The workers' consumer group, unless the configuration names another one.
     static let group = "causeway"
-    /// A worker that was killed is missed after this session, and the embedded broker serves one member of a group alone. The embedded
-    /// broker answers an empty fetch only when the fetch's time has passed, whatever arrives meanwhile.
+    /// The short session lets the group notice a killed worker soon, because the embedded broker serves only
+    /// one member of a group. The short fetch wait is needed because the embedded broker answers an empty
+    /// fetch only after this wait, even if records arrive earlier.
     static let consumer = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]
@@ -44,10 +45,10 @@ struct WorkerConfigurationText {
     var supersededResults = SupersededResults.each
     var consumer = Self.consumer
     var redis: Lines
-    /// Keys of `apns` beside the hosts.
+    /// Keys of the section `apns`, without the hosts.
     var apns: Lines
     var hosts: [Host]
-    /// The key that apps without their own sign with.
+    /// The signing key of apps without their own key.
     var teamIdentifier = SimulatorDirectory.ownIdentifier
     var keyIdentifier = SimulatorDirectory.ownIdentifier
     var keyFile = ""
@@ -106,7 +107,8 @@ struct WorkerConfigurationText {
         """
     }
 
-    /// Nothing is stored, or a channel would be kept until the last message, which may wait for phones that are off line, has expired.
+    /// Writes the settings of an app's channels. The channels store no message, because Causeway keeps a
+    /// channel until its stored message has expired, and a run does not wait for this.
     private func text(_ channels: Channels) -> String {
         """
 
@@ -120,7 +122,7 @@ struct WorkerConfigurationText {
 }
 
 extension WorkerConfigurationText {
-    /// The worker of a deployment with one Redis and one simulator.
+    /// Makes the configuration of a worker in a deployment with one Redis and one simulator.
     init(deployment: Deployment, simulator: Deployment.SimulatorPlace, httpPort: UInt16, apps: [App], lanes: Int) {
         let hasChannels = apps.contains { $0.channels != nil }
         self.init(
@@ -162,7 +164,7 @@ extension WorkerConfigurationText {
         return configuration.text
     }
 
-    /// Empty if the policy has only default numbers.
+    /// Returns the lines of a policy. Empty if the policy has only default numbers.
     private static func lines(of policy: Policy) -> Lines {
         guard policy != Policy(name: policy.name) else { return [] }
         return [

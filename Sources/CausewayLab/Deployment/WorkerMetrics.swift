@@ -1,10 +1,10 @@
-/// The metrics of the workers on a deployment, from `/metrics`.
+/// Reads the metrics of a deployment's workers from `/metrics`.
 struct WorkerMetrics {
     let httpPorts: [UInt16]
 
-    /// The sum of a metric over all workers; 0 as long as none shows it.
+    /// Returns the sum of a metric over all workers; 0 as long as no worker shows it.
     ///
-    /// - Parameter label: as in the text, `topic="registrations"`; nil: all series.
+    /// - Parameter label: the label as it is printed, for example `topic="registrations"`; nil: all series.
     func sum(of metric: String, label: String? = nil) -> Double {
         var sum = 0.0
         for port in httpPorts {

@@ -1,10 +1,10 @@
 /// The two commands of a run: a goal with an alert, and a score without one that may overtake it.
 struct FanoutContent {
-    /// Distinguishes the commands in results.
+    /// The id of the command, which results name.
     let identifier: String
-    /// 1 or 2: which of the two commands.
+    /// 1 for the first command, 2 for the second.
     let number: Int
-    /// UNIX seconds.
+    /// The `aps.timestamp`, UNIX seconds.
     let timestamp: Int64
 
     init(number: Int, timestamp: Int64) {
@@ -32,7 +32,7 @@ struct FanoutContent {
         return aps
     }
 
-    /// The record as JSON.
+    /// Returns the record as JSON.
     func record() throws(LabError) -> [UInt8] {
         try LabJSON.bytes([
             "app": FanoutDeployment.app, "audience": FanoutCrowd.audience, "id": identifier, "sequence": number,
@@ -40,6 +40,6 @@ struct FanoutContent {
         ])
     }
 
-    /// The body of its pushes.
+    /// Returns the body of the command's pushes.
     func body() throws(LabError) -> [UInt8] { try LabJSON.bytes(["aps": aps]) }
 }

@@ -2,7 +2,8 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// The members of the audience: compact phones of the simulator. The registrations are written here, as by an app's server.
+/// The members of the audience: simulated phones with little state. This type writes their registrations, as
+/// an app's server does.
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
@@ -11,14 +12,14 @@ struct FanoutCrowd {
 
     /// The simulator's answer about what its phones show.
     struct Answer {
-        /// Phones that show the content in question.
+        /// Phones that show the content of the question.
         var showing = 0
-        /// When the last push with that content came, UNIX milliseconds; 0 before the first.
+        /// When the last push with this content arrived, UNIX milliseconds; 0 before the first.
         var lastMilliseconds: Int64 = 0
         var pushes = 0
         var reversed = 0
         var alertedTwice = 0
-        /// Alerts that rang, in all.
+        /// The number of alerts that rang on all phones.
         var alerts = 0
     }
 
@@ -42,7 +43,7 @@ struct FanoutCrowd {
         self.client = client
     }
 
-    /// Creates the phones.
+    /// Creates the phones in the simulator.
     func createPhones() throws(LabError) {
         try client.object(
             "POST",

@@ -1,18 +1,20 @@
 import Delivery
 import Foundation
 
-/// The parts of a fan-out. Each is a separate process on loopback.
+/// The parts of a fan-out run. Each part is a separate process on loopback.
 final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
     static let group = WorkerConfigurationText.group
-    /// The embedded broker keeps 5 MiB of a partition: the registrations that no worker has read yet must fit.
+    /// The number of partitions. The embedded broker keeps 5 MiB of each partition, and the registrations
+    /// that no worker has read yet must fit.
     static let partitions = 16
-    /// `worker.memoryMebibytes` for each lane, as in a small pod. A worker without a limit may use a gibibyte and keeps what a crowd of
-    /// registrations has taken. Then its memory would not show what a round needs.
+    /// The memory of a worker for each lane (`worker.memoryMebibytes`), as in a small pod. A worker without a
+    /// limit may use 1 GiB, and keeps memory that many registrations once needed. Its memory would not show
+    /// what a round needs.
     private static let memoryMebibytesPerLane = 64
     private static let drainMilliseconds: Int64 = 60_000
-    /// h2load opens streams before it knows how many the server permits.
+    /// The streams that h2load opens before it knows how many the server permits.
     private static let earlyStreams = 1_000
 
     let base: Deployment
@@ -90,7 +92,7 @@ final class FanoutDeployment {
         return configuration.text
     }
 
-    /// - Throws: if one of the parts has ended.
+    /// - Throws: an error if any part has ended.
     func check() throws(LabError) {
         try base.check()
         for worker in workers {
@@ -110,12 +112,13 @@ final class FanoutDeployment {
         return number
     }
 
-    /// The pattern of audiences' keys. Keys of an activity have another character after the app.
+    /// The pattern of the keys of audiences. In the key of an activity, another character follows the app.
     private static let audienceKeys = "{\(app)@*"
 
     func audienceKeys() throws(LabError) -> Int { try ask("return #redis.call('KEYS', '\(Self.audienceKeys)')") }
 
-    /// Bytes of everything that Redis keeps of audiences, including keys and the server's own tables.
+    /// Returns the bytes of all data that Redis keeps about audiences, including keys and the server's own
+    /// tables.
     func audienceBytes() throws(LabError) -> Int {
         try ask(
             "local n = 0 for _, k in ipairs(redis.call('KEYS', '\(Self.audienceKeys)')) do "
@@ -123,7 +126,7 @@ final class FanoutDeployment {
         )
     }
 
-    /// Asks the workers to drain. Each exit code must be 0.
+    /// Asks the workers to drain, and waits. Each exit code must be 0.
     func stopWorkers() throws(LabError) {
         for worker in workers { worker.signal(SIGTERM) }
         for worker in workers {

@@ -4,44 +4,48 @@ import Numbers
 struct FanoutFigures: Codable, Equatable, RunFigures {
     var members: Int
     var workers: Int
-    /// Nil: one command, which nothing overtook.
+    /// How far the first command was when the second one overtook it, per cent of the members; nil: there was
+    /// one command.
     var overtakenAtPercent: Int?
-    /// From the first registration's record to the last one that was settled.
+    /// The time from the first registration's record until the last registration was settled.
     var joinSeconds: Double
-    /// CPU time of redis-server for the registration of one member: the activity's record and the page.
+    /// CPU time of redis-server for the registration of one member, for the activity's record and the page.
     var redisMicrosecondsPerJoin: Double
-    /// Bytes of the pages, their directories and the audience's record, including keys.
+    /// Bytes of the pages, their directories and the audience's record, including keys, divided by the number
+    /// of members.
     var redisBytesPerMember: Double
-    /// From the last command's record to the last phone that shows it.
+    /// The time from the last command's record until the last phone shows its state.
     var seconds: Double
     /// Pushes that APNs accepted.
     var pushes: Int
-    /// CPU time of all workers from the command to its result, for each push.
+    /// CPU time of all workers from the command to its result, divided by the pushes.
     var workerMicrosecondsPerMember: Double
     var redisMicrosecondsPerMember: Double
-    /// CPU time of h2load for a push of the same body to the same APNs: the mean of before and after the round. Nil: h2load did not run.
+    /// CPU time of h2load for a push of the same body to the same APNs: the mean of the runs before and after
+    /// the round. Nil: h2load did not run.
     var h2loadMicrosecondsPerPush: Double?
-    /// Peak of resident memory since the command, of the worker with the highest peak.
+    /// The peak of resident memory since the command, of the worker with the highest peak.
     var workerPeakMemoryBytes: Int64
-    /// Single commands to other phones before the round; nil: none were written.
+    /// The freshness of single commands to other phones before the round; nil: no such commands were written.
     var singleBefore: SingleCommandLoad.Freshness?
-    /// The same during the round.
+    /// The freshness of such commands during the round.
     var singleDuring: SingleCommandLoad.Freshness?
-    /// Results since the first command.
+    /// The number of results since the first command.
     var resultRecords: Int
-    /// The outcomes of the commands, in their order.
+    /// The outcomes of the commands, in the order of the commands.
     var outcomes: [String]
-    /// Whether the ranges' counts add up to the commands', and those to the number of members.
+    /// Whether the ranges' counts add up to the commands' counts, and the commands' counts to the number of
+    /// members.
     var resultsAddUp: Bool
     /// Phones that do not show the newest state.
     var wrong: Int
-    /// Phones that got something older than what they showed.
+    /// Phones that got a state older than the one that they showed.
     var reversed: Int
     var alertedTwice: Int
     /// Phones that did not get the alert of the goal.
     var unalerted: Int
 
-    /// One result for each of at most 256 ranges, and one for the command.
+    /// The most results of a command: one for each of at most 256 ranges, and one for the command.
     static let resultsPerCommandMax = 257
 
     var isGood: Bool {

@@ -3,11 +3,11 @@ import APNsSimulator
 import CausewayCommandLine
 import Foundation
 
-/// h2load against the same APNs with the same body, for comparison with the worker's cost of a push.
+/// Runs h2load against the same APNs with the same body, to compare its cost of a push with the worker's.
 struct FanoutLoad {
     private static let limitMilliseconds: Int64 = 300_000
     private static let crowdName = "h2load-"
-    /// Number of addresses that it sends to in turn.
+    /// The number of addresses to which h2load sends in turn.
     private static let phones = 20_000
     private static let connections = 2
     private static let streams = 500
@@ -16,7 +16,7 @@ struct FanoutLoad {
     private let program: String
     private let pushes: Int
 
-    /// Creates phones of its own and the files that h2load reads.
+    /// Creates phones for h2load and the files that it reads.
     init(_ deployment: FanoutDeployment, pushes: Int, body: [UInt8]) throws(LabError) {
         guard let program = Deployment.program("h2load") else {
             throw LabError("h2load is not installed: run apt-get install nghttp2-client, or add --h2load-pushes 0")
@@ -33,7 +33,9 @@ struct FanoutLoad {
         try TextFile.write(String(decoding: body, as: UTF8.self), to: deployment.base.path("body"))
     }
 
-    /// - Returns: microseconds of its CPU time for each push.
+    /// Runs h2load.
+    ///
+    /// - Returns: microseconds of h2load's CPU time for each push.
     func run(eachPoll: () throws(LabError) -> Void) throws(LabError) -> Double {
         let before = ProcessTime.microsecondsOfEndedChildren
         let log = deployment.base.path("h2load.log")

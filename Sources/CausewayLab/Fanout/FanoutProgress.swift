@@ -1,8 +1,8 @@
 import Glibc
 import Numbers
 
-/// The progress of one step of a fan-out on standard error: a bar that is redrawn in place on a terminal, elsewhere a line every few
-/// seconds.
+/// Shows the progress of one step on standard error: on a terminal as a bar that is redrawn in place,
+/// elsewhere as a line every few seconds.
 struct FanoutProgress {
     private static let redrawMilliseconds: Int64 = 100
     private static let logMilliseconds: Int64 = 5_000
@@ -12,7 +12,7 @@ struct FanoutProgress {
     private var nextMilliseconds: Int64 = 0
     private var isDrawn = false
 
-    /// - Parameter all: 0 if the total is unknown.
+    /// - Parameter all: the total; 0 if the total is unknown.
     mutating func show(_ what: String, done: Int, of all: Int, nowMilliseconds: Int64) {
         guard nowMilliseconds >= nextMilliseconds else { return }
         nextMilliseconds = nowMilliseconds + (isTerminal ? Self.redrawMilliseconds : Self.logMilliseconds)
@@ -37,7 +37,7 @@ struct FanoutProgress {
 
     private func write(_ text: String) {
         let bytes = Array(text.utf8)
-        // If standard error is closed, nobody reads the output.
+        // A closed standard error is no reason to stop, so ignore the failure.
         _ = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
     }
 }

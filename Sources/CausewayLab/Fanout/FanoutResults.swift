@@ -1,23 +1,23 @@
 import Foundation
 import Kafka
 
-/// The workers' results for the commands to the audience.
+/// Reads the workers' results for the commands to the audience.
 final class FanoutResults: ConsumerHandler {
-    /// The result of one command, after its last range or without a fan-out.
+    /// The result of one command: after its last range, or of a command that was not fanned out.
     struct CommandOutcome: Equatable {
         var outcome: String
         var reason: String?
-        /// Number of members by outcome; empty if nothing was fanned out.
+        /// The number of members by outcome; empty if the command was not fanned out.
         var members: [String: Int]
     }
 
-    /// Result records for the audience's commands.
+    /// The number of result records for the audience's commands.
     private(set) var records = 0
-    /// Single commands beside the round; nil: there are none.
+    /// The single commands that are sent beside the round; nil: there are none.
     var neighbours: SingleCommandLoad?
-    /// By the command's id.
+    /// The results of whole commands, by the command's id.
     private(set) var outcomes: [String: CommandOutcome] = [:]
-    /// Sums over the ranges' results, by the command's id and the members' outcome.
+    /// The sums over the ranges' results, by the command's id and the members' outcome.
     private(set) var ranges: [String: [String: Int]] = [:]
     private var consumer: Consumer?
 
@@ -37,7 +37,7 @@ final class FanoutResults: ConsumerHandler {
         }
     }
 
-    /// Reads the records that have come.
+    /// Reads the records that have arrived.
     func drain() throws(LabError) {
         guard let consumer else { return }
         while true {
@@ -72,7 +72,8 @@ final class FanoutResults: ConsumerHandler {
         outcomes[command] = CommandOutcome(outcome: outcome, reason: result["reason"] as? String, members: members)
     }
 
-    /// Whether the ranges' counts add up to the command's, and those to the number of members.
+    /// Whether the ranges' counts add up to the command's counts, and the command's counts to the number of
+    /// members.
     func addUp(_ command: String, members: Int) -> Bool {
         guard let outcome = outcomes[command], let ranges = ranges[command] else { return false }
         return ranges == outcome.members && outcome.members.values.reduce(0, +) == members

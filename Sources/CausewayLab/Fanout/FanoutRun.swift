@@ -4,18 +4,19 @@ import Foundation
 import Kafka
 import Numbers
 
-/// One run: the phones join, the command is sent, and its cost is read when every phone shows it and its result is there.
+/// One run. The phones join, and the command is sent. When every phone shows it and its result is there, the
+/// run measures the cost.
 final class FanoutRun {
-    /// Limit for a time in which nothing happens, not for a whole run.
+    /// The longest time in which nothing may happen. It does not limit the whole run.
     private static let stallMilliseconds: Int64 = 120_000
     private static let pollMilliseconds: Int64 = 20
-    /// The most registrations that no worker has read yet: as many as the embedded broker keeps.
+    /// The most registrations that wait for a worker. The embedded broker keeps no more.
     private static let unreadMax = 100_000
     private static let registrationsPerPoll = 2_000
-    /// After this many registrations Redis must have members. So a worker that takes registrations without their audiences is found
-    /// early.
+    /// After this many registrations the run checks that Redis has members, so that it soon notices a worker
+    /// that ignores the registrations' audiences.
     private static let probe = 1_000
-    /// How much older than the command the initial content of the phones is.
+    /// How much older than the command the initial content of the phones is, in seconds.
     private static let shownSeconds: Int64 = 60
 
     private let members: Int
@@ -73,7 +74,8 @@ final class FanoutRun {
         var loads: [Double] = []
         if let load { loads.append(try load.run(eachPoll: advance)) }
         let round = try fanOut()
-        // Asked before h2load runs again: h2load sends the same state, and its pushes must not count as the round's last ones.
+        // Ask before h2load runs again. h2load sends the same state, and its pushes must not count as the
+        // last pushes of the round.
         let answer = try crowd.ask(about: round.last.contentState)
         if let load { loads.append(try load.run(eachPoll: advance)) }
         try deployment.stopWorkers()
@@ -153,7 +155,7 @@ final class FanoutRun {
         )
     }
 
-    /// A lower bound of the written registrations that the workers have settled.
+    /// Returns how many of the written registrations the workers have settled at least.
     private func settledRegistrations(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrations: written) { return written }
         return min(deployment.metrics.registrationsReceived, written - 1)
@@ -169,7 +171,8 @@ final class FanoutRun {
 
     // MARK: - Single commands
 
-    /// The calm phase. Its phones register after the members, because only the members' joining is measured.
+    /// Measures the single commands without a round. Their phones register after the members, because only
+    /// the members' joining is measured.
     private func single() throws(LabError) {
         guard let neighbours = results.neighbours else { return }
         try neighbours.crowd.createPhones()
@@ -258,6 +261,8 @@ final class FanoutRun {
         try wait("\(Numeral.grouped(count)) pushes", progress: { (pushes, self.members) }, until: isReached)
     }
 
+    /// Sends a command to the audience.
+    ///
     /// - Returns: when its record was written, UNIX milliseconds.
     private func send(_ content: FanoutContent) throws(LabError) -> Int64 {
         let record = try content.record()
@@ -320,6 +325,6 @@ final class FanoutRun {
         }
     }
 
-    /// Outcomes of commands whose members were reached, by this command or by a newer one.
+    /// The outcomes of commands that were fanned out, even if a newer command overtook them.
     private static let fannedOut: Set<String> = ["delivered", "superseded"]
 }

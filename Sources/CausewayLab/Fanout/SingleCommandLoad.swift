@@ -2,25 +2,26 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// Single commands at a steady rate, before and during the round. They show whether a round delays activities outside the audience.
+/// Sends single commands at a steady rate, before and during the round. They show whether a round delays
+/// activities outside the audience.
 struct SingleCommandLoad {
     enum Phase: String, CaseIterable {
-        /// No round is under way.
+        /// The time without a round.
         case before
-        /// From the command to the audience until every member shows it.
+        /// The time from the command to the audience until every member shows it.
         case during
     }
 
-    /// The freshness of single commands: time from the record to APNs' answer.
+    /// The freshness of single commands: the time from the record to APNs' answer.
     struct Freshness: Codable, Equatable {
-        /// Commands that APNs accepted.
+        /// The number of commands that APNs accepted.
         var commands: Int
         var p50Milliseconds: Int64
         var p99Milliseconds: Int64
     }
 
     static let rateMax = 20_000
-    /// How long the calm phase lasts.
+    /// How long the phase without a round lasts.
     static let calmMilliseconds: Int64 = 10_000
     static let crowdName = "beside-"
     /// Seconds between two commands of an activity: more than the spacing of the default policy.
@@ -52,7 +53,7 @@ struct SingleCommandLoad {
         writtenInPhase = 0
     }
 
-    /// Writes the commands that are due. A full queue is tried again in the next turn.
+    /// Writes the commands that are due. If the producer's queue is full, the next turn tries again.
     mutating func write(to commandProducer: CommandProducer, atMilliseconds now: Int64, wallMilliseconds: Int64)
         throws(LabError)
     {
@@ -71,7 +72,7 @@ struct SingleCommandLoad {
         }
     }
 
-    /// Takes a result of a single command: `beside-before-17`.
+    /// Takes the result of a single command, whose id is for example `beside-before-17`.
     mutating func take(_ command: String, outcome: String, times: [String: Int64]) {
         guard command.hasPrefix(Self.crowdName) else { return }
         results += 1

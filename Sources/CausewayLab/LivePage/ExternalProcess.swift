@@ -1,13 +1,14 @@
 import Glibc
 
-/// A worker that somebody else has started. Its start time tells it from a later process with the same id.
+/// A worker that this program has not started. Its start time distinguishes it from a later process with the
+/// same id.
 struct ExternalProcess: Equatable, Sendable {
     static let program = "causeway"
 
     let identifier: pid_t
     private let startTicks: UInt64
 
-    /// - Throws: if there is no such worker, or it may not be signalled.
+    /// - Throws: an error if there is no such worker, or if this program may not signal it.
     init(identifier: pid_t) throws(LabError) {
         guard identifier > 1, let (name, ticks) = Self.status(of: identifier) else {
             throw LabError("there is no process \(identifier)")
@@ -25,10 +26,12 @@ struct ExternalProcess: Equatable, Sendable {
         _ = Glibc.kill(identifier, SIGKILL)
     }
 
-    /// Nil if there is no such process, or it has ended and waits for its parent.
+    /// Returns the name and the start time of a process. Returns nil if it does not exist, or has ended and
+    /// waits for its parent.
     private static func status(of identifier: pid_t) -> (name: String, startTicks: UInt64)? {
         guard let bytes = try? TextFile.read("/proc/\(identifier)/stat") else { return nil }
-        // The name, in parentheses, may have spaces. The state is the first field after it, the start time the 20th.
+        // The name, in parentheses, may have spaces. After it, the state is the first field and the start
+        // time the 20th.
         let text = String(decoding: bytes, as: UTF8.self)
         guard let begin = text.firstIndex(of: "("), let end = text.lastIndex(of: ")"), begin < end else { return nil }
         let fields = text[text.index(after: end)...].split(separator: " ")
@@ -37,7 +40,7 @@ struct ExternalProcess: Equatable, Sendable {
     }
 }
 
-/// Where the id of the worker is: given itself, or in a file that is written when a worker starts.
+/// Says how to find the worker's process id: the id itself, or a file that is written when a worker starts.
 enum WorkerIdentity: Equatable, Sendable {
     case identifier(pid_t)
     case file(String)
@@ -46,7 +49,7 @@ enum WorkerIdentity: Equatable, Sendable {
         self = pid_t(text).map { .identifier($0) } ?? .file(text)
     }
 
-    /// The worker that runs now.
+    /// Returns the worker that runs now.
     func worker() throws(LabError) -> ExternalProcess {
         switch self {
         case .identifier(let identifier): return try ExternalProcess(identifier: identifier)

@@ -1,18 +1,18 @@
 import Foundation
 
-/// How far a run is, for the page. What is nil is not known in this run.
+/// The progress of a run, for the page. A property is nil if this run does not know it.
 struct LivePageFigures: Encodable, Equatable, Sendable {
-    /// Where a run is on its way. The words are the page's.
+    /// The phase of a run. The page uses the same words.
     enum Phase: String, Encodable, Sendable {
         /// The parts are being started, or the phones get their activities.
         case beginning
         case playing
-        /// Every command is written; the last results and phones are awaited.
+        /// Every command is written, and the run waits for the last results and phones.
         case settling
-        /// The run has its verdict.
+        /// The run has ended with a verdict.
         case over
         case failed
-        /// A simulator without a demo. It never ends, and knows only the commands that have a result.
+        /// A simulator runs without a demo. This phase never ends, and only commands with a result are known.
         case open
     }
 
@@ -21,10 +21,10 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
         var p99Milliseconds: Int64
     }
 
-    /// The end of a run.
+    /// The result of a run.
     struct Verdict: Encodable, Equatable, Sendable {
         var isGood: Bool
-        /// A sentence, as at the end of the demo's output.
+        /// One sentence, as at the end of the demo's output.
         var text: String
         /// Phones that do not show their final state.
         var lost: Int
@@ -33,45 +33,49 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var phase = Phase.beginning
     var elapsedMilliseconds: Int64?
     var durationMilliseconds: Int64?
-    /// Commands written to Kafka, those that have a result, and all that the run will write.
+    /// The number of commands written to Kafka. `results` counts those with a result, and `commandsInAll` all
+    /// that the run will write.
     var commands: Int?
     var results: Int?
     var commandsInAll: Int?
-    /// Commands without a result although they were written this long ago.
+    /// The number of commands without a result although they were written `lateAfterSeconds` ago or earlier.
     var late: Int?
     var lateAfterSeconds: Int?
-    /// Why the results cannot be read; nil if they are read, or if nobody requested them.
+    /// Why the results cannot be read; nil if they are read, or if they are not wanted.
     var resultsFault: String?
-    /// Of the pushes answered in the last second.
+    /// The freshness of the pushes that APNs answered in the last second.
     var freshness: Freshness?
-    /// Priority 10 pushes of which a phone's budget consists, and those it gains in an hour.
+    /// How many priority 10 pushes a phone's budget holds. `budgetRefillPerHour` is how many it gains in an
+    /// hour.
     var budgetPushes: Int?
     var budgetRefillPerHour: Int?
     var matchesOver: Int?
     var matches: Int?
     var news: String?
     var verdict: Verdict?
-    /// Why the run failed.
+    /// Why the run failed; nil if it has not failed.
     var failure: String?
 
     var json: [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys]
-        // Texts and numbers always have a JSON form.
+        // Encoding cannot fail, because the figures have only texts and numbers.
         return (try? encoder.encode(self)).map { Array($0) } ?? Array("{}".utf8)
     }
 }
 
 /// Counts the commands that should have had their result by now.
 ///
-/// Results do not say when their commands were written, and do not come in order. So this counts from below: of the commands that had been
-/// written a while ago, at least those that exceed the number of all results so far have none.
+/// Results do not say when their commands were written, and they come in any order. So the count is a lower
+/// bound. If more commands were written before the time limit than there are results now, the difference is
+/// the least number of late commands.
 struct LateCommands {
     static let afterMilliseconds: Int64 = 30_000
     private static let stepMilliseconds: Int64 = 250
     private static let samplesMax = Int(afterMilliseconds / stepMilliseconds) + 2
 
-    /// Commands written up to a moment, oldest first; the first sample is at least as old as the limit, if there is one.
+    /// How many commands were written up to a time, oldest sample first. The first sample is at least as old
+    /// as the limit, if any is.
     private var samples: [(milliseconds: Int64, commands: Int)] = []
 
     mutating func note(commands: Int, nowMilliseconds: Int64) {
@@ -91,7 +95,7 @@ struct LateCommands {
     }
 }
 
-/// How fresh the pushes of about the last second were, from a histogram that only grows.
+/// Measures the freshness of the pushes of about the last second, from a histogram that only grows.
 struct RecentFreshness {
     private static let windowMilliseconds: Int64 = 1_000
 
@@ -99,7 +103,7 @@ struct RecentFreshness {
     private var nextMilliseconds: Int64 = 0
     private var newest: LivePageFigures.Freshness?
 
-    /// - Returns: nil if nothing was pushed.
+    /// - Returns: nil if there was no push.
     mutating func measure(_ whole: Histogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
         guard nowMilliseconds >= nextMilliseconds else { return newest }
         nextMilliseconds = nowMilliseconds + Self.windowMilliseconds

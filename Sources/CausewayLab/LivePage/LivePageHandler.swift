@@ -2,7 +2,7 @@ import HTTP
 
 /// Answers the page's requests on the server's thread.
 final class LivePageHandler: HTTPRequestHandler {
-    /// Only the page's own script sends this header. A browser lets no other site send it.
+    /// A header that only the page's own script sends. A browser lets no other site send it.
     static let ownHeader = "x-causeway-page"
     private static let policy =
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
@@ -38,8 +38,8 @@ final class LivePageHandler: HTTPRequestHandler {
 
     func refusal(status: Int) -> HTTPResponse { .plain(status) }
 
-    /// Whether the `Host` header names this machine. All other names are refused, because a foreign site can let its own name resolve to
-    /// 127.0.0.1 (DNS rebinding).
+    /// Whether the `Host` header names this machine. All other names are refused, because another site can
+    /// point its own name to 127.0.0.1 (DNS rebinding).
     static func isLocal(_ host: String?) -> Bool {
         guard let name = host?.split(separator: ":").first else { return false }
         return name == "127.0.0.1" || name == "localhost"

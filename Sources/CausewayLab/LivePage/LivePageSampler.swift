@@ -2,27 +2,28 @@ import CausewayCommandLine
 import Foundation
 import HTTP
 
-/// Looks at the phones at a fixed rate and sends every viewer what has changed. It has a thread of its own.
+/// Queries the phones at a fixed rate and sends every viewer the changes. It has its own thread.
 ///
-/// While nobody watches, it asks for nothing. A viewer that reads slowly gets fewer, newer changes: what it has no room for is part of its
-/// next event.
+/// Without viewers it queries nothing. A viewer that reads slowly gets fewer events: changes for which its
+/// stream has no room become part of its next event.
 final class LivePageSampler: @unchecked Sendable {
     static let tickMilliseconds: Int64 = 250
 
     private struct Viewer {
         var stream: HTTPResponseStream
-        /// The count of changes up to which the viewer knows the phones; 0: it knows nothing.
+        /// The simulator's count of changes up to which the viewer knows the phones; 0: the viewer knows
+        /// none.
         var cursor = 0
     }
 
     private let pageState: LivePageState
-    /// Guards the next two.
+    /// Guards `arrived` and `isStopping`.
     private let condition = NSCondition()
     private var arrived: [HTTPResponseStream] = []
     private var isStopping = false
     private let hasEnded = DispatchSemaphore(value: 0)
 
-    // The thread's own.
+    // Only the sampler's thread uses these.
     private var viewers: [Viewer] = []
     private var phones = 0
     private var parts: LivePageState.Parts?
@@ -40,7 +41,7 @@ final class LivePageSampler: @unchecked Sendable {
         thread.start()
     }
 
-    /// From now on the stream gets events.
+    /// Adds a viewer, whose stream gets events from now on.
     func add(_ stream: HTTPResponseStream) {
         condition.withLock {
             arrived.append(stream)
@@ -48,7 +49,7 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Sends every viewer the last state, and ends the streams.
+    /// Sends every viewer the last state, and closes the streams.
     func stop() {
         condition.withLock {
             isStopping = true
@@ -68,7 +69,7 @@ final class LivePageSampler: @unchecked Sendable {
         for viewer in viewers { viewer.stream.finish() }
     }
 
-    /// Waits until it is time for the next poll, or until somebody has come.
+    /// Waits until the next poll is due or until a viewer arrives.
     private func takeArrivals(untilMilliseconds deadline: Int64) -> Bool {
         condition.withLock {
             while arrived.isEmpty, !isStopping {
@@ -82,7 +83,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Breaks or repairs the simulated APNs. If it does not answer, it has ended, and the run says so.
+    /// Sets the faults of the simulated APNs. Ignores a simulator that does not answer: it has ended, and the
+    /// run reports this.
     private func carryOut(_ steps: [PageTroubles.Step]) {
         guard !steps.isEmpty, let parts = pageState.parts else { return }
         let client = ControlClient(port: parts.controlPort)
@@ -106,7 +108,7 @@ final class LivePageSampler: @unchecked Sendable {
             pageState.figures, pageState.allowed, pageState.remarks, pageState.troubles
         )
         if pageState.parts != parts {
-            // Another run: nothing of what viewers know is true any more.
+            // A new run has begun, so everything that the viewers know is out of date.
             parts = pageState.parts
             phones = 0
             for index in viewers.indices { viewers[index].cursor = 0 }
@@ -135,14 +137,14 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// What has changed since a count of changes; nil if the simulator does not answer.
+    /// Returns the changes since a count of changes; nil if the simulator does not answer.
     private func readScreens(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
         let focus = PageFrame.wall(of: phones).map(String.init).joined(separator: ",")
         guard let response = try? client.body("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageFrame.number("next", in: response), let count = PageFrame.number("phones", in: response)
         else { return nil }
         guard count != phones else { return (response, next) }
-        // The wall is another one now, and every viewer must get all of it.
+        // The wall now shows other phones, so every viewer must get all of them.
         phones = count
         return (response, 0)
     }

@@ -3,14 +3,15 @@ import Foundation
 import HTTP
 import Reactor
 
-/// The live page of phones, on this machine's loopback interface unless another address is given.
+/// Serves the live page of phones. It listens on this machine's loopback interface unless another address is
+/// given.
 ///
 /// - `GET /`, and the files that the page loads.
-/// - `GET /events`: an event stream; each event is what `PageFrame` puts together.
-/// - `GET /story?phone`: what is known of a phone, by its number.
+/// - `GET /events`: an event stream. `PageFrame` writes each event.
+/// - `GET /story?phone`: the known facts about a phone, by its number.
 /// - `POST /press?action`: presses a button (`PageAction`).
 final class LivePageServer: Sendable {
-    /// How many pages are served at one time.
+    /// The most viewers at one time.
     static let viewersMax = 8
     private static let streamBytesMax = 1 << 20
 
@@ -20,12 +21,13 @@ final class LivePageServer: Sendable {
     private let sampler: LivePageSampler
     private let hasEnded = DispatchSemaphore(value: 0)
 
-    /// The page answers only to 127.0.0.1 and localhost (`LivePageHandler.isLocal`), wherever it listens.
+    /// The page's address. The page accepts only requests to 127.0.0.1 and localhost (`LivePageHandler.isLocal`),
+    /// even if it listens elsewhere.
     var address: String { "http://127.0.0.1:\(port)/" }
 
-    /// Serves from now on.
+    /// Serves the page from now on.
     ///
-    /// - Parameter listeningAt: Port 0: any free port.
+    /// - Parameter listeningAt: the address; port 0 means any free port.
     init(pageState: LivePageState, listeningAt place: SocketAddress = .loopback(port: 0)) throws(LabError) {
         self.pageState = pageState
         var limits = HTTPServerLimits()
@@ -50,7 +52,7 @@ final class LivePageServer: Sendable {
         stories.start()
     }
 
-    /// Prints where the page is, and shows it if asked to.
+    /// Prints the page's address, and opens it in a browser if `opensBrowser` is set.
     func announce(opensBrowser: Bool) {
         StandardStreams.printError("Watch the phones at \(address)")
         guard opensBrowser else { return }
@@ -66,14 +68,15 @@ final class LivePageServer: Sendable {
         }
     }
 
-    /// Sends every viewer the last state, and ends.
+    /// Sends every viewer the last state, and stops the server.
     func stop() {
         sampler.stop()
         server.requestStop()
         hasEnded.wait()
     }
 
-    /// Blocks the calling thread, which is none of those that run tasks, until a task has its value.
+    /// Blocks the calling thread until an asynchronous call returns. Never call this on a thread of Swift's
+    /// pool.
     private static func wait<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) throws(LabError)
         -> Value
     {
@@ -87,7 +90,7 @@ final class LivePageServer: Sendable {
     }
 }
 
-/// A value that one thread waits for.
+/// A value for which one thread waits and which another thread delivers.
 private final class Arrival<Value: Sendable>: @unchecked Sendable {
     private let condition = NSCondition()
     private var value: Result<Value, LabError>?

@@ -1,24 +1,25 @@
 import Synchronization
 
-/// Where a run and its page meet: the run says how far it is and where its parts are, and takes what visitors have requested. Any thread.
+/// The state that a run and its live page share. The run reports its progress and its parts, and takes what
+/// visitors have requested. Any thread may use it.
 final class LivePageState: Sendable {
-    /// How to ask a worker's Redis and results about an activity.
+    /// How the page asks a worker's Redis and results about an activity, with `causeway inspect`.
     struct Inspection: Sendable, Equatable {
         /// The program `causeway`.
         var program: String
         var configurationFile: String
-        /// The log of the inspecting processes.
+        /// The log of the processes of `causeway inspect`.
         var logFile: String
     }
 
-    /// The parts that the page itself asks.
+    /// The parts that the page itself queries.
     struct Parts: Sendable, Equatable {
-        /// The simulator's control interface.
+        /// The port of the simulator's control interface.
         var controlPort: UInt16
         var inspection: Inspection?
     }
 
-    /// Presses that wait for the run. More are refused.
+    /// The most button presses that wait for the run. Further presses are refused.
     static let pressesMax = 8
 
     private struct State {
@@ -34,11 +35,11 @@ final class LivePageState: Sendable {
 
     var parts: Parts? { state.withLock { $0.parts } }
     var allowed: Set<PageAction> { state.withLock { $0.allowed } }
-    /// What the page says about an action, such as why it is not allowed.
+    /// The text that the page shows for an action, for example why it is not allowed.
     var remarks: [PageAction: String] { state.withLock { $0.remarks } }
     /// The newest figures, as JSON.
     var figures: [UInt8] { state.withLock { $0.figures } }
-    /// What is switched on, of the run's and the service's troubles.
+    /// The troubles that are switched on, both those of the run and those of the simulated APNs.
     var troubles: PageTroubles { state.withLock { $0.troubles } }
 
     // MARK: - The run
@@ -52,7 +53,7 @@ final class LivePageState: Sendable {
 
     /// Sets what visitors may do from now on.
     ///
-    /// - Parameter remarks: what they must know of an action, such as why they may not do it.
+    /// - Parameter remarks: a text for some actions, for example why visitors may not do them.
     func allow(_ actions: Set<PageAction>, remarks: [PageAction: String] = [:]) {
         state.withLock { state in
             state.allowed = actions
@@ -60,14 +61,17 @@ final class LivePageState: Sendable {
         }
     }
 
-    /// What visitors have asked the run to do since the last call, and what must end.
+    /// Returns what the run must do now: actions that visitors have requested since the last call, and
+    /// troubles that must end.
     func takeSteps(nowMilliseconds: Int64) -> [PageTroubles.Step] {
         takeSteps(ofService: false, nowMilliseconds: nowMilliseconds)
     }
 
     // MARK: - The page
 
-    /// - Returns: false if the action is not allowed now, or too many wait.
+    /// Notes that a visitor pressed a button.
+    ///
+    /// - Returns: false if the action is not allowed now, or if too many presses wait.
     func press(_ action: PageAction) -> Bool {
         state.withLock { state in
             guard state.allowed.contains(action), state.presses.count < Self.pressesMax else { return false }

@@ -2,17 +2,19 @@ import CausewayCommandLine
 import Foundation
 import HTTP
 
-/// Tells what is known of one phone: the simulator's record of it, and what `causeway inspect` says of its activity.
+/// Answers requests about one phone with the simulator's record of the phone and the output of `causeway
+/// inspect` about its activity.
 ///
-/// Stories are told one after the other on a thread of their own, so at most one process inspects at a time.
+/// One thread answers the requests one after another, so at most one process of `causeway inspect` runs at a
+/// time.
 final class LivePageStories: @unchecked Sendable {
-    /// Questions that wait. More are refused.
+    /// The most requests that wait. Further requests are refused.
     static let questionsMax = 8
     private static let inspectionMilliseconds: Int64 = 10_000
     private static let results = 8
 
     private let pageState: LivePageState
-    /// Guards the questions.
+    /// Guards `questions`.
     private let condition = NSCondition()
     private var questions: [(exchange: HTTPExchange, phone: Int)] = []
 
@@ -20,7 +22,8 @@ final class LivePageStories: @unchecked Sendable {
         self.pageState = pageState
     }
 
-    /// The thread lives as long as the process: the kernel kills children when the thread that started them ends.
+    /// Starts the thread. It lives as long as the process, because the kernel kills children when the thread
+    /// that started them ends.
     func start() {
         let thread = Thread { [self] in
             while true {
@@ -32,7 +35,9 @@ final class LivePageStories: @unchecked Sendable {
         thread.start()
     }
 
-    /// - Returns: a response if there is no room for the question.
+    /// Queues a request about a phone.
+    ///
+    /// - Returns: a response that refuses the request if the queue is full; else nil.
     func ask(_ exchange: HTTPExchange, about phone: Int) -> HTTPResponse? {
         condition.withLock {
             guard questions.count < Self.questionsMax else { return .plain(503) }
@@ -88,12 +93,13 @@ final class LivePageStories: @unchecked Sendable {
     }
 }
 
-/// The phone to inspect.
+/// The app and activity to inspect for a phone.
 struct PageSubject: Equatable {
     var app: String
     var activity: String
 
-    /// The youngest activity in the simulator's record of a phone; nil if there is none.
+    /// Takes the youngest activity from the simulator's record of a phone. Returns nil if the phone has no
+    /// activity.
     init?(of record: [UInt8]) {
         guard let object = (try? JSONSerialization.jsonObject(with: Data(record))) as? [String: Any],
             let app = object["app"] as? String, let activities = object["activities"] as? [[String: Any]],

@@ -1,4 +1,4 @@
-/// What a visitor of the live page can do to the parts.
+/// An action with which a visitor of the live page can disturb the parts.
 enum PageAction: String, CaseIterable, Sendable {
     case killWorker = "kill-worker"
     case takeRedisAway = "take-redis-away"
@@ -6,7 +6,8 @@ enum PageAction: String, CaseIterable, Sendable {
     case cutConnections = "cut-connections"
     case blackHole = "black-hole"
 
-    /// How long it lasts unless it is pressed again; nil: it happens at once and is over.
+    /// How long the disturbance lasts unless its button is pressed again; nil: the action happens at once and
+    /// leaves nothing to end.
     var durationMilliseconds: Int64? {
         switch self {
         case .killWorker, .cutConnections: nil
@@ -15,7 +16,8 @@ enum PageAction: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the simulated APNs does it. The others are done by who owns the processes.
+    /// Whether the simulated APNs carries out the action. The run that owns the processes carries out the
+    /// others.
     var isOfService: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false
@@ -24,27 +26,28 @@ enum PageAction: String, CaseIterable, Sendable {
     }
 }
 
-/// The troubles that visitors have switched on. Each ends automatically, so that a visitor who leaves breaks nothing for long.
+/// The disturbances (troubles) that visitors have switched on. Each ends automatically, so that a visitor who
+/// leaves breaks nothing for long.
 struct PageTroubles: Equatable {
-    /// What must be done now.
+    /// One step that must be carried out now.
     enum Step: Equatable {
         case begin(PageAction)
         case end(PageAction)
     }
 
-    /// By trouble: when it ends.
+    /// When each trouble ends. Monotonic milliseconds.
     private(set) var endsAtMilliseconds: [PageAction: Int64] = [:]
 
     func isOn(_ action: PageAction) -> Bool { endsAtMilliseconds[action] != nil }
 
-    /// A button was pressed: its trouble begins, or ends if it is on.
+    /// Handles a press of a button: its trouble begins, or ends if it is on.
     mutating func press(_ action: PageAction, nowMilliseconds: Int64) -> Step {
         if endsAtMilliseconds.removeValue(forKey: action) != nil { return .end(action) }
         if let duration = action.durationMilliseconds { endsAtMilliseconds[action] = nowMilliseconds + duration }
         return .begin(action)
     }
 
-    /// Ends what has lasted long enough, of the service's troubles or of the others.
+    /// Ends the troubles whose time has passed, either those of the simulated APNs or those of the run.
     mutating func expire(nowMilliseconds: Int64, ofService isOfService: Bool) -> [Step] {
         let over = PageAction.allCases.filter {
             $0.isOfService == isOfService && (endsAtMilliseconds[$0] ?? .max) <= nowMilliseconds
@@ -53,11 +56,11 @@ struct PageTroubles: Equatable {
         return over.map(Step.end)
     }
 
-    /// The faults of the simulated APNs that correspond, for `PUT /faults`.
+    /// The faults of the simulated APNs for these troubles, as the body of `PUT /faults`.
     var faults: String {
         var members: [String] = []
         if isOn(.answer503) { members.append(#""serviceUnavailableShare":1"#) }
-        // New connections are left alone as soon as TLS is established, and nothing that arrives on them is read.
+        // APNs sends nothing on a new connection after TLS is established, and reads nothing that arrives.
         if isOn(.blackHole) { members.append(#""silentAfterRequests":0,"silentStopsReading":true"#) }
         return "{\(members.joined(separator: ","))}"
     }

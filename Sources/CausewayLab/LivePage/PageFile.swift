@@ -1,4 +1,4 @@
-/// A file of the page. The files are part of the program.
+/// A file of the live page. The files are part of the program.
 enum PageFile: String, CaseIterable {
     case page = "/"
     case style = "/page.css"

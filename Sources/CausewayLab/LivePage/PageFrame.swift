@@ -1,19 +1,21 @@
 import Documents
 import Numbers
 
-/// What one event of the page's stream says, put together from JSON that its sources have written. Nothing of it is parsed or copied more
-/// than once: an event comes four times a second for each viewer.
+/// Writes one event of the page's stream from pieces of JSON. The pieces are not parsed, and are copied only
+/// once, because each viewer gets four events a second.
 struct PageFrame {
-    /// Phones that are described in full: the wall has no more.
+    /// The most phones that the page shows in full, on its wall of phones.
     static let wallMax = 24
 
-    /// The numbers of the phones on the wall: evenly spread, so that neighbours show different things.
+    /// Returns the numbers of the phones on the wall. They are spread evenly, so that neighbours show
+    /// different matches.
     static func wall(of phones: Int) -> [Int] {
         guard phones > wallMax else { return Array(0..<max(0, phones)) }
         return (0..<wallMax).map { (2 * $0 + 1) * phones / (2 * wallMax) }
     }
 
-    /// A whole number of a response, by its name; nil if the response has none. Only for responses that have no such name inside texts before.
+    /// Returns the whole number of a property of a response; nil if the response has no such property. Use it
+    /// only if no text before the property contains the property's name.
     static func number(_ name: String, in response: [UInt8]) -> Int? {
         let key = Array("\"\(name)\":".utf8)
         guard response.count > key.count else { return nil }
@@ -27,7 +29,7 @@ struct PageFrame {
 
     /// - Parameters:
     ///   - screens: the response to `GET /screens`, or nil while there is no simulator.
-    ///   - isWhole: whether `screens` holds all phones, so that the viewer must drop what it showed before.
+    ///   - isWhole: whether `screens` has all phones, so that the viewer must drop what it showed before.
     ///   - service: the response to `GET /stats`.
     static func event(
         screens: [UInt8]?,
@@ -56,9 +58,9 @@ struct PageFrame {
         return bytes
     }
 
-    /// A text as JSON.
+    /// Returns a text as JSON.
     static func quoted(_ text: String) -> String {
-        // Every text has a JSON form.
+        // Encoding cannot fail, because every text has a JSON form.
         (try? StableJSON.text(text)) ?? "\"\""
     }
 }

@@ -4,23 +4,23 @@ import Kafka
 import Reactor
 import Synchronization
 
-/// The page of a simulator without a demo, beside a worker that somebody else has started. A thread of its own reads that worker's results and
-/// does what visitors request.
+/// The page of a simulator that runs without a demo, beside a worker that this program has not started. Its
+/// own thread reads the worker's results and carries out the visitors' requests.
 final class SimulatorPage: Sendable {
-    /// What the page may know and do beyond the simulator.
+    /// What the page may use besides the simulator.
     struct Surroundings: Sendable {
-        /// Where the results are; nil if it is not configured.
+        /// Where to read the results; nil: not configured.
         var results: Results?
-        /// How to inspect an activity in the worker's Redis and results.
+        /// How to inspect an activity in the worker's Redis and results; nil: not configured.
         var inspection: LivePageState.Inspection?
         var worker: WorkerIdentity?
     }
 
     struct Results: Sendable {
-        /// A consumer's properties.
+        /// The properties of the Kafka consumer.
         var properties: [KafkaProperties.Property]
         var topic: String
-        /// The topic of the commands whose results are counted.
+        /// The commands topic, whose commands are counted when they have a result.
         var commandsTopic: String
     }
 
@@ -31,11 +31,11 @@ final class SimulatorPage: Sendable {
     let server: LivePageServer
     private let surroundings: Surroundings
     private let isStopping = Atomic(false)
-    /// Signalled by ``stop()``, so that the thread does not finish its pause.
+    /// Signalled by ``stop()``, so that the thread ends its pause early.
     private let stopRequest = DispatchSemaphore(value: 0)
     private let hasEnded = DispatchSemaphore(value: 0)
 
-    /// Serves from now on.
+    /// Serves the page from now on.
     init(
         ofSimulatorAt controlPort: UInt16,
         listeningAt place: SocketAddress,
@@ -56,18 +56,19 @@ final class SimulatorPage: Sendable {
         thread.start()
     }
 
-    /// Sends every viewer the last state, and ends.
+    /// Sends every viewer the last state, and stops the page.
     func stop() {
         isStopping.store(true, ordering: .relaxed)
         stopRequest.signal()
-        // librdkafka ends a request to a broker that has gone after a minute only, and nobody needs the response any more.
+        // Wait only for a limited time. librdkafka gives up a request to an unreachable broker only after a
+        // minute, and the response is no longer needed.
         _ = hasEnded.wait(timeout: .now() + Self.stopLimit)
         server.stop()
     }
 
-    /// What visitors may do, and why not the rest.
+    /// Sets what visitors may do, and the text that says why other actions are not possible.
     ///
-    /// - Returns: the worker that may be killed.
+    /// - Returns: the worker that visitors may kill; nil: none.
     static func allow(on pageState: LivePageState, _ identity: WorkerIdentity?) -> ExternalProcess? {
         var allowed = Set(PageAction.allCases.filter(\.isOfService))
         var remarks: [PageAction: String] = [
@@ -96,7 +97,7 @@ final class SimulatorPage: Sendable {
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalProcess?
         while !isStopping.load(ordering: .relaxed) {
-            // The worker that the visitor saw when the button was pressed.
+            // Kill only the worker that was shown when the visitor pressed the button.
             for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) { worker?.kill() }
             worker = Self.allow(on: pageState, surroundings.worker)
             if reading?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {
@@ -109,7 +110,7 @@ final class SimulatorPage: Sendable {
     }
 }
 
-/// Counts what comes to the results topic.
+/// Reads the results topic and counts its records.
 private struct ResultsReading {
     private let results: SimulatorPage.Results
     private let sinceMilliseconds: Int64

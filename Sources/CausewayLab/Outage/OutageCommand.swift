@@ -1,7 +1,7 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// `causeway-lab outage`: tests a worker while parts are away, late, wrong or empty.
+/// `causeway-lab outage`: tests a worker while parts are down, slow, faulty or empty.
 struct OutageCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "outage",
@@ -93,7 +93,7 @@ struct OutageCommand: ParsableCommand {
 }
 
 extension OutageCase {
-    /// The same case with this many times the activities.
+    /// Returns the case with its numbers of activities multiplied by `scale`.
     fileprivate func scaled(by scale: Int) -> OutageCase {
         var scaled = self
         for index in scaled.apps.indices {

@@ -2,10 +2,10 @@ import CausewayCommandLine
 import Foundation
 import Kafka
 
-/// The parts of one case, each a separate process on loopback, and the ways to break them.
+/// The parts of one case, each a separate process on loopback. A case can break them.
 final class OutageDeployment {
     private static let startMilliseconds: Int64 = 60_000
-    /// How much longer than its drain time a worker may take, on a machine with other load.
+    /// How much longer than its drain time a worker may take to end, because the machine may have other load.
     private static let drainSlackMilliseconds: Int64 = 5_000
 
     let outage: OutageCase
@@ -14,12 +14,12 @@ final class OutageDeployment {
     let redis: OutageRedis
     private(set) var services: [OutageService] = []
     private var workers: [ChildProcess?]
-    /// Workers that got the signal to stop, with their deadlines.
+    /// Workers that got SIGTERM, with the deadlines by which they must end.
     private var stopping: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, isBlocked: Bool)] = [:]
-    /// Faults of the workers, as text.
+    /// The faults of workers that were found, as text.
     private(set) var faults: [String] = []
-    /// The program, with its arguments, that serves a broker whose groups rebalance; nil: there is none. The embedded broker serves only
-    /// one member of a group.
+    /// The program, with its arguments, that runs a broker whose groups rebalance; nil: none. The embedded
+    /// broker serves only one member of a group.
     private let rebalancingBroker: [String]?
     private let httpPorts: [UInt16]
     /// Parts that are frozen.
@@ -43,7 +43,7 @@ final class OutageDeployment {
         httpPorts = ports
     }
 
-    /// The offsets that the workers' group has committed.
+    /// Returns the offsets that the workers' group has committed.
     func groupPositions() throws(LabError) -> GroupPositions {
         do throws(KafkaError) {
             return try GroupPositions(
@@ -69,7 +69,7 @@ final class OutageDeployment {
 
     // MARK: - Starting
 
-    /// Starts everything except the workers.
+    /// Starts all parts except the workers.
     func start() throws(LabError) {
         if workers.count > 1, let rebalancingBroker {
             try base.startBroker(command: rebalancingBroker + [base.path("broker")])
@@ -108,7 +108,8 @@ final class OutageDeployment {
         return OutageService(name, process: process, place: place, pushLog: log)
     }
 
-    /// Gives each app a copy of its service's key, so that it can be replaced by a wrong one for a while.
+    /// Gives each app its own copy of the service's key, so that a case can replace it by a wrong key for a
+    /// while.
     private func placeKeys() throws(LabError) {
         for app in outage.apps {
             if outage.workers.beginWithWrongKey {
@@ -159,7 +160,8 @@ final class OutageDeployment {
         .text
     }
 
-    /// Outages in a case last seconds, so all waits are shorter than by default.
+    /// Settings of the section `apns`. An outage of a case lasts seconds, so all waits are shorter than by
+    /// default.
     private static let apns = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]
 
     private func sorted(_ keys: [String: String]) -> WorkerConfigurationText.Lines { keys.sorted { $0.key < $1.key } }
@@ -199,7 +201,7 @@ final class OutageDeployment {
             for index in app.startedByPush..<app.activities {
                 try service.rotateToken(of: app.activity(index), app: app)
             }
-        // The run holds the registrations back.
+        // The run releases the registrations, which it has held back.
         case .releaseTokens: break
         }
     }
@@ -222,7 +224,8 @@ final class OutageDeployment {
     private func freeze(_ part: OutagePart) throws(LabError) {
         let process = try process(part)
         if case .service(let name) = part {
-            // The simulator's connections are cut first. Otherwise the pushes in its sockets would reach the phones when it runs again.
+            // Cut the simulator's connections first. Otherwise the pushes in its sockets would reach the
+            // phones when it runs again.
             try service(name).cut()
             try service(name).isFrozen = true
         }
@@ -249,7 +252,7 @@ final class OutageDeployment {
         }
     }
 
-    /// Only a worker can be stopped. The case does not wait for its end.
+    /// Sends SIGTERM to a worker, and does not wait for its end. Other parts cannot be stopped.
     private func stop(_ part: OutagePart) throws(LabError) {
         guard case .worker(let number) = part else { throw LabError("a case cannot stop \(part)") }
         beginStop(number % workers.count)
@@ -263,7 +266,7 @@ final class OutageDeployment {
         workers[number] = nil
     }
 
-    /// Checks that a worker that got the signal to stop ends in time.
+    /// Waits for a worker that got SIGTERM, and notes a fault if it does not end in time.
     private func awaitStop(_ number: Int) {
         guard let (worker, deadline, isBlocked) = stopping.removeValue(forKey: number) else { return }
         guard let ending = worker.wait(milliseconds: max(1, deadline - Clock.milliseconds)) else {
@@ -276,7 +279,7 @@ final class OutageDeployment {
         if ending != .exited(0) { faults.append("the \(worker.name) \(ending.text) after SIGTERM") }
     }
 
-    /// Asks the running workers to end.
+    /// Sends SIGTERM to the running workers and waits for their ends.
     func stopWorkers() {
         for number in workers.indices { beginStop(number) }
         for number in workers.indices { awaitStop(number) }
@@ -284,7 +287,7 @@ final class OutageDeployment {
 
     // MARK: - Running and ending
 
-    /// Carries new registrations to Kafka. Returns how many have been carried in all.
+    /// Copies new registrations to Kafka. Returns how many have been copied since the start.
     func carryRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         var sum = 0
         for service in services { sum += try service.carryRegistrations(to: commandProducer) }
@@ -294,7 +297,7 @@ final class OutageDeployment {
     /// The process ids of the running workers.
     var workerIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
 
-    /// - Throws: if a part has ended.
+    /// - Throws: an error if any part has ended.
     func check() throws(LabError) {
         for part in base.parts + workers.compactMap({ $0 }) {
             if let ending = part.poll() { throw part.failure(ending.text) }

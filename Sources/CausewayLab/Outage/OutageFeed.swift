@@ -3,13 +3,13 @@ import CausewayCommandLine
 import Kafka
 import LiveActivity
 
-/// Writes the commands of an app over time, and keeps them for the judgement.
+/// Writes the commands of an app over time, and keeps them for the judge.
 struct OutageFeed {
     private static let far: Int64 = 4_102_444_800
 
     let app: OutageApp
     private(set) var commands: [OutageHistory.Command] = []
-    /// How many commands each activity has had.
+    /// How many commands each activity has got.
     private var counts: [UInt64]
     private var next = 0
     private(set) var isOver = false
@@ -19,9 +19,9 @@ struct OutageFeed {
         counts = Array(repeating: 0, count: app.activities)
     }
 
-    /// Writes the commands that are due. The activities take turns, evenly spread over the period.
+    /// Writes the commands that are due. The activities take turns, spread evenly over the period.
     ///
-    /// - Parameter elapsedMilliseconds: time since the first command.
+    /// - Parameter elapsedMilliseconds: the time since the first command.
     mutating func advance(to elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
         guard !isOver else { return }
         let rounds = min(elapsedMilliseconds, app.durationMilliseconds)
@@ -39,7 +39,7 @@ struct OutageFeed {
         isOver = true
     }
 
-    /// Takes the commands that were written since the last call.
+    /// Removes and returns the commands that were written since the last call.
     mutating func takeCommands() -> [OutageHistory.Command] {
         defer { commands.removeAll(keepingCapacity: true) }
         return commands
@@ -73,7 +73,8 @@ struct OutageFeed {
         )
     }
 
-    /// The content state of a command. Phones and the push log identify the command by it.
+    /// Returns the content state of a command. It is unique, so phones and the push log identify the command
+    /// by it.
     static func state(_ activity: String, _ number: UInt64) -> [UInt8] {
         JSONWriter.object { json in
             json.member("activity", activity)

@@ -1,7 +1,8 @@
 import Foundation
 import Kafka
 
-/// The workers' results: the outcomes of each command in order, and the number of tokens reported as dead.
+/// Reads the workers' results: the outcomes of each command in order, and the number of tokens that were
+/// reported as dead.
 final class OutageOutcomes {
     private(set) var outcomes: [String: [String]] = [:]
     private(set) var invalidations = 0
@@ -12,9 +13,9 @@ final class OutageOutcomes {
         results = try OutageResults(topics, bootstrapServers: bootstrapServers)
     }
 
-    /// Reads the records that have arrived, up to a limit.
+    /// Reads the records that have arrived, up to a limit for each call.
     ///
-    /// - Returns: whether there were any.
+    /// - Returns: whether there were any records.
     @discardableResult
     func drain() throws(LabError) -> Bool { try results.drain(take) }
 

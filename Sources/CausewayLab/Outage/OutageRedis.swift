@@ -1,14 +1,14 @@
 import CausewayCommandLine
 import Glibc
 
-/// The redis-servers of a case. A case can freeze and kill them, and start them again empty.
+/// The redis-servers of a case. A case can freeze them, kill them, and start them again without data.
 final class OutageRedis {
     private static let startMilliseconds: Int64 = 10_000
     private static let slots = 16_384
 
     private struct Server {
         var port: UInt16
-        /// Arguments besides those that all servers have.
+        /// The arguments of this server, in addition to those of all servers.
         var arguments: [String] = []
         var process: ChildProcess?
     }
@@ -54,7 +54,7 @@ final class OutageRedis {
 
     private static let primaryName = "mymaster"
 
-    /// A primary, a replica, and one Sentinel that decides quickly.
+    /// Starts a primary, a replica, and one Sentinel that fails over quickly.
     private func startWatched() throws(LabError) {
         try add()
         try add(["--replicaof", "127.0.0.1", String(servers[0].port)])
@@ -82,7 +82,7 @@ final class OutageRedis {
         try awaitResponse(port, of: process)
     }
 
-    /// Primaries without replicas, each with an equal part of the slots.
+    /// Starts primaries without replicas, each with an equal part of the hash slots.
     private func startCluster(_ primaries: Int) throws(LabError) {
         var busPorts: [UInt16] = []
         for index in 0..<primaries {
@@ -115,7 +115,7 @@ final class OutageRedis {
         return process
     }
 
-    /// Kills the server, as if its machine failed.
+    /// Kills a server, as if its machine failed.
     func kill(_ index: Int) throws(LabError) {
         let process = try server(index)
         process.signal(SIGKILL)
@@ -123,7 +123,8 @@ final class OutageRedis {
         servers[index].process = nil
     }
 
-    /// Starts the server on its port. It writes no data to disk, so it is empty. A server of a cluster still knows its slots.
+    /// Starts a server on its port. It has no data, because it writes none to disk. A server of a cluster
+    /// still knows its slots.
     func start(_ index: Int) throws(LabError) {
         let server = servers[index]
         let process = try ChildProcess(
@@ -145,11 +146,12 @@ final class OutageRedis {
 
     /// Cuts the replica off from its primary, so that a failover loses writes.
     ///
-    /// The replica is set to follow a port where nothing listens. Sentinel corrects that only after its `failover-timeout`. A frozen
-    /// replica would instead read what its socket holds when it runs again.
+    /// The replica is told to follow a port where no server listens. Sentinel corrects this only after its
+    /// `failover-timeout`. A frozen replica would not do: when it runs again, it reads the writes that wait
+    /// in its socket.
     func cutReplication() throws(LabError) {
         guard case .sentinel = kind else { throw LabError("there is no replica") }
-        // Nobody listens on port 1.
+        // No server listens on port 1.
         try tell(servers[1].port, "REPLICAOF 127.0.0.1 1")
     }
 
@@ -160,7 +162,7 @@ final class OutageRedis {
 
     // MARK: - Looking
 
-    /// Keys of activities and devices on all servers, without replicas.
+    /// Returns the number of keys of activities and devices on all servers, without replicas.
     func keys() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {
@@ -184,7 +186,7 @@ final class OutageRedis {
                     logTail: TextFile.lastLines(of: deployment.path("redis-0.log"), 20)
                 )
             }
-            // Redis does not announce that it is ready.
+            // Sleep and ask again, because Redis does not report when it is ready.
             usleep(10_000)
         }
     }

@@ -21,9 +21,9 @@ final class OutageResults: ConsumerHandler {
         }
     }
 
-    /// Passes on the records that have arrived, up to a limit.
+    /// Passes the records that have arrived to `take`, up to a limit for each call.
     ///
-    /// - Returns: whether there were any.
+    /// - Returns: whether there were any records.
     func drain(_ take: (borrowing Message) -> Void) throws(LabError) -> Bool {
         guard let consumer else { return false }
         for taken in 0..<Self.recordsPerPoll {

@@ -2,14 +2,15 @@ import CausewayCommandLine
 import Glibc
 import Kafka
 
-/// Plays one case. One thread writes the commands, causes the troubles, carries registrations, reads results, and waits until all phones
-/// are right or the case's time limit has passed.
+/// Plays one case. One thread writes the commands, causes the troubles, copies registrations, and reads
+/// results. It ends when all phones show the right state or the case's time limit has passed.
 final class OutageRun {
     private static let pollMicroseconds: UInt32 = 10_000
     private static let carryMilliseconds: Int64 = 100
     private static let pollMilliseconds: Int64 = 1_000
     private static let lagTimeoutMilliseconds: Int32 = 1_000
-    /// How long the phones are watched after they are right: a repetition would come soon.
+    /// How long the phones are observed after they show the right state. A repeated alert would arrive within
+    /// this time.
     private static let quietMilliseconds: Int64 = 3_000
     private static let startMilliseconds: Int64 = 60_000
 
@@ -26,10 +27,10 @@ final class OutageRun {
     private var nextLagMilliseconds: Int64 = 0
     private var areRegistrationsHeld = false
     private var nextCarryMilliseconds: Int64 = 0
-    /// When the first command was due, by the clock of the records.
+    /// When the first command was due, UNIX milliseconds.
     private var beganMilliseconds: Int64 = 0
 
-    /// - Parameter deployment: already started.
+    /// - Parameter deployment: a started deployment.
     init(_ outage: OutageCase, on deployment: OutageDeployment, interruption: Interruption) throws(LabError) {
         self.outage = outage
         self.deployment = deployment
@@ -62,7 +63,7 @@ final class OutageRun {
 
     // MARK: - Before the first command
 
-    /// Waits until all tokens are registered, if there is a worker.
+    /// Waits until all tokens are registered, if a worker runs already.
     private func settleIn() throws(LabError) {
         if outage.workers.startFirst { try deployment.startWorkers() }
         let deadline = Clock.milliseconds + Self.startMilliseconds
@@ -94,7 +95,8 @@ final class OutageRun {
         }
     }
 
-    /// If a broker does not answer in time, the lag is measured again later.
+    /// Measures how long records wait for their commit. If a broker does not answer in time, a later call
+    /// measures again.
     private func measureLag() {
         guard isLagAskedFor, Clock.milliseconds >= nextLagMilliseconds else { return }
         nextLagMilliseconds = Clock.milliseconds + Self.pollMilliseconds
@@ -128,7 +130,8 @@ final class OutageRun {
         usleep(Self.pollMicroseconds)
     }
 
-    /// Waits until all phones are right and each command has a result. After the time limit, the report says what is missing.
+    /// Waits until all phones show the right state and each command has a result. After the time limit, the
+    /// report says what is missing.
     private func awaitRightPhones() throws(LabError) {
         let deadline = Clock.milliseconds + outage.patienceMilliseconds
         var (rightSince, nextPoll): (Int64?, Int64) = (nil, 0)

@@ -1,7 +1,7 @@
 import CausewayCommandLine
 import Foundation
 
-/// One simulator: a service of APNs, with the phones of its apps.
+/// One simulator: an environment of APNs with the phones of its apps.
 final class OutageService {
     static let attributesType = "OutageAttributes"
     private static let registrationsPage = 5_000
@@ -13,7 +13,7 @@ final class OutageService {
     private let client: ControlClient
     private var log: LineTail
     private var registrationsCarried = 0
-    /// A frozen process answers nobody.
+    /// Whether the process is frozen. A frozen process answers no request.
     var isFrozen = false
 
     init(_ name: ServiceName, process: ChildProcess, place: Deployment.SimulatorPlace, pushLog: String) {
@@ -24,7 +24,7 @@ final class OutageService {
         log = LineTail(path: pushLog)
     }
 
-    /// The declaration of an app for `--shapes`.
+    /// Returns the declaration of an app, in the form of a file for `--shapes`.
     static func shapes(of app: OutageApp, teamId: String) -> String {
         """
         {"app": "\(app.bundleIdentifier)", "teamId": "\(teamId)", "attributesTypes": [{"name": "\(attributesType)",
@@ -33,7 +33,7 @@ final class OutageService {
         """
     }
 
-    /// Creates all phones of an app, and the activities that the app begins itself.
+    /// Creates all phones of an app, and the activities that the app itself begins.
     func make(_ app: OutageApp) throws(LabError) {
         let devices = Set((0..<app.activities).map(app.device)).sorted()
         try client.object(
@@ -63,7 +63,8 @@ final class OutageService {
         )
     }
 
-    /// Carries new registrations to Kafka, as an app's server does. Returns how many have been carried in all.
+    /// Copies new registrations to Kafka, as an app's server does. Returns how many have been copied since
+    /// the start.
     func carryRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         guard !isFrozen else { return registrationsCarried }
         let page = try SimulatedPhones(client: client)
@@ -77,7 +78,8 @@ final class OutageService {
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {
         var members: [String: Any] = shares
-        // A push whose answer is lost must have no effect: otherwise nobody could know whether its alert rang.
+        // A push whose answer is lost must have no effect. Otherwise the judge could not know whether its
+        // alert rang.
         members["lostAnswersAreApplied"] = false
         try client.object("PUT", "/faults", members)
     }
@@ -93,7 +95,7 @@ final class OutageService {
 
     // MARK: - Looking
 
-    /// What the phones show of an app's activities.
+    /// Returns what the phones show of an app's activities.
     func screens(of app: OutageApp) throws(LabError) -> [String: OutageHistory.Screen] {
         let target = "/activities?app=\(app.bundleIdentifier)&limit=\(Self.activitiesMax)"
         let answer = try client.object("GET", target)
@@ -110,12 +112,12 @@ final class OutageService {
         return screens
     }
 
-    /// The pushes that have arrived since the last poll.
+    /// Returns the pushes that have arrived since the last call.
     func newPushes() throws(LabError) -> [OutageHistory.Push] {
         try log.lines().compactMap(Self.push)
     }
 
-    /// Reads a line of the push log; nil if it belongs to no activity.
+    /// Reads a line of the push log. Returns nil if the line is about no activity.
     private static func push(_ line: [String: Any]) -> OutageHistory.Push? {
         guard let activity = line["activity"] as? String, let milliseconds = line["time"] as? Int64 else { return nil }
         return OutageHistory.Push(
@@ -140,13 +142,13 @@ final class OutageService {
     }
 }
 
-/// The lines of a growing file of JSON. Each line is returned once.
+/// Reads the lines of a growing file of JSON. Each line is returned once.
 struct LineTail {
     private static let chunkBytes = 1 << 20
 
     let path: String
     private var offset: off_t = 0
-    /// The part of a line whose end is not written yet.
+    /// The beginning of a line whose end is not written yet.
     private var rest: [UInt8] = []
 
     init(path: String) {

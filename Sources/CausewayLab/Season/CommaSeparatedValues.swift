@@ -1,4 +1,5 @@
-/// Rows of a comma-separated file (RFC 4180): quoted fields may contain commas, line breaks and doubled quotes.
+/// Reads the rows of a comma-separated file (RFC 4180). Quoted fields may contain commas, line breaks and
+/// doubled quotes.
 struct CommaSeparatedValues {
     struct Row: Equatable {
         /// The line on which the row begins, counted from 1.
@@ -6,7 +7,7 @@ struct CommaSeparatedValues {
         var fields: [String]
     }
 
-    /// More rows than any feed has. A larger file is refused.
+    /// The most rows of a file. No real feed has so many, and a larger file is refused.
     static let rowCountMax = 1_000_000
     static let fieldCountMax = 64
 
@@ -20,7 +21,8 @@ struct CommaSeparatedValues {
         self.file = file
     }
 
-    /// Every row of `bytes`, including the header. Line ends are LF or CRLF, and the last one may be missing.
+    /// Returns every row of `bytes`, including the header. Line ends are LF or CRLF, and the last one may be
+    /// missing.
     static func rows(of bytes: [UInt8], file: String) throws(SeasonError) -> [Row] {
         var reader = CommaSeparatedValues(bytes, file: file)
         var rows: [Row] = []

@@ -1,19 +1,20 @@
 import Numbers
 
-/// A record that is built once and sent to every follower, or to their audience. Only the follower's number and the timestamp change, and
-/// both have a fixed width. For an audience only the timestamp changes.
+/// A record that is built once and sent to every follower of a match, or to their audience. Only the
+/// follower's number and the timestamp change, and both have a fixed width. In a record for an audience, only
+/// the timestamp changes.
 struct CommandTemplate {
-    /// Followers of a match are numbered with four digits.
+    /// The number of digits of a follower's number.
     static let followerDigits = 4
     static let followersMax = 9_999
-    /// UNIX seconds have ten digits until the year 2286.
+    /// The digits of a timestamp. UNIX seconds have ten digits until the year 2286.
     static let timestampDigits = 10
 
-    /// Placeholders for the parts that are replaced later. They must be written into the record byte for byte.
+    /// Placeholders for the parts that are replaced later. The record must contain them byte for byte.
     struct Places {
         let activity: String
         let device: String?
-        /// The command's own id; nil if it has none.
+        /// The command's own id; nil if the command has no id.
         let identifier: String?
         var timestamp: [UInt8] { Self.timestamp }
 
@@ -33,8 +34,9 @@ struct CommandTemplate {
     private let timestampOffset: Int
 
     /// - Parameters:
-    ///   - activityPrefix: ids are this prefix and the follower's number. Like the other texts, it must need no escapes in JSON.
-    ///   - record: writes the record, with `places` where they belong.
+    ///   - activityPrefix: the beginning of activities' ids, before the follower's number. This and the other
+    ///     texts must contain no character that JSON escapes.
+    ///   - record: writes the record with the given placeholders.
     init(
         activityPrefix: String,
         devicePrefix: String? = nil,
@@ -51,13 +53,13 @@ struct CommandTemplate {
     }
 
     /// - Parameters:
-    ///   - audience: must need no escapes in JSON.
-    ///   - record: writes the record, with `audience` and `timestamp` where they belong.
+    ///   - audience: the audience's id. It must contain no character that JSON escapes.
+    ///   - record: writes the record with the audience and the given timestamp.
     init(audience: String, record: (_ timestamp: [UInt8]) -> [UInt8]) {
         self.init(record: record(Places.timestamp), key: audience, numbered: [])
     }
 
-    /// - Parameter numbered: texts of the record that end with a follower's number.
+    /// - Parameter numbered: the texts in the record that end with a follower's number.
     private init(record: [UInt8], key: String, numbered: [String]) {
         func places(of text: String) -> [Int] { Self.offsets(of: Array("\"\(text)\"".utf8), in: record) }
         let found = numbered.map { (length: $0.utf8.count, offsets: places(of: $0)) }
@@ -78,13 +80,14 @@ struct CommandTemplate {
 
     /// Sets the follower's number. Has no effect on a record for an audience.
     ///
-    /// - Parameter follower: 1 to `followersMax`.
+    /// - Parameter follower: the number, 1 to `followersMax`.
     mutating func setFollower(_ follower: Int) {
         precondition((1...Self.followersMax).contains(follower), "followers have four digits")
         for offset in followerOffsets { write(Int64(follower), digits: Self.followerDigits, at: offset) }
     }
 
-    /// Lends the record and its key, the id of the activity or the audience. Valid during the call.
+    /// Passes the record and its key to `body`. The key is the id of the activity or the audience. Both are
+    /// valid during the call.
     func withRecord<Value>(_ body: (_ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Value) -> Value {
         bytes.withUnsafeBytes { value in
             body(UnsafeRawBufferPointer(rebasing: value[keyRange]), value)

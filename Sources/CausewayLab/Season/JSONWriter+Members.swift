@@ -2,7 +2,7 @@ import LiveActivity
 import Numbers
 
 extension JSONWriter {
-    /// One object, written by `body`, as separate bytes.
+    /// Returns one JSON object, which `body` writes.
     static func object(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
@@ -22,12 +22,12 @@ extension JSONWriter {
         integer(Int64(number))
     }
 
-    /// A number with two decimals, given in hundredths.
+    /// Writes a number with two decimals, given in hundredths.
     mutating func member(_ name: StaticString, hundredths: Int) {
         member(name, verbatim: Array(Numeral.twoDecimals(hundredths: hundredths).utf8))
     }
 
-    /// JSON that is known to be well formed.
+    /// Writes a value that is JSON already.
     mutating func member(_ name: StaticString, verbatim json: [UInt8]) {
         key(name)
         json.withUnsafeBytes { raw($0) }
@@ -41,9 +41,9 @@ extension JSONWriter {
     }
 }
 
-/// Decimal numbers without floating point, so that rates are exact to the displayed digit.
+/// Computes decimal numbers without floating point, so that rates are exact to the displayed digit.
 enum Hundredths {
-    /// `numerator / denominator` in hundredths, rounded to the nearest.
+    /// Returns `numerator / denominator` in hundredths, rounded to the nearest.
     static func ratio(_ numerator: Int, _ denominator: Int) -> Int {
         precondition(numerator >= 0 && denominator > 0, "a rate has no sign")
         return (numerator * 200 + denominator) / (2 * denominator)

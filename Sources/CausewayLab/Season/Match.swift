@@ -1,6 +1,6 @@
-/// How a batter's innings ended.
+/// How a batter's turn ended.
 struct Dismissal: Equatable {
-    /// The kinds in the laws of cricket, spelled as in the feed.
+    /// The kinds of the laws of cricket, with the names of the feed.
     enum Kind: String, CaseIterable {
         case bowled
         case caught
@@ -17,7 +17,7 @@ struct Dismissal: Equatable {
     var kind: Kind
     var player: String
 
-    /// A batter who retires hurt may return, so no wicket is counted.
+    /// Whether a wicket is counted. A batter who retires hurt may return, so none is counted.
     var countsAsWicket: Bool { kind != .retiredHurt }
 
     var isCreditedToBowler: Bool {
@@ -33,9 +33,9 @@ struct Ball: Equatable {
     /// The umpire's decision. A wide or a no-ball is bowled again, so an over can have more than six balls.
     enum Legality { case legal, wide, noBall }
 
-    /// 0 for the side that bats first.
+    /// 0 for the first innings, 1 for the second.
     var innings: Int
-    /// Counted from 0.
+    /// The number of the over, counted from 0.
     var over: Int
     var battingTeam: String
     var batter: String
@@ -66,9 +66,10 @@ struct Match {
 
     /// The target of the side that bats second.
     struct Chase: Equatable {
-        /// Nil if rain changed the target and the feed does not tell the new one.
+        /// The runs to reach; nil if rain changed the target and the feed does not contain the new one.
         var target: Int?
-        /// Legal balls in which the target must be reached; nil if the feed does not tell.
+        /// The legal balls in which the target must be reached; nil if the feed does not contain their
+        /// number.
         var balls: Int?
         var isRevised: Bool
     }
@@ -80,7 +81,7 @@ struct Match {
     var date: String
     var city: String
     var venue: String
-    /// The side that bats first is first.
+    /// The two teams. The one that bats first comes first.
     var teams: [String]
     var winner: String
     var margin: Margin
@@ -88,12 +89,12 @@ struct Match {
     var balls: [Ball]
     var chase: Chase
 
-    /// The result, as in a newspaper.
+    /// The result as one line, as a newspaper prints it.
     var resultLine: String {
         "\(winner) won by \(margin.text)" + (chase.isRevised ? " (rain rule)" : "")
     }
 
-    /// The usual abbreviation of a team's name: its initials, unless the league uses another.
+    /// Returns the usual abbreviation of a team's name: its initials, or SRH for Sunrisers Hyderabad.
     static func abbreviation(of team: String) -> String {
         if team == "Sunrisers Hyderabad" { return "SRH" }
         return team.split(separator: " ")
@@ -107,8 +108,9 @@ struct Match {
 extension Match.Chase {
     /// Derives the target, for which the feed has no column.
     ///
-    /// It is one more than the first side's runs, unless the result contradicts that: then rain has changed it. A margin in runs gives
-    /// the new target exactly, and the overs bowled give the new length. A win by wickets gives neither.
+    /// The target is one more than the first side's runs, unless the result contradicts this. In that case
+    /// rain has changed the target. A margin in runs gives the new target exactly, and the overs that were
+    /// bowled give the new length. A win by wickets gives neither.
     init(firstTotal: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
         let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
         let fullLength = Match.oversPerInnings * Match.ballsPerOver

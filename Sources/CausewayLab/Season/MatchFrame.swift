@@ -1,4 +1,4 @@
-/// One push of a match: the state that its followers see from then on.
+/// One push of a match: the state that its followers see until the next push.
 struct MatchFrame {
     struct Alert: Equatable {
         var title: String
@@ -6,12 +6,12 @@ struct MatchFrame {
     }
 
     var state: MatchState
-    /// For wickets, boundaries and the end of the match.
+    /// The alert at wickets, boundaries and the end of the match; nil for other balls.
     var alert: Alert?
 }
 
 extension Match {
-    /// The state before the first ball, with which an activity is started.
+    /// The state before the first ball, with which a start command begins an activity.
     var openingFrame: MatchFrame {
         MatchFrame(
             state: Scoreboard(self).state,
@@ -19,7 +19,7 @@ extension Match {
         )
     }
 
-    /// One frame for each ball, and a last one for the end of the match.
+    /// Returns one frame for each ball, and a last one for the end of the match.
     func frames() -> [MatchFrame] {
         var scoreboard = Scoreboard(self)
         var frames: [MatchFrame] = []

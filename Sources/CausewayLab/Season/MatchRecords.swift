@@ -1,27 +1,31 @@
 import LiveActivity
 
-/// The commands of one match. Each is built once for all followers, to be sent to each of them or to all of them as an audience.
+/// The commands of one match. Each is built once, and is sent to each follower or to all followers as an
+/// audience.
 struct MatchRecords {
     static let app = "com.example.cricket"
     static let attributesType = "MatchAttributes"
 
-    /// The start: for followers whose activity the server starts, or for the devices that have joined the audience.
+    /// The start command: for the followers whose activity the server starts, or for the devices that have
+    /// joined the audience.
     var start: CommandTemplate
-    /// One for each ball, and one for the end of the match.
+    /// The commands after the start: one for each ball, and one for the end of the match.
     var frames: [CommandTemplate]
-    /// What the phones show at the end.
+    /// The state that the phones show at the end.
     let finalState: MatchState
 
-    /// The prefix of a match's activities, before the follower's number. Devices have one too.
+    /// Returns the prefix of the ids of a match's activities, before the follower's number. `devicePrefix` is
+    /// the prefix of its devices' ids.
     static func activityPrefix(of match: Match) -> String { "\(match.identifier)-" }
     static func devicePrefix(of match: Match) -> String { "phone-\(match.identifier)-" }
 
-    /// The prefix of a command's id, before the follower's number.
+    /// Returns the prefix of a command's id, before the follower's number.
     static func identifierPrefix(of match: Match, sequence: Int) -> String {
         "\(sequence)/\(activityPrefix(of: match))"
     }
 
-    /// - Parameter identifies: whether the commands have ids of their own. Otherwise their place in the topic identifies them.
+    /// - Parameter identifies: whether the commands have their own ids. If not, their topic, partition and
+    ///   offset identify them.
     init(_ match: Match, frames matchFrames: [MatchFrame], identifies: Bool = false) {
         precondition(!matchFrames.isEmpty, "a match has an end at least")
         let prefix = Self.activityPrefix(of: match)
@@ -48,7 +52,7 @@ struct MatchRecords {
         finalState = matchFrames[matchFrames.count - 1].state
     }
 
-    /// The commands to the audience of the match's followers.
+    /// Makes the commands to the audience of the match's followers.
     init(toAudienceOf match: Match, frames matchFrames: [MatchFrame]) {
         precondition(!matchFrames.isEmpty, "a match has an end at least")
         let audience = Self.audience(ofMatch: match.identifier)
@@ -83,13 +87,14 @@ struct MatchRecords {
 
     static func audience(ofMatch identifier: String) -> String { "match-\(identifier)" }
 
-    /// The app's name for a device's first activity, if its attributes do not name it.
+    /// Returns the id that the app chooses for a device's first activity if the start's attributes contain no
+    /// id.
     static func activity(onDevice device: String) -> String { "\(device)-\(attributesType)-0" }
 
-    /// The `ActivityAttributes`, which never change while the activity lives.
+    /// Returns the `ActivityAttributes`, which never change while the activity lives.
     ///
-    /// - Parameter activity: the id by which the app knows an activity that a push has started; nil: the app chooses the id, because one
-    ///   start is for many devices.
+    /// - Parameter activity: the id that the app shall use for an activity that a push starts. Nil lets the
+    ///   app choose the id, because one start goes to many devices.
     static func attributes(of match: Match, activity: String?) -> [(name: StaticString, value: String)] {
         var attributes: [(name: StaticString, value: String)] = [
             ("match", match.identifier), ("home", match.teams[0]), ("away", match.teams[1]), ("venue", match.venue),

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// What a phone shows of a match: the content state of its Live Activity.
+/// The content state of a match's Live Activity, which phones show.
 struct MatchState: Equatable {
     enum Phase: String {
         case upcoming, live, inningsBreak, finished
@@ -9,35 +9,36 @@ struct MatchState: Equatable {
     struct Batter: Equatable {
         var name: String
         var runs = 0
-        /// Balls faced, without wides.
+        /// Balls that the batter faced, without wides.
         var balls = 0
     }
 
     struct Bowler: Equatable {
         var name: String
         var wickets = 0
-        /// Runs conceded, without byes.
+        /// Runs that the bowler conceded, without byes.
         var runs = 0
     }
 
-    /// What the side that bats second still needs.
+    /// The target of the side that bats second, the runs that it still needs, and the balls that are left.
     struct Chase: Equatable {
         var target: Int
         var runsNeeded: Int
         var ballsLeft: Int
-        /// Runs an over, in hundredths; nil when nothing is needed or no ball is left.
+        /// The required rate in runs for each over, in hundredths; nil when no run is needed or no ball is
+        /// left.
         var requiredRateHundredths: Int?
     }
 
     var phase: Phase
-    /// 1 or 2.
+    /// The number of the innings, 1 or 2.
     var innings: Int
-    /// Abbreviations.
+    /// The abbreviations of both teams.
     var batting: String
     var bowling: String
     var runs = 0
     var wickets = 0
-    /// In scorers' notation: complete overs, a point, and the legal balls of the present over.
+    /// The overs in scorers' notation: complete overs, a point, and the legal balls of the current over.
     var overs = "0"
     var runRateHundredths = 0
     var striker: Batter?
@@ -45,17 +46,18 @@ struct MatchState: Equatable {
     var bowler: Bowler?
     var thisOver = ""
     var lastBall = ""
-    /// The first side's score, when the second side bats.
+    /// The first side's score while the second side bats; else nil.
     var firstInnings: String?
     var chase: Chase?
     var result: String?
 
-    /// The batting side's score in one line, such as "CSK 169/9 (19.5)".
+    /// The batting side's score in one line, for example "CSK 169/9 (19.5)".
     var score: String { "\(batting) \(runs)/\(wickets) (\(overs))" }
 }
 
 extension MatchState {
-    /// Writes the members of the content state as the app's type decodes them. A missing member is an optional in that type.
+    /// Writes the properties of the content state as the app's type decodes them. A property that is left out
+    /// is optional in that type.
     func write(to json: inout JSONWriter) {
         json.member("phase", phase.rawValue)
         json.member("innings", innings)
@@ -86,7 +88,7 @@ extension MatchState {
         if let result { json.member("result", result) }
     }
 
-    /// The content state alone, as JSON.
+    /// The content state as JSON.
     var json: [UInt8] { JSONWriter.object { write(to: &$0) } }
 }
 

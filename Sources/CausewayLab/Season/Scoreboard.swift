@@ -1,4 +1,4 @@
-/// Follows a match ball by ball. It knows only the balls so far.
+/// Computes the state of a match ball by ball. It uses only the balls so far.
 struct Scoreboard {
     private let match: Match
     private(set) var state: MatchState
@@ -10,7 +10,7 @@ struct Scoreboard {
     private var batters: [String: MatchState.Batter] = [:]
     private var bowlers: [String: MatchState.Bowler] = [:]
 
-    /// Before the first ball.
+    /// Makes the state before the first ball.
     init(_ match: Match) {
         precondition(match.teams.count == 2, "the reader admits matches of two sides")
         self.match = match
@@ -47,18 +47,19 @@ struct Scoreboard {
         updateChase()
     }
 
-    /// After the last ball.
+    /// Sets the state after the last ball.
     mutating func finish() {
         state.phase = .finished
         state.result = match.resultLine
     }
 
-    /// Between the innings, after the first side's last ball.
+    /// Sets the state between the innings, after the first side's last ball.
     mutating func breakForInnings() {
         state.phase = .inningsBreak
     }
 
-    /// Seven balls in an over are an umpire's mistake, which the scorers' notation cannot express.
+    /// The overs in scorers' notation. An over with seven balls, an umpire's mistake, has no notation and
+    /// counts as complete.
     private var oversText: String {
         legalBallsOfOver >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(legalBallsOfOver)"
     }
@@ -103,14 +104,15 @@ struct Scoreboard {
 }
 
 extension Scoreboard {
-    /// The score so far of the batter who is out or who hit the boundary.
+    /// Returns the current runs and balls of a batter; nil if the batter has not batted.
     func innings(of batter: String) -> String? {
         batters[batter].map { "\($0.runs) (\($0.balls))" }
     }
 }
 
 extension Ball {
-    /// The scorers' symbol: a point for no run, W for a wicket, wd and nb for balls that are bowled again, b for a bye.
+    /// The scorers' symbol: a point for no run, W for a wicket, wd and nb for wides and no-balls, b for a
+    /// bye.
     var symbol: String {
         let runs =
             switch legality {

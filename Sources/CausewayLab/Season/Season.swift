@@ -8,8 +8,8 @@ struct Season {
 
     /// Reads the two files of a season.
     ///
-    /// - Throws: `SeasonError` with the file and the line: a missing column, a field that is no number, a ball of an unknown match,
-    ///   innings out of order, a match without balls or without a result.
+    /// - Throws: `SeasonError` with the file and the line: a missing column, a field that is not a number, a
+    ///   ball of an unknown match, innings out of order, or a match without balls or without a result.
     init(matchesFile: [UInt8], deliveriesFile: [UInt8]) throws(SeasonError) {
         var ballsByMatch = try Self.balls(from: deliveriesFile)
         matches = []
@@ -73,7 +73,7 @@ struct Season {
         )
     }
 
-    /// Deliveries by match, in the file's order.
+    /// Returns the balls of each match, in the file's order.
     private static func balls(from file: [UInt8]) throws(SeasonError) -> [String: [Ball]] {
         let table = try Table(file, file: "deliveries", columns: BallColumn.self)
         var byMatch: [String: [Ball]] = [:]
@@ -127,7 +127,7 @@ extension Match.Margin {
     }
 }
 
-/// A file with a header. Its fields are found by the columns' names.
+/// A file with a header line. The fields of a row are found by the names of the columns.
 private struct Table<Column: RawRepresentable & CaseIterable & Hashable> where Column.RawValue == String {
     let rows: ArraySlice<CommaSeparatedValues.Row>
     private let file: String

@@ -1,33 +1,35 @@
-/// When each frame of a season is due, with all matches at the same time and the whole season compressed.
+/// The time of each frame of a season. All matches are played at the same time, and the season is compressed
+/// into a short duration.
 struct Timeline {
     struct Event: Equatable {
         var dueMilliseconds: Int64
         /// Index into the season's matches.
         var match: Int
-        /// Index into that match's frames. The one after the last ball is the end of the match.
+        /// Index into the match's frames. The frame after the last ball is the end of the match.
         var frame: Int
     }
 
-    /// Real durations. The feed has an order and no times, so these are the averages of a T20 match.
+    /// Durations of a real match in seconds. The feed has no times, so these are the averages of a T20 match.
     static let secondsPerBall = 40
     static let secondsPerOverBreak = 60
     static let secondsPerInningsBreak = 1_200
-    /// From the last ball to the result.
+    /// The time from the last ball to the result.
     static let secondsToResult = 40
 
-    /// By time. Events of one match are in the order of its frames.
+    /// The events, ordered by time. The events of one match are in the order of its frames.
     private(set) var events: [Event]
-    /// When the very last ball is bowled.
+    /// When the last ball of the season is bowled.
     let lastBallMilliseconds: Int64
 
-    /// - Parameter durationMilliseconds: from the very first ball to the very last, in compressed time.
+    /// - Parameter durationMilliseconds: the compressed time from the first ball of the season to the last.
     init(_ matches: [Match], durationMilliseconds: Int64) {
         precondition(durationMilliseconds > 0, "a season takes time")
         let clocks = matches.map(Self.realSeconds)
         let longest = max(1, clocks.map { $0.last ?? 0 }.max() ?? 1)
         events = []
         for (index, clock) in clocks.enumerated() {
-            // Matches start within a twentieth of the whole, so that not all innings breaks come at the same time.
+            // The starts of the matches are spread over a twentieth of the whole time, so that not all
+            // innings breaks come at the same time.
             let slack = min(longest - (clock.last ?? 0), longest / 20)
             let start = matches.count > 1 ? slack * index / (matches.count - 1) : 0
             for (frame, second) in (clock + [(clock.last ?? 0) + Self.secondsToResult]).enumerated() {
@@ -39,7 +41,7 @@ struct Timeline {
         lastBallMilliseconds = durationMilliseconds
     }
 
-    /// When each ball of a match is bowled, in seconds after its first one.
+    /// Returns when each ball of a match is bowled, in seconds after its first ball.
     private static func realSeconds(of match: Match) -> [Int] {
         var second = 0
         var clock: [Int] = []

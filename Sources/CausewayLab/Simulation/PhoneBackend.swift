@@ -2,7 +2,8 @@ import APNsSimulator
 import CausewayCommandLine
 import Kafka
 
-/// Carries registrations from simulated phones to Kafka, as an app's server does when phones post them.
+/// Copies registrations from simulated phones to Kafka. It takes the place of an app's server, to which
+/// phones post their tokens.
 struct PhoneBackend: Sendable {
     private static let waitMilliseconds = 1_000
 
@@ -17,7 +18,7 @@ struct PhoneBackend: Sendable {
         self.topic = topic
     }
 
-    /// Carries registrations until the task is cancelled or the simulator stops.
+    /// Copies registrations until the task is cancelled or the simulator stops.
     func run(from simulator: Simulator) async {
         do {
             var sender = try RecordSender(producer: producer, topic: topic, rate: nil, contact: contact)

@@ -2,13 +2,14 @@ import APNsSimulator
 import CausewayCommandLine
 import Foundation
 
-/// An app of simulated phones, declared in a `shapes.json`. The JSON is the same as for POST /apps of the control interface.
+/// An app of simulated phones, declared in a `shapes.json`. The JSON has the same form as for `POST /apps` of
+/// the control interface.
 struct SimulatedApp {
     var app: String
     var teamIdentifier: String?
     var types: [DeviceModel.TypeDeclaration]
 
-    /// All apps of a file: JSON objects, one after the other.
+    /// Reads all apps of a file, which has JSON objects one after another.
     static func read(path: String) throws -> [SimulatedApp] {
         let file = InputFile(path: path)
         var apps: [SimulatedApp] = []

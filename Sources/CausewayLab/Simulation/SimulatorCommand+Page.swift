@@ -3,9 +3,10 @@ import CausewayConfiguration
 import Foundation
 import Kafka
 
-/// The page beside the simulator.
+/// The live page of a simulator without a demo.
 extension SimulatorCommand {
-    /// What the options say of the worker. Files are read before anything is opened.
+    /// Returns what the options say about the worker. Reads all files first, so that a faulty file is
+    /// reported before anything is opened.
     func surroundings() throws -> SimulatorPage.Surroundings {
         var surroundings = SimulatorPage.Surroundings()
         if let config {

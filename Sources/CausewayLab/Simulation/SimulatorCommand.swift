@@ -6,7 +6,7 @@ import Documents
 import Foundation
 import Reactor
 
-/// `causeway-lab simulator`: an APNs with phones behind it.
+/// `causeway-lab simulator`: runs a simulated APNs with phones.
 struct SimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "simulator",
@@ -186,7 +186,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     func run() async throws {
         let signal = TerminationSignal()
         do {
-            // Files are read before anything is opened.
+            // Read all files first, so that a faulty file is reported before anything is opened.
             let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
             let surroundings = try page ? surroundings() : SimulatorPage.Surroundings()
             let place = try SimulatorDirectory(path: directory)
@@ -208,7 +208,8 @@ struct SimulatorCommand: AsyncParsableCommand {
         }
     }
 
-    /// Declares the apps, says that the simulator is ready, and carries registrations until the signal comes.
+    /// Declares the apps, prints that the simulator is ready, and copies registrations until a stop signal
+    /// arrives.
     private func serve(
         _ simulator: Simulator,
         apps: [SimulatedApp],
@@ -221,7 +222,8 @@ struct SimulatorCommand: AsyncParsableCommand {
                 try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
             }
         }
-        // The backend has an open client, which only its run closes. So nothing may fail between the two.
+        // The backend has an open client, which only `run` closes. So no call may throw between the backend's
+        // creation and `run`.
         let place = SimulatorPlace(
             apnsPort: simulator.port,
             managementPort: simulator.managementPort,
@@ -275,7 +277,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     }
 }
 
-/// What the simulator prints when it is ready.
+/// The JSON that the simulator prints when it is ready.
 private struct SimulatorPlace: Encodable {
     var apnsPort: UInt16
     var managementPort: UInt16
@@ -284,6 +286,6 @@ private struct SimulatorPlace: Encodable {
     var teamId: String
     var keyId: String
     var keyFile: String
-    /// Nil if there is none.
+    /// The address of the live page; nil if there is none.
     var page: String?
 }

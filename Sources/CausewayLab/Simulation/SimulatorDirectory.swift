@@ -1,7 +1,7 @@
 import APNsSimulator
 import Foundation
 
-/// A key that may sign provider tokens, as given on the command line.
+/// A key that may sign provider tokens. The command line gives its ids and its file.
 struct SimulatorKey {
     var teamIdentifier: String
     var keyIdentifier: String
@@ -13,7 +13,7 @@ struct SimulatorKey {
         self.file = file
     }
 
-    /// Reads `team:key:file`.
+    /// Reads a text of the form `team:key:file`.
     init?(_ text: String) {
         let parts = text.split(separator: ":", maxSplits: 2)
         guard parts.count == 3 else { return nil }
@@ -29,15 +29,17 @@ struct SimulatorKey {
     }
 }
 
-/// Where a simulator keeps its files.
+/// The directory in which a simulator keeps its files.
 struct SimulatorDirectory {
-    /// Ten letters like Apple's identifiers, and clearly not one of them.
+    /// The team and key id of the simulator's own key. It has ten letters like Apple's ids, and cannot be
+    /// mistaken for one of them.
     static let ownIdentifier = "SIMULATION"
 
     let path: String
     private let isTemporary: Bool
 
-    /// - Parameter path: created if it does not exist; nil: a new directory that is removed afterwards.
+    /// - Parameter path: the directory, which is created if it does not exist; nil: a new directory that is
+    ///   removed at the end.
     init(path: String?) throws {
         isTemporary = path == nil
         self.path =
@@ -51,7 +53,7 @@ struct SimulatorDirectory {
         if isTemporary { try? FileManager.default.removeItem(atPath: path) }
     }
 
-    /// The directory's key, which is created the first time. Only the owner may read it.
+    /// Returns the directory's own key, which the first call creates. Only the owner may read its file.
     func ownKey() throws -> SimulatorKey {
         let file = path + "/AuthKey_\(Self.ownIdentifier).p8"
         if !FileManager.default.fileExists(atPath: file) {

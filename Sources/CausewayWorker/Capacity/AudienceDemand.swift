@@ -1,6 +1,6 @@
-/// An audience for which a fleet is planned.
+/// The load of one audience, for which `causeway plan` sizes a fleet.
 package struct AudienceDemand: Sendable, Equatable {
-    /// Members at the peak. 1...1,000,000,000.
+    /// The number of members at the peak. 1...1,000,000,000.
     package var members: Int64
     /// Commands to the audience in the busiest minute. Each goes to every member. 1...6,000.
     package var updatesPerMinute: Int64

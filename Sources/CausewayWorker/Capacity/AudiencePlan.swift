@@ -1,7 +1,8 @@
 import Audiences
 import LiveActivity
 
-/// The size of a fleet for one audience, and the duration of a round. Whole numbers, rounded up. Rates are at the peak.
+/// The size of a fleet for one audience, and how long a round takes. All results are whole numbers, rounded
+/// up. Rates are at the peak.
 package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
@@ -20,7 +21,7 @@ package struct AudiencePlan: Sendable, Equatable {
     package private(set) var connectionsPerPool: Int64 = 0
     package private(set) var connections: Int64 = 0
     package private(set) var apnsMegabitsPerSecond: Int64 = 0
-    /// From the admission of a command to its last phone, with all lanes at work.
+    /// The time from the admission of a command until its last phone is reached, when all lanes work.
     package private(set) var roundMilliseconds: Int64 = 0
 
     /// Memory for the members on their pages.
@@ -28,11 +29,11 @@ package struct AudiencePlan: Sendable, Equatable {
     /// Memory for the activities' own values.
     package private(set) var activitiesMebibytes: Int64 = 0
     package var redisMebibytes: Int64 { membersMebibytes + activitiesMebibytes }
-    /// How much of one core of Redis the rounds take, per cent.
+    /// The part of one Redis core that the rounds take, per cent.
     package private(set) var redisCorePercent: Int64 = 0
     package private(set) var redisNodes: Int64 = 0
 
-    /// Records of one command in the fan-out topic and in the results topic.
+    /// The number of records that one command writes to the fan-out topic: one for each range.
     package var fanoutRecords: Int64 { ranges }
     package var resultRecords: Int64 { ranges + 1 }
 
@@ -48,7 +49,7 @@ package struct AudiencePlan: Sendable, Equatable {
         planRedis()
     }
 
-    /// Turns of members in one minute. A member gets at most one state a second.
+    /// The number of pushes to members in one minute. A member gets at most one state a second.
     private var turnsPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
 
     private mutating func planPods() {

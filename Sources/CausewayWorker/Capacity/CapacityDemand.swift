@@ -7,13 +7,13 @@ package struct CapacityDemand: Sendable, Equatable {
     package var updatesPerMinute: Int64
     /// Live Activities that are alive or ended less than a day ago: each has a value in Redis. 1...10,000,000,000.
     package var activities: Int64
-    /// Commands for each push, in hundredths. 100: every command is sent. 440: the ratio of the cricket season in `make demo`.
-    /// 100...100,000.
+    /// Commands for each push, in hundredths. 100...100,000. At 100, every command is sent. At 440, most
+    /// commands are replaced before they are sent, as in the cricket season of `make demo`.
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. 0...10,000,000,000.
     package var devices: Int64 = 0
-    /// Activities, alive at one time, whose policy starts them again after their lifetime. Redis keeps two commands of each.
-    /// 0...10,000,000,000.
+    /// Activities, alive at one time, whose policy starts them again after their lifetime. Redis keeps two
+    /// commands for each of these activities. 0...10,000,000,000.
     package var restartedActivities: Int64 = 0
     package var fleet = FleetParts()
     /// Copies that Kafka keeps of each record. 1...9.

@@ -3,8 +3,9 @@ import Observability
 
 /// `Helm/causeway/CAPACITY.md`: the plan for the largest public load of this kind. A test compares the page with the planner's output.
 package enum CapacityPage {
-    /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak. The number of phones is not public.
-    /// The plan assumes one update a minute for each activity, a usual pace for cricket.
+    /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak.
+    /// JioCinema did not publish the number of phones. The plan assumes one update a minute for each
+    /// activity, a usual pace for cricket.
     package static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activities: 9_000_000)
 
     /// A goal in a final: few commands, and each must reach the phones at once.

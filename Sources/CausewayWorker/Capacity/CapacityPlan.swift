@@ -1,9 +1,9 @@
-/// The size of a fleet. Whole numbers, rounded up. Rates are at the peak.
+/// The size of a fleet for single commands. All results are whole numbers, rounded up. Rates are at the peak.
 package struct CapacityPlan: Sendable, Equatable {
-    /// The least number of pods: one may be lost while another is updated.
+    /// The smallest number of pods. With three, one pod may fail while another is being updated.
     static let podsMin: Int64 = 3
-    /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard to change. So there must be
-    /// enough for twice as many pods.
+    /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard
+    /// to change. Three partitions for each lane leave room for twice as many pods later.
     static let partitionsPerLane: Int64 = 3
     /// The part of the connections' streams that the plan uses.
     static let streamsPercent: Int64 = 50
@@ -20,16 +20,17 @@ package struct CapacityPlan: Sendable, Equatable {
 
     /// Cores that are busy at the peak, in hundredths.
     package private(set) var coresHundredths: Int64 = 0
-    /// At the busy share, plus one pod in case one is lost.
+    /// The number of pods at the planned load of a lane (`busyPercent`), plus one in case a pod fails.
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
-    /// The memory limit of a pod. The worker keeps its own memory below it.
+    /// The memory limit of a pod. The worker keeps its memory below this limit.
     package private(set) var podMebibytes: Int64 = 0
     package private(set) var partitions: Int64 = 0
 
-    /// Pushes on their way to APNs or back, by Little's law.
+    /// Pushes that APNs has not answered yet, by Little's law: the push rate times the round trip.
     package private(set) var pushesInFlight: Int64 = 0
-    /// Connections that the load needs. The fleet has `connections`.
+    /// The number of connections that the load needs. `connections` may be larger, because each pool has at
+    /// least two.
     package private(set) var connectionsNeeded: Int64 = 0
     package private(set) var connectionsPerPool: Int64 = 0
     package private(set) var connections: Int64 = 0
@@ -47,7 +48,7 @@ package struct CapacityPlan: Sendable, Equatable {
     package private(set) var kafkaWrittenBytesPerSecond: Int64 = 0
     package private(set) var kafkaStoredGibibytes: Int64 = 0
 
-    /// - Throws: if a number is outside its range.
+    /// - Throws: an error that names the first number outside its range.
     package init(demand: CapacityDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
         try demand.validate()
         self.demand = demand
@@ -71,14 +72,14 @@ package struct CapacityPlan: Sendable, Equatable {
         lanes = pods * demand.fleet.coresPerPod
         let bytes = commandsPerSecond * costs.bytesPerCommand
         let wanted = max(lanes * Self.partitionsPerLane, Self.up(bytes, costs.partitionBytesPerSecond))
-        // A multiple of the pods, so that every pod has the same number.
+        // A multiple of the number of pods gives every pod the same number of partitions.
         partitions = Self.up(wanted, pods) * pods
     }
 
     private mutating func planConnections() {
         pushesInFlight = Self.up(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
         connectionsNeeded = Self.up(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
-        // At least two connections of each pool: one can be replaced while the other works.
+        // Each pool has at least two connections, so that one works while the other is replaced.
         connectionsPerPool = max(2, Self.up(connectionsNeeded, lanes))
         connections = lanes * demand.fleet.pools * connectionsPerPool
         apnsMegabitsPerSecond = Self.up(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)

@@ -1,11 +1,12 @@
-/// What a planned fleet is made of.
+/// The parts of a planned fleet: pools, cores, and the memory of Redis.
 package struct FleetParts: Sendable, Equatable {
     /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. 1...510.
     package var pools: Int64 = 1
-    /// Cores of a pod, which are also its lanes. 1...256.
+    /// Cores of a pod. A pod has one lane for each core. 1...256.
     package var coresPerPod: Int64 = 4
-    /// How busy a lane may be at the peak, per cent. The rest is for bursts, for a lost pod, and for a backlog. For an audience, this is also
-    /// the part of the time between two commands that a round may take. 10...90.
+    /// How busy a lane may be at the peak, per cent. 10...90. The free time serves bursts, the load of a
+    /// failed pod, and a backlog. For an audience, a round may also take at most this part of the time
+    /// between two commands.
     package var busyPercent: Int64 = 50
     /// Memory of one Redis node for keys, GiB. 1...4,096.
     package var redisNodeGibibytes: Int64 = 8

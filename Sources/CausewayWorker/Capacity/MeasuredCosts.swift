@@ -6,37 +6,41 @@ import Observability
 /// Measured on two shared cores of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2, OpenSSL 3.0 and Redis 7.0,
 /// unless a number says otherwise. On your machines `causeway-lab backlog` measures the first two numbers, and `make demo` the third.
 package struct MeasuredCosts: Sendable, Equatable {
-    /// CPU of the whole worker process at full load, for a command that is merged away or settled without a push.
+    /// CPU of the whole worker process at full load, for a command that a newer command replaces, or that
+    /// settles without a push.
     ///
-    /// A backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s, including its 20,000 pushes
-    /// and the start of the process. There one score goes to many activities and is decoded once. If each activity has a state of its
-    /// own, the cost is half as much again.
+    /// A backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s,
+    /// including its 20,000 pushes and the start of the process. In this backlog many activities share one
+    /// score, which is decoded once. If each activity has a state of its own, the cost is 50 % higher.
     package var nanosecondsPerCommand: Int64 = 1_500
-    /// CPU of the whole worker process at full load, for a push without its command: two Redis calls, one HTTP/2 request over TLS, its
-    /// answer and its result. At 75,000 to 100,000 pushes a second from one worker, a push and its command took 9.4 to 12 µs. This number
-    /// uses the upper value.
+    /// CPU of the whole worker process at full load, for a push without its command: two Redis calls, one
+    /// HTTP/2 request over TLS, the answer and the result. At 75,000 to 100,000 pushes a second from one
+    /// worker, a push and its command took 9.4 to 12 µs. This number uses the upper value.
     package var nanosecondsPerPush: Int64 = 10_500
-    /// The further cost of a worker in hundredths of a core, because it wakes up for a few records at a time.
+    /// The further cost of a worker at low load, in hundredths of a core: the worker wakes up for a few
+    /// records at a time.
     ///
-    /// The season of `make demo` (718,800 commands and 162,090 pushes in 60 s, 2,650 pushes a second, one worker with two lanes) took
-    /// 8.71 s, and 7.4 s on quieter machines. The two costs above explain 2.78 s of this. At full load batches are large and the worker
-    /// rarely sleeps.
+    /// The season of `make demo` (718,800 commands and 162,090 pushes in 60 s, 2,650 pushes a second, one
+    /// worker with two lanes) took 8.71 s, and 7.4 s on quieter machines. The two costs above explain 2.78 s.
+    /// At full load this cost disappears, because batches are large and the worker rarely sleeps.
     package var wakingHundredths: Int64 = 10
 
-    /// Script calls a second of one Redis server, half admissions and half settlements. Measured on a slow day: 80,000 to 107,000 as
-    /// single commands, as in a cluster; 180,000 in batches.
+    /// Script calls that one Redis server executes in a second, half admissions and half settlements.
+    /// Measured on a slow day: 80,000 to 107,000 as single commands, as in a cluster; 180,000 in batches.
     package var redisCallsPerSecond: Int64 = 80_000
     /// A push is admitted and settled: two calls.
     package var redisCallsPerPush: Int64 = 2
-    /// An activity's value with its token, the allocator's rounding, and its share of all tables. Measured: 326, of which 264 are the
-    /// value.
+    /// Bytes of an activity's value with its token, including the allocator's rounding and a share of Redis'
+    /// tables. Measured: 326 bytes, of which the value takes 264.
     package var redisBytesPerActivity: Int64 = 330
-    /// A device's hash with one push-to-start token, counted in the same way.
+    /// Bytes of a device's hash with one push-to-start token, with the same allowances as for an activity.
     package var redisBytesPerDevice: Int64 = 400
-    /// The start and the newest update of an activity that is started again after its lifetime, and its entries in the timetable.
-    /// Measured: 1,792 with a start of 700 bytes and an update of 456. The largest commands make it 9 kB.
+    /// Bytes that Redis keeps for an activity that is started again after its lifetime: its start, its newest
+    /// update, and its entries in the timetable. Measured: 1,792 with a start of 700 bytes and an update of
+    /// 456. With the largest commands: 9 kB.
     package var redisBytesPerRestart: Int64 = 1_800
-    /// Redis' own tables, buffers and fragmentation, on top of the keys. Redis' documentation assumes 110 to 150 per cent.
+    /// All memory of Redis, in per cent of the keys' memory: tables, buffers and fragmentation come on top.
+    /// Redis' documentation assumes 110 to 150 per cent.
     package var redisOverheadPercent: Int64 = 150
 
     /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over TLS, and its answer.
@@ -45,23 +49,26 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var nanosecondsPerMember: Int64 = 3_000
     /// Redis' CPU for one member in a round. Measured: 0.24 to 0.41 µs.
     package var redisNanosecondsPerMember: Int64 = 400
-    /// A member on its page, with a UUID as id and a token of 160 digits, including the allocator's rounding and the directories.
-    /// Measured: 128 to 132.
+    /// Bytes of a member on its page, with a UUID as id and a token of 160 digits, including the allocator's
+    /// rounding and the directories. Measured: 128 to 132.
     package var redisBytesPerMember: Int64 = 135
-    /// From the record of a command to the first push of its ranges: two passes through Kafka, an admission, a claim and a page. With all
-    /// parts on one machine, 2,000 members were reached in 0.23 s.
+    /// The time from the record of a command to the first push of its ranges. It covers two passes through
+    /// Kafka, an admission, a claim and the read of a page. On one machine, 2,000 members were reached in
+    /// 0.23 s.
     package var fanoutMilliseconds: Int64 = 250
 
-    /// Streams of one APNs connection, as observed since 2021 (jchambers/pushy issue 878). APNs announces the number on each connection.
+    /// Concurrent streams of one APNs connection, as observed since 2021 (jchambers/pushy issue 878). APNs
+    /// announces the limit on each connection.
     package var streamsPerConnection: Int64 = 1_000
-    /// From a data centre to Apple and back. Reports name tens of milliseconds; this is at their upper end.
+    /// The time from a data centre to Apple and back. Public reports name tens of milliseconds; this number
+    /// is their upper end.
     package var roundTripMilliseconds: Int64 = 60
     /// Bytes on the wire for a push of the season: body, header block, frames and TLS.
     package var bytesPerPush: Int64 = 700
 
-    /// A command of the season as its producer wrote it. The benchmarks use an update of 456 bytes.
+    /// Bytes of a command of the season as its producer wrote it. The benchmarks use an update of 456 bytes.
     package var bytesPerCommand: Int64 = 456
-    /// A result record, uncompressed.
+    /// Bytes of a result record, uncompressed.
     package var bytesPerResult: Int64 = 450
     /// Bytes a second for one partition. This is half of the usual load (10 MB/s), so that a broker can catch up after a failover.
     package var partitionBytesPerSecond: Int64 = 5_000_000

@@ -1,6 +1,6 @@
 import Numbers
 
-/// The page of text of a plan: what it is for, what that needs, what the numbers are based on.
+/// The text page of a plan: the demand, the sizes that the demand needs, and the costs behind them.
 enum PlanText {
     static func page(
         wishes: [(String, String)],

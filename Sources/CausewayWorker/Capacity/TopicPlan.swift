@@ -1,17 +1,19 @@
 import CausewayConfiguration
 import Kafka
 
-/// The topics that a deployment needs. The defaults are those of the chart's values.
+/// The topics that a deployment needs. The defaults equal the defaults of the Helm chart.
 package struct TopicPlan: Sendable {
     /// Partitions of the topics of commands, registrations, deferred commands, fan-out records and results. 1...10,000.
     ///
-    /// There must be as many as there may ever be workers: adding partitions later moves activities.
+    /// Choose at least the number of lanes that will ever run, because partitions that are added later move
+    /// activities to other lanes.
     package var partitions = 24
-    /// 0: the brokers' default. 0...32,767.
+    /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
-    /// At most the replication factor. 1...32,767.
+    /// Copies that must have a record before Kafka acknowledges it, 1...32,767, at most the replication
+    /// factor.
     package var minInsyncReplicas = 2
-    /// The topics that have other sizes. For a topic that occurs twice, the last one applies.
+    /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last size applies.
     package var sizes: [TopicSizes] = []
 
     package init() {}
@@ -19,37 +21,40 @@ package struct TopicPlan: Sendable {
     /// Partitions of the topics of invalidations, dead letters and channels, which have few records.
     static let quietPartitions = 6
     private static let millisecondsPerHour = 3_600_000
-    /// Segments in one retention time. A broker deletes a segment when its newest record is older than the retention. By default it
-    /// closes a segment after seven days, so 24 hours of commands could become eight days. With this many segments a record outlives the
-    /// retention by at most one part of it.
+    /// The number of segments in one retention time. A broker deletes a whole segment when its newest record
+    /// is older than the retention. By default a segment stays open for seven days, so 24 hours of commands
+    /// could become eight days. With 24 segments, a record outlives the retention by at most 1/24.
     private static let segmentsPerRetention = 24
-    /// The shortest time of a segment: each segment costs the broker three open files and an index.
+    /// The shortest time of a segment, 10 minutes: each segment costs the broker three open files and an
+    /// index.
     private static let segmentMillisecondsMin = 600_000
-    /// The broker does not compact the open segment.
+    /// The time of a segment in a compacted topic. The broker compacts only closed segments.
     private static let compactedSegmentMilliseconds = 6 * millisecondsPerHour
 
-    /// In the order in which a command meets them.
+    /// Returns the topics in the order in which a command meets them.
     package func topics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
         let quiet = min(partitions, Self.quietPartitions)
         return [
-            // Longer than the longest outage after which a backlog is still useful: an activity lives 12 hours.
+            // Commands are kept 24 hours. A backlog after a longer outage is useless, because an activity
+            // lives 12 hours.
             topic(.commands, names.commands, partitions, hours: 24),
-            // The newest token of each activity is kept forever.
+            // Registrations have no retention time, because the newest token of each activity must be kept.
             topic(.registrations, names.registrations, partitions),
             topic(.results, names.results, partitions, hours: 72),
             topic(.invalidations, names.invalidations, quiet, hours: 168),
             topic(.deadLetters, names.deadLetters, quiet, hours: 336),
-            // Longer than the longest expiration, because a command may be deferred again until then. As many partitions as the commands
-            // topic, so that all commands of an activity meet in one lane.
+            // A command may be deferred again until it expires, so deferred commands are kept longer than the
+            // longest expiration. The topic has as many partitions as the commands topic, so that all
+            // commands of an activity reach one lane.
             topic(.deferred, names.deferred, partitions, hours: 24),
-            // As long as the commands whose ranges its records are.
+            // A fan-out record is kept as long as its command.
             topic(.fanout, names.fanout, partitions, hours: 24),
             // The channel of each audience is kept until it is deleted.
             topic(.channels, names.channels, quiet),
         ]
     }
 
-    /// Tombstones are kept until every reader has seen them.
+    /// The broker keeps tombstones for seven days, so that every reader sees them.
     private static let compacted: [KafkaProperties.Property] = [
         ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"), ("delete.retention.ms", "604800000"),
         ("segment.ms", String(compactedSegmentMilliseconds)),
@@ -61,7 +66,7 @@ package struct TopicPlan: Sendable {
         return [("cleanup.policy", "delete"), ("retention.ms", String(retention)), ("segment.ms", String(segment))]
     }
 
-    /// Without hours the topic is compacted.
+    /// Returns one topic. Without `hours`, the topic is compacted.
     private func topic(_ role: TopicRole, _ name: String, _ partitions: Int, hours: Int? = nil) -> NewTopic {
         let own = sizes.filter { $0.role == role }
         let ownPartitions = own.last { $0.partitions != nil }?.partitions ?? partitions

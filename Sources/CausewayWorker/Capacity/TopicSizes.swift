@@ -1,4 +1,4 @@
-/// One of the topics, by its key in `kafka.topics`.
+/// A topic of Causeway. The raw value is the topic's key in `kafka.topics`.
 package enum TopicRole: String, CaseIterable, Sendable {
     case commands, registrations, results, invalidations, deadLetters, deferred, fanout, channels
 
@@ -6,12 +6,12 @@ package enum TopicRole: String, CaseIterable, Sendable {
     var isCompacted: Bool { self == .registrations || self == .channels }
 }
 
-/// The size of one topic where it differs from the plan.
+/// The numbers of one topic that differ from the plan's defaults. Nil keeps the default.
 package struct TopicSizes: Sendable {
     package var role: TopicRole
-    /// 1...10,000.
+    /// The number of partitions, 1...10,000; nil: the plan's default.
     package var partitions: Int?
-    /// 1...8,784. Nil for a compacted topic.
+    /// How many hours the topic keeps a record, 1...8,784. Always nil for a compacted topic.
     package var retentionHours: Int?
 
     /// Reads `commands:partitions=48,retention-hours=12`.
@@ -61,7 +61,7 @@ package struct TopicSizes: Sendable {
     }
 }
 
-/// What is wrong with the text of a topic's sizes.
+/// Says why the text of a topic's sizes cannot be read.
 package struct TopicSizesError: Error, CustomStringConvertible {
     package var description: String
 }

@@ -1,12 +1,15 @@
-/// The requests that run or wait, a line for each audience. The requests of one audience run one after the other: a creation takes
-/// seconds, and an end that comes meanwhile must count after it. (R32) Different audiences run side by side; a request that waits for an
-/// earlier one of its audience takes no slot from the other audiences.
+/// The channel requests that run or wait, in one queue for each audience. Different audiences run at the same
+/// time.
 ///
-/// A class, so that the keeper can wait inside a call. Only the keeper's actor uses it.
+/// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that
+/// arrives meanwhile must take effect after the creation. A request that waits for an earlier one takes no
+/// slot from other audiences.
+///
+/// This is a class, so that the keeper can suspend inside a call. Only the keeper's actor uses it.
 final class AudienceQueues {
     /// The most requests that run at one time.
     static let slotsMax = 16
-    /// The most requests that run or wait. The others stay in the stream of requests.
+    /// The most requests that run or wait here. Further requests stay in the lanes' stream.
     static let requestsMax = 4_096
 
     private struct Key: Hashable {
@@ -19,7 +22,7 @@ final class AudienceQueues {
         }
     }
 
-    /// Oldest first. The first request of a line runs or is ready.
+    /// The queue of each audience, oldest request first. The first request runs or is ready to run.
     private var lines: [Key: [ChannelRequest]] = [:]
     /// The audiences whose first request is ready to run, in the order of their turns.
     private var ready: [Key] = []
@@ -27,7 +30,7 @@ final class AudienceQueues {
     private var requests = 0
     private var room: CheckedContinuation<Void, Never>?
 
-    /// Returns when one more request may be added. One caller at a time.
+    /// Returns when one more request may be added. Only one caller may wait at a time.
     func awaitRoom(isolation: isolated (any Actor)? = #isolation) async {
         guard requests == Self.requestsMax else { return }
         await withCheckedContinuation { room = $0 }
@@ -41,7 +44,9 @@ final class AudienceQueues {
         if lines[key]?.count == 1 { ready.append(key) }
     }
 
-    /// - Returns: false if all slots are taken; one of them then runs what is ready.
+    /// Reserves one of the slots in which requests run.
+    ///
+    /// - Returns: false if all slots are taken. The next free slot then runs the ready requests.
     func takeSlot() -> Bool {
         guard slots < Self.slotsMax else { return false }
         slots += 1
@@ -50,10 +55,12 @@ final class AudienceQueues {
 
     func leaveSlot() { slots -= 1 }
 
-    /// The request whose turn has come; nil if all requests run or wait for an earlier one.
+    /// Removes and returns the next request that is ready to run. Returns nil if every request runs or waits
+    /// for an earlier one of its audience.
     func nextReady() -> ChannelRequest? { ready.isEmpty ? nil : lines[ready.removeFirst()]?.first }
 
-    /// Ends a request that ``nextReady()`` returned. The next one of its audience is ready after what is ready already.
+    /// Ends a request that ``nextReady()`` returned. The next request of its audience becomes ready, behind
+    /// the requests that are ready already.
     func end(_ request: ChannelRequest) {
         let key = Key(request)
         requests -= 1

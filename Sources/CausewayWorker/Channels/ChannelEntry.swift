@@ -11,12 +11,12 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// APNs' id of the channel, base64.
     package var channel: String
     package var storage: Storage
-    /// UNIX milliseconds.
+    /// When the channel was created, UNIX milliseconds.
     package var createdAt: Int64
     package var state = State.active
     /// When to delete the channel, UNIX milliseconds. Nil: the audience has not ended.
     package var deleteAfter: Int64?
-    /// Whether `causeway.channels` has the entry as it is here. Only in the register.
+    /// Whether `causeway.channels` has this version of the entry. Stored only in Redis' register.
     package var isPublished: Bool?
 
     package init(
@@ -46,7 +46,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     }
 
     package var json: [UInt8] {
-        // Strings and numbers always encode.
+        // Encoding cannot fail, because the entry has only strings and numbers.
         (try? StableJSON.bytes(self)) ?? []
     }
 
@@ -55,21 +55,22 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// The field in the audience's record that tells admission of the channel. Storage policy (1 byte), creation time (8 bytes, little-endian,
-    /// UNIX milliseconds), id.
+    /// The field in the audience's record from which `admit` learns the channel: storage policy (1 byte),
+    /// creation time (8 bytes, little-endian, UNIX milliseconds), channel id.
     package var recordField: [UInt8] {
         [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAt.littleEndian) { Array($0) } + Array(channel.utf8)
     }
 }
 
-/// Says that a worker is about to create a channel. While the intent exists, there may be a channel whose id nobody knows.
+/// A worker's note in Redis that it is about to create a channel. While the intent exists, APNs may have a
+/// channel whose id no worker knows.
 package struct ChannelIntent: Codable, Equatable, Sendable {
-    /// Unique for each attempt, so that two attempts for one audience are two intents.
+    /// Unique for each attempt, so that two attempts for one audience have two intents.
     package var identifier: String
     package var audience: String
-    /// UNIX milliseconds.
+    /// When the intent was written, UNIX milliseconds.
     package var createdAt: Int64
-    /// The creating process, as host and process id, for people.
+    /// The host and process id of the creating worker, for operators.
     package var worker: String
 
     package init(identifier: String, audience: String, createdAt: Int64, worker: String) {
@@ -80,7 +81,7 @@ package struct ChannelIntent: Codable, Equatable, Sendable {
     }
 
     package var json: [UInt8] {
-        // Strings and numbers always encode.
+        // Encoding cannot fail, because the intent has only strings and numbers.
         (try? StableJSON.bytes(self)) ?? []
     }
 

@@ -1,31 +1,32 @@
 import APNs
 import Glibc
 
-/// An event of the keeper, for logs, metrics and people.
+/// An event of the channel keeper. The worker turns it into log lines and metrics.
 package enum ChannelEvent: Sendable {
     case created(ChannelEntry)
     case deleted(ChannelEntry)
-    /// Somebody else deleted the channel. A new channel replaces it.
+    /// APNs no longer has the channel, although this worker did not delete it. A new channel replaces it.
     case lost(ChannelEntry)
     case orphanDeleted(channel: String, app: String, environment: String)
     /// The number of channels at APNs that are not ours.
     case unknown(Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)
-    /// What is known, as each worker reads it once a minute.
+    /// The content of the register, which each worker reads once a minute.
     case registerRead(app: String, environment: String, Reconciliation.Known)
     /// The number of channels at APNs, including those of other programs.
     case listed(app: String, environment: String, channels: Int)
-    /// An error. `app` and `environment` say where; nil: it concerns all.
+    /// An error. `app` and `environment` say where it happened; nil means that it concerns all apps or
+    /// environments.
     case trouble(String, app: String?, environment: String?)
 }
 
 /// Why there is no channel, or why an operation on a channel failed.
 package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
-    /// For people, with advice.
+    /// The reason and what to do, for operators.
     package var text: String
-    /// Until this time the same request is refused again, UNIX milliseconds.
+    /// The keeper refuses the same request until this time without asking APNs again, UNIX milliseconds.
     package var untilMilliseconds: Int64
-    /// Whether the cause is a service that is away or busy. Then requests for other channels fail too.
+    /// Whether a service is down or busy. Then requests for other channels fail too.
     package var isTransient: Bool
 
     package var description: String { text }
@@ -44,7 +45,7 @@ package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertib
 }
 
 enum ChannelProcess {
-    /// Host and process id, for people who read an intent.
+    /// Host and process id, written into intents for operators.
     static var name: String {
         var host = [CChar](repeating: 0, count: 256)
         gethostname(&host, host.count - 1)
@@ -53,7 +54,7 @@ enum ChannelProcess {
     }
 }
 
-/// CLOCK_REALTIME, UNIX milliseconds.
+/// Returns the time of the wall clock (CLOCK_REALTIME), UNIX milliseconds.
 func wallMilliseconds() -> Int64 {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)

@@ -6,10 +6,11 @@ import Reactor
 import Redis
 
 extension ChannelKeeper {
-    /// Makes a keeper for all apps of a configuration that may have channels; nil without such apps. Opens no connection.
+    /// Makes a keeper for all apps of a configuration that may have channels. Returns nil if no app may have
+    /// channels. Opens no connection.
     ///
     /// - Parameters:
-    ///   - tokens: gives the source of an app's provider tokens in an environment.
+    ///   - tokens: returns the source of provider tokens for an app in an environment.
     static func make(
         _ configuration: WorkerConfiguration,
         redis: RedisConfiguration,

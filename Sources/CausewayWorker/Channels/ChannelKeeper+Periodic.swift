@@ -3,9 +3,11 @@ import Redis
 
 /// The periodic work of the keeper, and the comparison with APNs' list.
 extension ChannelKeeper {
-    /// Deletes what is due, publishes what is not published, and reconciles once a day. One worker at a time does this work.
+    /// Deletes channels that are due, publishes entries that are not published, and reconciles once a day. A
+    /// lease in Redis makes sure that one worker at a time does this work.
     func maintain(_ site: AppEnvironment) async throws(ChannelRefusal) {
-        // If no audience can have a channel and none ever had one, write nothing and do not ask APNs.
+        // If no audience can have a channel, and none ever had one, write nothing to Redis and do not call
+        // APNs.
         let first = try peek(site)
         guard site.isDeclared || restoredPlaces.contains(site.place) || !first.entries.isEmpty || !first.intents.isEmpty
         else { return noteRegister(first, at: site) }
@@ -26,10 +28,12 @@ extension ChannelKeeper {
         if let refusal { throw refusal }
     }
 
-    /// Acts on each item. A refusal that lasts concerns one channel only, so the other channels do not wait for it.
+    /// Runs `body` for each item. A lasting refusal concerns one channel, so the loop continues with the
+    /// other items.
     ///
-    /// - Returns: the first refusal that lasts.
-    /// - Throws: a transient refusal, at once. The service is away, and each further item would wait for its timeout too.
+    /// - Returns: the first lasting refusal.
+    /// - Throws: a transient refusal, at once. The service is down, and each further item would wait for its
+    ///   timeout too.
     private func actOnEach<Item: Sendable>(
         _ items: [Item],
         _ body: (isolated ChannelKeeper, Item) async throws(ChannelRefusal) -> Void
@@ -46,7 +50,8 @@ extension ChannelKeeper {
         return first
     }
 
-    /// Reconciles if that is due. If the attempt fails because a service is away, the next poll tries again.
+    /// Reconciles if a reconciliation is due. If the attempt fails because a service is down, the next poll
+    /// tries again.
     private func reconcileDaily(_ site: AppEnvironment) async throws(ChannelRefusal) {
         let isMine = try asking { () throws(RedisError) in
             try register.takeLease("daily", site.place, milliseconds: Self.reconciliationLeaseMilliseconds)
@@ -59,7 +64,8 @@ extension ChannelKeeper {
                 try register.keepLease("daily", site.place, milliseconds: Self.reconciliationMilliseconds)
             }
         } catch {
-            // After a refusal that lasts, the next attempt comes when the lease ends. If Redis is away, the lease ends by itself too.
+            // After a lasting refusal, the next attempt comes when the lease expires. If Redis is down, the
+            // lease cannot be ended and expires too.
             if error.isTransient { try? register.endLease("daily", site.place) }
             throw error
         }
@@ -75,7 +81,7 @@ extension ChannelKeeper {
         note(.registerRead(app: site.place.app, environment: site.place.environment, known))
     }
 
-    /// Compares APNs' list with the register, and acts on the differences.
+    /// Compares APNs' list of channels with the register, and acts on the differences.
     func reconcile(_ site: AppEnvironment, deletesUnknown: Bool) async throws(ChannelRefusal) -> Reconciliation {
         let listedAt = now
         let listed: [String]
@@ -87,7 +93,7 @@ extension ChannelKeeper {
         let known = try self.known(site)
         var underWay: Set<String> = []
         for intent in known.intents {
-            // The lease ends with the creation. If the process has died, the lease expires.
+            // A process holds this lease while it creates a channel. If the process dies, the lease expires.
             let isLeased = try asking { () throws(RedisError) in
                 try register.isBeingCreated(intent.audience, site.place)
             }
@@ -114,7 +120,7 @@ extension ChannelKeeper {
         return reconciliation
     }
 
-    /// - Returns: the first refusal that lasts.
+    /// - Returns: the first lasting refusal.
     private func carryOut(
         _ reconciliation: Reconciliation,
         known: Reconciliation.Known,
@@ -132,7 +138,7 @@ extension ChannelKeeper {
             keeper.note(.orphanDeleted(channel: channel, app: site.place.app, environment: site.place.environment))
         }
         try asking { () throws(RedisError) in
-            // While an orphan is left, its intent says that the channel may be ours.
+            // Keep the intents until all orphans are deleted. They prove that an orphan may be ours.
             if orphanRefusal == nil { try register.remove(reconciliation.resolved, site.place) }
             try register.noteForeign(reconciliation.newlyForeign, site.place)
         }
@@ -154,10 +160,11 @@ extension ChannelKeeper {
         return refusals.compactMap(\.self).first
     }
 
-    /// Plans the deletion of a channel whose audience has ended. A worker that is killed after it has admitted an end leaves the plan to this.
+    /// Plans the deletion of a channel whose audience has ended, in case the worker that admitted the end was
+    /// killed before it planned the deletion.
     private func planDeletion(_ entry: ChannelEntry, at site: AppEnvironment) throws(ChannelRefusal) {
         try asking { () throws(RedisError) in
-            // Somebody may have created the channel for commands after the end.
+            // If the channel is newer than the end, commands after the end have created it.
             guard let end = try register.end(of: entry), entry.createdAt <= end.atMilliseconds,
                 let current = try register.entry(site.place, audience: entry.audience),
                 current.channel == entry.channel, current.state == .active, current.deleteAfter == nil
@@ -167,7 +174,8 @@ extension ChannelKeeper {
             let storedUntil = entry.storage == .newest ? end.storedUntilMilliseconds : 0
             planned.deleteAfter = max(end.atMilliseconds + site.keepMilliseconds, storedUntil)
             guard try register.change(current, to: planned) else { return }
-            // A start may have been admitted meanwhile, and its request finds no plan to cancel.
+            // If a start was admitted meanwhile, its request found no plan to cancel. So this call cancels
+            // the plan.
             if try register.end(of: entry) == nil { try register.change(planned, to: current) }
         }
     }

@@ -1,6 +1,6 @@
 import APNs
 
-/// An app in an environment, for a command line.
+/// An app in one environment, as the command line names it.
 package struct ChannelPlace: Sendable, Hashable {
     package var app: String
     package var environment: String
@@ -26,7 +26,8 @@ extension ChannelKeeper {
         try known(site(of: place)).entries
     }
 
-    /// An audience's channel, and whether APNs has it. Nil if the register has no channel of the audience.
+    /// Returns an audience's channel, and whether APNs has it. Returns nil if the register has no channel of
+    /// the audience.
     package func inspect(
         _ audience: String,
         _ place: ChannelPlace
@@ -48,7 +49,7 @@ extension ChannelKeeper {
         try await ensure(audience, at: site(of: place))
     }
 
-    /// Deletes an audience's channel. Nil if the audience has none.
+    /// Deletes an audience's channel and returns its entry. Returns nil if the audience has no channel.
     package func delete(_ audience: String, _ place: ChannelPlace) async throws(ChannelRefusal) -> ChannelEntry? {
         let site = try site(of: place)
         guard let entry = try known(site).entries.first(where: { $0.audience == audience }) else { return nil }

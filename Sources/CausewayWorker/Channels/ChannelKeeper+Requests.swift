@@ -3,16 +3,17 @@ package struct ChannelRequest: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         /// A command needs a channel for its broadcast.
         case wanted
-        /// The audience's end was admitted. APNs may deliver a stored message until this time, UNIX milliseconds; 0 if none is stored.
+        /// The audience's end was admitted. APNs may deliver the stored message until this time, UNIX
+        /// milliseconds; 0 if APNs stores no message.
         case ended(storedUntilMilliseconds: Int64)
-        /// APNs does not know this channel any more.
+        /// APNs no longer has this channel.
         case lost(channel: String)
     }
 
     package var kind: Kind
     /// The bundle id.
     package var app: String
-    /// Nil for every environment in which the app has channels.
+    /// Nil means every environment in which the app has channels.
     package var environment: String?
     package var audience: String
 
@@ -31,7 +32,8 @@ package enum ChannelResponse: Sendable {
 }
 
 extension ChannelKeeper {
-    /// Carries out requests and the periodic work, until the requests end or its task is cancelled.
+    /// Carries out requests and the periodic work, until the stream of requests ends or the task is
+    /// cancelled.
     ///
     /// - Parameter answer: takes the answers to `wanted` and `lost`. For `ended` it takes only refusals.
     package func run(
@@ -51,7 +53,7 @@ extension ChannelKeeper {
         topic.close()
     }
 
-    /// Carries out one request after another, until none is ready.
+    /// Carries out requests one after another until no request is ready.
     private func carryOutReady(answer: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
         while let request = lines.nextReady() {
             if !Task.isCancelled { await perform(request, answer: answer) }
@@ -82,7 +84,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Repeats the periodic work until its task is cancelled. Looks more often whether Redis has lost the register.
+    /// Repeats the periodic work until the task is cancelled. Checks every second whether Redis has lost the
+    /// register.
     private func maintainAll() async {
         var (tendingDue, restoringDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
@@ -98,7 +101,9 @@ extension ChannelKeeper {
         }
     }
 
-    /// - Returns: whether Redis has what the topic has.
+    /// Restores lost registers, and reports an error as an event.
+    ///
+    /// - Returns: whether Redis now has all entries of the topic.
     private func restoreOrTell() -> Bool {
         do throws(ChannelRefusal) {
             try restoreLost()
@@ -109,7 +114,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// An error at one site does not stop the work at the other sites.
+    /// Does the periodic work of one site, and reports an error as an event, so that the work at other sites
+    /// continues.
     private func maintainOrReport(_ site: AppEnvironment) async {
         do throws(ChannelRefusal) {
             try await maintain(site)

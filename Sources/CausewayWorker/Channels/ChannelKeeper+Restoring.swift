@@ -1,17 +1,17 @@
 import Kafka
 import Redis
 
-/// Restores Redis' register from `causeway.channels` after Redis has lost it.
+/// Restores Redis' register of channels from `causeway.channels` after Redis has lost the register.
 ///
-/// A register without the mark of a restoring may lack entries. Nobody creates or deletes a channel, or says that there is none, before
-/// the register is restored. So phones keep the channel that they know.
+/// The field `t:` of a register says that its entries are complete. Until a register is complete again, no
+/// worker creates or deletes a channel, or reports one as missing. So phones keep the channel that they know.
 extension ChannelKeeper {
-    /// How often a restoring begins from the start because the register has changed meanwhile.
+    /// How often one call restores again because another process changed the register meanwhile.
     private static let restoringsMax = 8
-    /// The pause after a restoring that failed.
+    /// The pause after a restoration failed.
     static let restoringPauseMilliseconds: Int64 = 5_000
 
-    /// An audience's entry in the complete register.
+    /// Returns an audience's entry. Restores the register first if it may be incomplete.
     func entry(of audience: String, at site: AppEnvironment) throws(ChannelRefusal) -> ChannelEntry? {
         func find() throws(ChannelRefusal) -> (entry: ChannelEntry?, isRestored: Bool) {
             try asking { () throws(RedisError) in try register.find(site.place, audience: audience) }
@@ -22,14 +22,14 @@ extension ChannelKeeper {
         return try find().entry
     }
 
-    /// Everything that the register has for a place, complete or not.
+    /// Reads everything that the register has for a place, even if the register is incomplete.
     func peek(_ site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try asking { () throws(RedisError) in try register.known(site.place) }
         if known.isRestored { restoredPlaces.insert(site.place) }
         return known
     }
 
-    /// Everything that the complete register has for a place.
+    /// Reads everything that the register has for a place. Restores the register first if it is incomplete.
     func known(_ site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try peek(site)
         if known.isRestored { return known }
@@ -37,12 +37,14 @@ extension ChannelKeeper {
         return try peek(site)
     }
 
-    /// Restores places that are in use and whose register Redis has lost: audiences that ask for no channel need theirs, too.
+    /// Restores the registers that Redis has lost, of all places in use. Audiences with existing channels
+    /// need them even if none asks for a new channel.
     func restoreLost() throws(ChannelRefusal) {
         try restore(sites.filter { $0.isDeclared || restoredPlaces.contains($0.place) })
     }
 
-    /// Copies entries from the topic to the registers that are not complete, and announces them. Harmless in several processes at one time.
+    /// Copies entries from the topic to the incomplete registers, and tells admission of the channels.
+    /// Several processes may do this at the same time.
     func restore(_ sites: [AppEnvironment]) throws(ChannelRefusal) {
         for _ in 0..<Self.restoringsMax {
             var tokens: [Place: [UInt8]] = [:]
@@ -57,7 +59,7 @@ extension ChannelKeeper {
             let published = try published()
             for (place, token) in tokens {
                 let entries = published.filter { $0.app == place.app && $0.environment == place.environment }
-                // If this fails, the next pass restores what is not complete then.
+                // If this fails, the next pass of the loop tries again.
                 _ = try asking { () throws(RedisError) in
                     try register.restore(entries, place, token: token, atMilliseconds: now)
                 }
@@ -69,7 +71,8 @@ extension ChannelKeeper {
         )
     }
 
-    /// What the topic has. If Kafka is away, only one request in a while waits for Kafka.
+    /// Reads all entries of the topic. After a failure, throws the same refusal for a while, so that not
+    /// every request waits for Kafka's timeout.
     private func published() throws(ChannelRefusal) -> [ChannelEntry] {
         if let restoringRefusal, now < restoringRefusal.untilMilliseconds { throw restoringRefusal }
         do throws(KafkaError) {

@@ -6,11 +6,13 @@ import Reactor
 import Redis
 import Synchronization
 
-/// Keeps the channels of audiences: creates them, announces them in Redis and `causeway.channels`, deletes them, reconciles with APNs.
+/// Keeps the channels of audiences: creates them, announces them in Redis and `causeway.channels`, deletes
+/// them, and reconciles them with APNs.
 ///
-/// ``Reconciliation`` decides; this actor asks APNs, Redis and Kafka, and acts. A creation has no idempotency key, so the keeper
-/// first writes an intent. If a crash leaves the intent behind, a later reconciliation finds and deletes the channel. A lease makes sure that only one
-/// process at a time creates an audience's channel.
+/// ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka. APNs has no idempotency key for a
+/// creation, so the keeper first writes an intent. If a crash leaves the intent behind, a later
+/// reconciliation finds and deletes the channel. A lease makes sure that only one process at a time creates
+/// an audience's channel.
 package actor ChannelKeeper {
     typealias Place = ChannelRegister.Place
 
@@ -19,7 +21,7 @@ package actor ChannelKeeper {
         var place: Place
         var storage: ChannelEntry.Storage
         var keepMilliseconds: Int64
-        /// Whether some audiences get a channel by the configuration. Then `causeway.channels` must exist.
+        /// Whether the configuration gives a channel to some audiences. Then `causeway.channels` must exist.
         var isDeclared: Bool
         var management: ChannelManagement
     }
@@ -28,15 +30,18 @@ package actor ChannelKeeper {
     static let tendingInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the register.
     static let lookingInterval = Duration.seconds(1)
-    /// The lease for the periodic work: one worker does it, and no other worker before the next interval.
+    /// The length of the lease for the periodic work. Because it nearly lasts the interval, only one worker
+    /// does the work in each interval.
     static let tendingLeaseMilliseconds: Int64 = 55_000
     /// The interval of full reconciliations.
     static let reconciliationMilliseconds: Int64 = 24 * 3_600_000
-    /// The lease for one attempt. If the worker dies meanwhile, another worker tries again after this time.
+    /// The length of the lease for one reconciliation. If the worker dies, another worker tries again after
+    /// this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
-    /// The interval between checks for what another process is creating.
+    /// The interval between checks whether another process has finished its creation.
     static let waitingInterval = Duration.milliseconds(100)
-    /// How long the keeper does not ask again after a transient error, and after any other error.
+    /// How long the keeper does not ask again after a transient error. `lastingMilliseconds` applies after
+    /// any other error.
     static let transientMilliseconds: Int64 = 60_000
     private static let lastingMilliseconds: Int64 = 600_000
 
@@ -46,14 +51,17 @@ package actor ChannelKeeper {
     let sites: [AppEnvironment]
     let register: ChannelRegister
     let topic: ChannelTopic
-    /// Longer than any creation takes. After this time an attempt has ended, successful or not.
+    /// A time that no creation exceeds. After this time, an attempt to create a channel has succeeded or
+    /// failed.
     private let creationMilliseconds: Int64
     let note: @Sendable (ChannelEvent) -> Void
-    /// Places whose register was complete once. If it is not complete any more, Redis has lost it.
+    /// Places whose register was complete at least once. If such a register becomes incomplete, Redis has
+    /// lost it.
     var restoredPlaces: Set<Place> = []
-    /// Why the last restoring failed, and until when no other one begins.
+    /// Why the last restoration of a register failed. Its time says when the next restoration may begin.
     var restoringRefusal: ChannelRefusal?
-    /// Audiences whose channel could not be created. Their commands ask again, and get this refusal until its time has passed.
+    /// Audiences whose channel could not be created. Until the refusal expires, each further request gets the
+    /// same refusal.
     private var refusals: [Refused: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
     /// The requests of lanes that run or wait.
@@ -74,7 +82,7 @@ package actor ChannelKeeper {
         self.sites = sites
         self.register = register
         self.topic = topic
-        // One list, one creation, and the calls to Redis between them.
+        // A creation takes one list request, one create request, and the Redis calls between them.
         creationMilliseconds = 2 * timeoutMilliseconds + 5_000
         self.note = note
     }
@@ -109,14 +117,16 @@ package actor ChannelKeeper {
             guard now < deadline else {
                 throw ChannelRefusal(text: "another worker is creating the channel", untilMilliseconds: now)
             }
-            // Another process reports its creation in Redis only.
+            // Another process announces its new channel only in Redis, so poll Redis.
             try? await Task.sleep(for: Self.waitingInterval)
         }
     }
 
-    /// Creates a channel, and ends the audience's lease, which the caller must hold.
+    /// Creates a channel if the audience still has none. Ends the audience's lease, which the caller must
+    /// hold.
     ///
-    /// - Returns: nil if another process has created the channel, or if Redis has lost the register, since the caller looked.
+    /// - Returns: nil if, since the caller's check, another process created the channel or Redis lost the
+    ///   register.
     private func createUnlessThere(
         _ audience: String,
         at site: AppEnvironment,
@@ -160,7 +170,8 @@ package actor ChannelKeeper {
                 createdAt: now
             )
             guard try register.add(entry) else {
-                // Redis lost this process's lease meanwhile, and another process was faster. Phones know the other channel.
+                // Redis lost this process's lease meanwhile, and another process created a channel first.
+                // Phones know that channel, so this one is deleted.
                 isSpare = true
                 try register.write(intent, place)
                 try await site.management.delete(channel)
@@ -173,7 +184,7 @@ package actor ChannelKeeper {
             return try settle(entry, isWanted: true)
         } catch {
             let refusal = refusal(error)
-            // If APNs may have carried out the request, the intent stays for the next reconciliation.
+            // If APNs may have created the channel, keep the intent for the next reconciliation.
             let mayBeThere = isSpare || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if isOpen, !mayBeThere { try? register.remove([intent], place) }
             try? register.endCreation(of: audience, place)
@@ -184,7 +195,8 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Marks channels as other people's if no attempt of ours was open before they existed.
+    /// Records channels as foreign (created by other programs) if no creation of ours was under way when they
+    /// were listed.
     private func noteForeign(_ listed: [String], at site: AppEnvironment) throws(ChannelRefusal) {
         let known = try known(site)
         guard known.intents.isEmpty else { return }
@@ -194,9 +206,9 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Makes the topic and the audience's record agree with the register.
+    /// Makes the topic and the audience's record agree with the register's entry.
     ///
-    /// - Parameter isWanted: cancels a planned deletion.
+    /// - Parameter isWanted: true cancels a planned deletion.
     @discardableResult
     func settle(_ entry: ChannelEntry, isWanted: Bool) throws(ChannelRefusal) -> ChannelEntry {
         var entry = entry
@@ -211,10 +223,11 @@ package actor ChannelKeeper {
                 let before = entry
                 entry.isPublished = true
                 let published = entry
-                // Another worker may have planned or cancelled a deletion meanwhile. Then this is not the entry that the topic needs.
+                // If another worker has planned or cancelled a deletion meanwhile, the entry has changed, and
+                // it must be published again.
                 try asking { () throws(RedisError) in _ = try register.change(before, to: published) }
             } catch {
-                // Broadcasts can use the channel already. The periodic work publishes it later.
+                // Broadcasts can already use the channel. The periodic work publishes the entry later.
                 let text = "\(entry.topicKey) is not published yet: \(error)"
                 note(.trouble(text, app: entry.app, environment: entry.environment))
             }
@@ -224,7 +237,8 @@ package actor ChannelKeeper {
         return entry
     }
 
-    /// Plans the deletion of an ended audience's channel. If another process is creating the channel, waits for its entry.
+    /// Plans the deletion of an ended audience's channel. If another process is creating the channel, first
+    /// waits for its entry.
     func end(_ audience: String, at site: AppEnvironment, storedUntilMilliseconds: Int64) async throws(ChannelRefusal) {
         let due = max(now + site.keepMilliseconds, storedUntilMilliseconds)
         let deadline = now + creationMilliseconds
@@ -233,7 +247,8 @@ package actor ChannelKeeper {
             let isOver = try asking { () throws(RedisError) in
                 if var entry {
                     guard entry.state == .active else { return true }
-                    // The periodic work publishes the plan, so that it outlives a loss of Redis.
+                    // The periodic work publishes the plan to the topic, so that the plan survives a loss of
+                    // Redis.
                     (entry.deleteAfter, entry.isPublished) = (due, nil)
                     try register.write(entry)
                     return true
@@ -245,7 +260,7 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Replaces a channel that APNs does not know any more, unless another worker has done so.
+    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already.
     func replace(_ channel: String, of audience: String, at site: AppEnvironment) async throws(ChannelRefusal)
         -> ChannelEntry
     {
@@ -256,7 +271,7 @@ package actor ChannelKeeper {
         try asking { () throws(RedisError) in try register.remove(entry) }
         var successor = try await ensure(audience, at: site, storage: entry.storage)
         if let due = entry.deleteAfter {
-            // The audience has ended meanwhile, so the new channel needs a planned deletion too.
+            // The audience has ended meanwhile, so the new channel also needs a planned deletion.
             (successor.deleteAfter, successor.isPublished) = (due, nil)
             let planned = successor
             try asking { () throws(RedisError) in try register.write(planned) }

@@ -1,9 +1,10 @@
 import Logging
 import Observability
 
-/// Turns events of the keeper into log lines and metrics.
+/// Turns events of the channel keeper into log lines and metrics.
 enum ChannelNotes {
-    /// - Parameter pool: the number of an app's pool in an environment; nil for an app without one.
+    /// - Parameter pool: returns the index of the pool of an app in an environment; nil if the worker has no
+    ///   such pool.
     static func tell(
         _ note: ChannelEvent,
         _ log: SharedKindLog,

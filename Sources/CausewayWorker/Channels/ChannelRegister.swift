@@ -9,7 +9,7 @@ import Redis
 /// | `a:<audience>` | a ``ChannelEntry`` |
 /// | `i:<identifier>` | a ``ChannelIntent`` |
 /// | `f:<channel>` | empty: another program made the channel |
-/// | `t:` | since when the hash has what the topic has, UNIX milliseconds; before, `?` and a token. Missing: Redis may have lost the hash |
+/// | `t:` | since when the hash is complete, UNIX ms; `?` and a token in a restoration; absent: maybe lost |
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
 ///
 /// Blocks. Use it from one thread at a time.
@@ -35,7 +35,8 @@ final class ChannelRegister {
 
     private func bytes(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
-    /// Reads the whole hash at one moment. Skips values that it cannot read: another release wrote them.
+    /// Reads the whole hash at one moment. Skips values that it cannot read, because another release may have
+    /// written them.
     func known(_ place: Place) throws(RedisError) -> Reconciliation.Known {
         var known = Reconciliation.Known()
         for (field, value) in try hashes.hash(key(place)) {
@@ -55,7 +56,8 @@ final class ChannelRegister {
         return known
     }
 
-    /// An audience's entry, and whether the register has what the topic has. Without that, a missing entry means nothing.
+    /// Returns an audience's entry, and whether the register is complete. In an incomplete register, a
+    /// missing entry does not mean that there is no channel.
     func find(
         _ place: Place,
         audience: String
@@ -70,7 +72,7 @@ final class ChannelRegister {
 
     /// Adds the entry of a new channel.
     ///
-    /// - Returns: false if the audience has an entry. The entry stays.
+    /// - Returns: false if the audience already has an entry, which stays unchanged.
     func add(_ entry: ChannelEntry) throws(RedisError) -> Bool {
         let place = Place(app: entry.app, environment: entry.environment)
         return try hashes.add(key(place), [(bytes("a", entry.audience), entry.json)]) == 1
@@ -81,9 +83,9 @@ final class ChannelRegister {
         try hashes.set(key(place), [(bytes("a", entry.audience), entry.json)])
     }
 
-    /// Changes an entry.
+    /// Replaces an entry by its next version.
     ///
-    /// - Returns: false if the register no longer has this entry. Then nothing has changed.
+    /// - Returns: false if the register no longer has exactly this entry. Then nothing has changed.
     @discardableResult
     func change(_ entry: ChannelEntry, to next: ChannelEntry) throws(RedisError) -> Bool {
         let condition = SharedHashes.FieldCondition(bytes("a", entry.audience), entry.json, next: next.json)
@@ -117,7 +119,7 @@ final class ChannelRegister {
     // MARK: - Restoring
 
     private static let restored = Array("t:".utf8)
-    /// Entries in one call.
+    /// The most entries that one call writes.
     private static let batchCount = 256
 
     private static func isRestored(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
@@ -128,20 +130,21 @@ final class ChannelRegister {
         Self.isRestored(try hashes.value(key(place), Self.restored))
     }
 
-    /// Call this before you read the topic. All processes that restore at one time share the token.
+    /// Marks the register as being restored. Call this before reading the topic. All processes that restore
+    /// at the same time share the token.
     ///
-    /// - Returns: nil if the register has what the topic has.
+    /// - Returns: nil if the register is already complete.
     func beginRestoring(_ place: Place) throws(RedisError) -> [UInt8]? {
         _ = try hashes.add(key(place), [(Self.restored, Self.token())])
         let token = try hashes.value(key(place), Self.restored)
         return Self.isRestored(token) ? nil : token
     }
 
-    /// Adds entries that the register does not have, and announces all its entries to admission.
+    /// Adds the entries that the register lacks, and tells admission of all its channels.
     ///
-    /// - Parameter token: of the beginning.
-    /// - Returns: false if the entries may be out of date: since the beginning Redis was emptied, a channel was deleted, or another process
-    ///   was faster.
+    /// - Parameter token: the token from `beginRestoring`.
+    /// - Returns: false if the entries may be out of date. Since `beginRestoring`, Redis was emptied, a
+    ///   channel was deleted, or another process completed the restoration.
     func restore(
         _ entries: [ChannelEntry],
         _ place: Place,
@@ -152,14 +155,15 @@ final class ChannelRegister {
             let fields = entries[start...].prefix(Self.batchCount).map { (bytes("a", $0.audience), $0.json) }
             guard try hashes.add(key(place), fields, if: .init(Self.restored, token)) != nil else { return false }
         }
-        // Admission must know the channels before anybody believes that the register is complete.
+        // Admission must know the channels before the register counts as complete.
         try announce(known(place).entries.filter { $0.state == .active })
         let now = Array(String(atMilliseconds).utf8)
         return try hashes.add(key(place), [], if: .init(Self.restored, token, next: now)) != nil
     }
 
-    /// Must come between the tombstone of a channel and the removal of its entry. Otherwise a process that has read the topic before
-    /// could add the entry again.
+    /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written
+    /// and before its entry is removed. Otherwise a process that read the topic earlier could add the entry
+    /// again.
     func disturbRestoring(_ place: Place) throws(RedisError) {
         guard try !isRestored(place) else { return }
         try hashes.set(key(place), [(Self.restored, Self.token())])
@@ -179,21 +183,22 @@ final class ChannelRegister {
         try hashes.isLeased(key(place, "create:\(audience)"))
     }
 
-    /// - Parameter name: the periodic work that one worker at a time does.
+    /// - Parameter name: names the periodic work. Only one worker at a time holds its lease.
     func takeLease(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) -> Bool {
         try hashes.takeLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
     }
 
     func endLease(_ name: String, _ place: Place) throws(RedisError) { try hashes.endLease(key(place, "turn:\(name)")) }
 
-    /// Lengthens a lease that this process has.
+    /// Extends a lease that this process holds.
     func keepLease(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) {
         try hashes.keepLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
     }
 
     // MARK: - Audiences' records
 
-    /// The end of an entry's audience, if the audience's newest command is an end.
+    /// Returns when an entry's audience ended, and until when APNs may deliver its stored message. Returns
+    /// nil if the audience's newest command is not an end.
     func end(
         of entry: ChannelEntry
     ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilMilliseconds: Int64)? {
@@ -205,7 +210,8 @@ final class ChannelRegister {
         return (admitted.atMilliseconds, min(admitted.expiration, last) * 1_000)
     }
 
-    /// Tells admission of the audience's channel. Field `hp` for production, `hs` for the sandbox.
+    /// Writes the channel into the audience's record, where admission reads it: field `hp` for production,
+    /// `hs` for the sandbox.
     func announce(_ entry: ChannelEntry) throws(RedisError) { try announce([entry]) }
 
     private func announce(_ entries: [ChannelEntry]) throws(RedisError) {

@@ -1,7 +1,8 @@
 import CausewayCommandLine
 import Kafka
 
-/// The topic that announces channels to app servers. The keeper restores Redis' register from it. Blocks. Use it from one thread at a time.
+/// The topic that announces channels to app servers. The keeper restores Redis' register from it. Calls
+/// block. Use it from one thread at a time.
 final class ChannelTopic {
     private static let readingDuration = Duration.seconds(60)
     // Calls with these limits cannot be interrupted, so they delay a worker's stop.
@@ -33,7 +34,8 @@ final class ChannelTopic {
         try producer.produce([(Array(entry.topicKey.utf8), nil)])
     }
 
-    /// The newest record of each key, without tombstones. Empty if the topic does not exist: then no audience needs a channel.
+    /// Reads the newest entry of each key, without tombstones. Returns no entries if the topic does not
+    /// exist, because then no audience needs a channel.
     func entries() throws(KafkaError) -> [ChannelEntry] {
         do throws(KafkaError) {
             return try read()

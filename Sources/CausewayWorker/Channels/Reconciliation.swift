@@ -1,14 +1,15 @@
-/// Compares the channels that APNs lists with the register, and says what to do. Pure: values in, actions out.
+/// Compares APNs' list of channels with the register, and says what to do. It does no I/O.
 ///
-/// The caller requests the list first, then reads the register at one moment. A channel created in between has an entry or an intent.
+/// The caller first requests the list and then reads the register, so that a channel that was created in
+/// between has an entry or an intent.
 package struct Reconciliation: Equatable, Sendable {
-    /// What the register has for one app in one environment, at one moment.
+    /// The content of the register for one app in one environment, at one moment.
     package struct Known: Equatable, Sendable {
         package var entries: [ChannelEntry] = []
         package var intents: [ChannelIntent] = []
-        /// Other people's channels: they existed before any open attempt of ours.
+        /// Channels that other programs created: they existed when no creation of ours was under way.
         package var foreign: Set<String> = []
-        /// Whether the register has what `causeway.channels` has. Otherwise entries may be missing.
+        /// Whether the register has all entries of `causeway.channels`. If not, entries may be missing.
         package var isRestored = false
         /// When APNs' list was last compared with the register, UNIX milliseconds; nil: never.
         package var reconciledAt: Int64?
@@ -18,29 +19,31 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Channels that other programs created, or may have created.
     package var unknown: [String] = []
-    /// Channels that must be deleted: our own attempts created them, but no entry names them. With `deletesUnknown`, also channels that
-    /// other programs created, or may have created.
+    /// Channels to delete. Our own attempts created them, and no entry names them. With `deletesUnknown`,
+    /// also channels that other programs created, or may have created.
     package var orphans: [String] = []
-    /// Other people's channels that this list shows for the first time.
+    /// Channels of other programs that were not yet recorded as foreign.
     package var newlyForeign: [String] = []
-    /// Entries whose channel APNs no longer has. It must be created again.
+    /// Entries whose channel APNs no longer has. A new channel must be created.
     package var lost: [ChannelEntry] = []
     /// Entries that are not in the topic yet.
     package var unpublished: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var due: [ChannelEntry] = []
-    /// Intents whose attempt has ended. The register drops them.
+    /// Intents whose attempt has ended. The caller removes them from the register.
     package var resolved: [ChannelIntent] = []
-    /// An attempt is still under way, and an unknown channel may be its channel. A later reconciliation decides about unknown channels.
+    /// Whether an attempt is still under way, so that an unknown channel may be its channel. A later
+    /// reconciliation then decides about the unknown channels.
     package var isEarly = false
 
-    /// The clocks of workers differ: a channel created less than this before the list may be missing from the list.
+    /// How much the clocks of two workers may differ. A channel that was created less than this time before
+    /// the list may be missing from the list.
     static let clockMilliseconds: Int64 = 60_000
 
     /// - Parameters:
     ///   - listedAtMilliseconds: when the caller requested the list.
     ///   - isUnderWay: whether the attempt of an intent may still be under way.
-    ///   - deletesUnknown: delete other people's channels too, and channels that may be other people's.
+    ///   - deletesUnknown: whether to delete also channels that other programs created, or may have created.
     package init(
         listed: [String],
         listedAtMilliseconds: Int64,
@@ -75,7 +78,8 @@ package struct Reconciliation: Equatable, Sendable {
             orphans += strange
             resolved = known.intents
         } else {
-            // Without an open attempt of ours the channels are other people's. With one, nobody can tell whose they are.
+            // If no attempt of ours was under way, other programs created these channels. Otherwise their
+            // creator is unknown.
             unknown += strange
             if known.intents.isEmpty { newlyForeign = strange }
         }

@@ -1,39 +1,43 @@
 import Kafka
 
-/// The lane of each assigned partition, and how far the partition has drained. Found by topic and number without hashing.
+/// The lane and the offsets of each assigned partition. An entry is found by topic and partition number,
+/// without hashing.
 struct AssignmentTable {
     struct Entry {
         /// Different for every assignment in the life of the process.
         var number: UInt32
         var lane: Int
         var isDrained = false
-        /// The end of the log that was last sent to the lane; -1: none yet.
+        /// The end of the log that the lane was last told; -1: none yet.
         var highWatermark: Int64 = -1
-        /// One above the last record that was dealt to the lane; -1: none was dealt.
+        /// One above the last record that was dealt to the lane; -1: no record yet.
         var nextOffset: Int64 = -1
         /// The first offset that is not known to be settled; -1: no record was dealt yet.
         var unsettledOffset: Int64 = -1
-        /// Where the log was read to its end; -1: not known, or more records were dealt since.
+        /// The end of the log, once reading has reached it; -1: not reached, or records were dealt since.
         ///
-        /// This may be above the last record: with `read_committed`, markers of transactions or an open transaction may follow it. So the
-        /// high watermark alone cannot tell that nothing is left.
+        /// The end may be above the last record: with `read_committed`, transaction markers or an open
+        /// transaction may follow it. So the high watermark alone cannot tell that no record is left.
         var endOffset: Int64 = -1
-        /// How often the lane has asked to read records again. An inbox entry with another number is dropped.
+        /// How often the lane has asked to read records again. The lane drops an inbox entry that carries an
+        /// older number.
         var reading: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
     }
 
-    /// A rereading: settled records are read again, since Redis has lost what they wrote.
+    /// One rereading of a partition: settled records are read again, because Redis has lost what they wrote.
     struct Rereading {
-        /// The reader's number, from the request.
+        /// The random number of the request (`RereadingRequest`) that began this rereading.
         var reader: UInt64
-        /// The offset below which all records had been settled. Until the rereading is complete, nothing below it is committed.
+        /// All records below this offset had been settled before. Until the rereading is complete, no offset
+        /// below it is committed.
         var end: Int64
         var isComplete: Bool
     }
 
-    /// Offsets that are accepted. A broker may send any number, and offsets are added to, so they must be far below an overflow.
+    /// The offsets that are accepted. A broker may send any number, and the code adds to offsets, so the
+    /// upper bound is far below an overflow.
     static let offsets: ClosedRange<Int64> = 0...(1 << 62)
 
     /// Ordered by partition, then by topic.
@@ -79,9 +83,10 @@ struct AssignmentTable {
         body(&entries[place])
     }
 
-    /// Takes a lane's report.
+    /// Applies a lane's report to the partition's entry.
     ///
-    /// - Returns: false if its assignment has ended, or if it names no offset that may be committed.
+    /// - Returns: whether the reported offset may be committed. False also if the report's assignment has
+    ///   ended.
     mutating func note(_ report: LaneReport, committableOffset: Int64?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.number == report.assignment else { return false }
         let settledBelow = committableOffset ?? -1
@@ -94,7 +99,7 @@ struct AssignmentTable {
         return settledBelow >= 0 && !isKnown
     }
 
-    /// The lane has dropped records and asks to read them again.
+    /// Notes that the lane has dropped records and asks to read them again.
     ///
     /// - Returns: false if the report belongs to an assignment that has ended.
     mutating func noteReadAgain(_ report: LaneReport) -> Bool {
@@ -103,7 +108,8 @@ struct AssignmentTable {
         return true
     }
 
-    /// Begins a rereading up to `end`; 0: nothing needs to be read.
+    /// Begins a rereading of all records below `end`. An `end` of 0 means that no record needs to be read
+    /// again.
     mutating func noteRereading(of partition: TopicPartition, reader: UInt64, end: Int64) {
         change(partition.topic.index, partition.partition) { entry in
             let former = entry?.rereading?.end ?? 0
@@ -112,7 +118,8 @@ struct AssignmentTable {
         }
     }
 
-    /// Takes a high watermark. If the log was read to its end, the last record's end counts instead.
+    /// Notes a high watermark. If reading has reached the end of the log, the end of the last record counts
+    /// instead.
     ///
     /// - Returns: the changed assignment if its lane does not know this end yet.
     mutating func note(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
@@ -124,17 +131,18 @@ struct AssignmentTable {
         return self[partition]
     }
 
-    /// - Parameter offset: the end of the log: where the next record or transaction marker will be. Other numbers are ignored.
+    /// - Parameter offset: the end of the log: the position of the next record or transaction marker. Offsets
+    ///   outside ``offsets`` are ignored.
     mutating func noteEnd(of partition: TopicPartition, offset: Int64) {
         guard Self.offsets.contains(offset) else { return }
         change(partition.topic.index, partition.partition) { entry in
             entry?.endOffset = offset
-            // Nothing was dealt since, so no record is left to read again.
+            // No record was dealt, so none is left to read again.
             if entry?.nextOffset ?? 0 < 0 { entry?.completeRereading(settledBelow: -1) }
         }
     }
 
-    /// - Parameter offset: one of ``offsets``.
+    /// - Parameter offset: the dealt record's offset, within ``offsets``.
     mutating func noteDealt(_ topic: Int32, _ partition: Int32, offset: Int64) {
         change(topic, partition) { entry in
             entry?.nextOffset = offset + 1
@@ -143,7 +151,8 @@ struct AssignmentTable {
         }
     }
 
-    /// Records of a topic's partitions that are known to be in the log and have not been dealt.
+    /// Returns how many records of a topic's assigned partitions are known to be in the log and were not
+    /// dealt yet.
     func recordsBehind(of topic: Int32) -> Int64 {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, place in
@@ -153,7 +162,7 @@ struct AssignmentTable {
             }
     }
 
-    /// Partitions of a topic whose log is known to have more records than were dealt.
+    /// Returns the partitions of a topic whose log is known to have records that were not dealt yet.
     func partitionsBehind(of topic: Int32) -> [TopicPartition] {
         partitions { $0.nextOffset >= 0 && $0.highWatermark > $0.nextOffset }.filter { $0.topic.index == topic }
     }
@@ -171,9 +180,10 @@ struct AssignmentTable {
 }
 
 extension AssignmentTable.Entry {
-    /// The offset below which all records are settled, by this worker or before.
+    /// Returns the offset below which all records are settled, by this worker or an earlier owner.
     ///
-    /// - Parameter beganAt: where reading began. Not used during a rereading, which begins below the settled offset.
+    /// - Parameter beganAt: the offset where reading began. Ignored during a rereading, which begins below
+    ///   the settled offset.
     func settledBelow(beganAt: Int64) -> Int64 {
         let known = rereading.map(\.end) ?? 0
         return max(known > 0 ? known : beganAt, unsettledOffset)
@@ -182,7 +192,8 @@ extension AssignmentTable.Entry {
     /// - Parameter settledBelow: the offset below which the lane has settled this assignment; -1: nothing yet.
     fileprivate mutating func completeRereading(settledBelow: Int64) {
         guard let rereading, !rereading.isComplete else { return }
-        // The last records may have been deleted from the log, or a reader may not get them (transaction markers).
+        // Reaching the end of the log also completes the rereading: its last records may have been deleted,
+        // or may be transaction markers, which no reader gets.
         let isAtEnd = endOffset >= rereading.end && settledBelow >= nextOffset
         if settledBelow >= rereading.end || isAtEnd { self.rereading?.isComplete = true }
     }

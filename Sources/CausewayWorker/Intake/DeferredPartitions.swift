@@ -1,19 +1,21 @@
 import Delivery
 import Kafka
 
-/// Partitions of the deferred topic whose next record is not due, and of the fan-out topic whose lane had no room.
+/// Paused partitions: of the deferred topic, if the next record is not due; of the fan-out topic, if the lane
+/// had no room.
 ///
-/// They are paused, and the record is read again later. If the record were kept here, it would keep its whole fetched batch in memory.
+/// The record is read again later. A record that waited here would keep its whole fetched batch in memory.
 ///
-/// All deferred records have the same delay, so those of a partition lie in the order in which they are due.
+/// All deferred records have the same delay, so the records of a partition are in the order of their due
+/// times.
 ///
-/// Times are monotonic. A record names its due time by the wall clock, and only the remaining wait is kept, so that later changes of the
-/// wall clock have no effect.
+/// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is
+/// kept, so later changes of the wall clock have no effect.
 struct DeferredPartitions {
-    /// Partitions are resumed at whole multiples of this. Pausing discards what was fetched, so each pause must let a second's records
-    /// come due.
+    /// Paused partitions resume at whole multiples of this time. A pause discards fetched records, so each
+    /// resume should find all records that come due in one second.
     static let stepMilliseconds: Int64 = 1_000
-    /// No record waits longer than the longest delay that can be configured.
+    /// The longest delay that can be configured. No record waits longer.
     static let delayMillisecondsMax: Int64 = 600_000
     /// How far the clock of another worker may be ahead.
     private static let skewMilliseconds: Int64 = 5_000
@@ -25,10 +27,10 @@ struct DeferredPartitions {
 
     func contains(_ partition: TopicPartition) -> Bool { due[partition] != nil }
 
-    /// When a record must be read.
+    /// Returns the monotonic time at which a record must be read.
     ///
-    /// A record that names no time is read at once. So is a record from a clock that is ahead. Whatever a record says, it cannot hold
-    /// back the records behind it for longer than ``delayMillisecondsMax``.
+    /// A record without a due time is read at once. So is a record that another clock, ahead of this one, has
+    /// written. No record delays the records behind it for longer than ``delayMillisecondsMax``.
     ///
     /// - Parameters:
     ///   - wallMilliseconds: when the record is due, from its header.
@@ -45,17 +47,17 @@ struct DeferredPartitions {
         due[partition] = Self.step(untilMilliseconds)
     }
 
-    /// The first multiple of ``stepMilliseconds`` at or after the due time.
+    /// Returns the first multiple of ``stepMilliseconds`` at or after the due time.
     static func step(_ dueMilliseconds: Int64) -> Int64 {
         (dueMilliseconds + stepMilliseconds - 1) / stepMilliseconds * stepMilliseconds
     }
 
-    /// Takes the partitions whose time has come.
+    /// Removes and returns the partitions that are due.
     mutating func takeDue(nowMilliseconds: Int64) -> [TopicPartition] {
         due.isEmpty ? [] : remove { $1 <= nowMilliseconds }
     }
 
-    /// Takes waiting partitions, even if their time has not come.
+    /// Removes and returns the waiting partitions that match, even if they are not due.
     mutating func take(where isTaken: (TopicPartition) -> Bool) -> [TopicPartition] {
         remove { partition, _ in isTaken(partition) }
     }
@@ -66,6 +68,6 @@ struct DeferredPartitions {
         return taken
     }
 
-    /// The partition belongs to another worker now.
+    /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) { due[partition] = nil }
 }

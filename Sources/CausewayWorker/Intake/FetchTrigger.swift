@@ -1,20 +1,25 @@
 /// Decides when librdkafka's broker threads must be woken to fetch.
 ///
-/// Before 2.2 a broker thread stops while the consumer's queue is full, and then sleeps up to a second, however soon the queue is empty.
-/// A lane that works off a backlog would be idle for most of the time. If the log has known records that are neither dealt nor queued,
-/// and the queue runs low, they still need a fetch. Waking the thread costs one small request, and does no harm if a fetch is already
-/// under way.
+/// Before version 2.2, a broker thread stops fetching while the consumer's queue is full. It then sleeps up
+/// to a second, even if the queue is emptied sooner. A lane that works through a backlog would be idle for
+/// most of that second.
+///
+/// So the threads are woken when the queue runs low and the log has known records that were neither dealt nor
+/// queued. Waking a thread costs one small request. It does no harm if a fetch is already under way.
 struct FetchTrigger {
-    /// A queue with at most this many records is not full: half of `queued.min.messages`, and enough work for many turns.
+    /// With at most this many records the queue runs low: half of `queued.min.messages`, and still enough
+    /// work for many turns.
     static let queuedMax = 50_000
-    /// The least time between two polls. While a backlog is known the Kafka thread has at least one turn in this time.
+    /// The least time between two wake-ups. While a backlog is known, the Kafka thread runs at least once in
+    /// this time.
     static let intervalMilliseconds: Int64 = 10
 
     private var dueMilliseconds: Int64 = 0
 
     /// - Parameters:
     ///   - queued: records that were fetched and not dealt.
-    ///   - recordsBehind: records that are known to be in the log and were not dealt, including the queued ones.
+    ///   - recordsBehind: records that are known to be in the log and were not dealt, including the queued
+    ///     records.
     mutating func isDue(queued: Int, recordsBehind: Int64, nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= dueMilliseconds, queued <= Self.queuedMax, recordsBehind > Int64(queued) else {
             return false

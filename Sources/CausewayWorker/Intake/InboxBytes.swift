@@ -1,15 +1,16 @@
 import Kafka
 
-/// The bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only the number of its entries, and a
-/// record may be large.
+/// Limits the bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only
+/// the number of its entries, and one record may be large.
 ///
-/// The ring's count tells which entries the lane has taken. It is read only when the bytes seem to be too many.
+/// The ring's own count tells how many entries the lane has taken. It is read only when the bytes seem to
+/// exceed the limit, because the lane's thread writes it.
 struct InboxBytes {
     /// Bytes that librdkafka needs for a record beside its key and value.
     private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)
 
     private let bytesMax: Int
-    /// Sizes of the entries, the oldest at `first`, with as many places as the ring has.
+    /// The bytes of each entry in the ring, the oldest at `first`. The array is as long as the ring.
     private var sizes: [UInt32]
     private var first = 0
     private var count = 0
@@ -24,7 +25,7 @@ struct InboxBytes {
         recordOverheadBytes + (message.value?.count ?? 0) + (message.key?.count ?? 0)
     }
 
-    /// Whether a record of this size may be dealt. If no other entry is left, it always may.
+    /// Whether a record of this size may be dealt. A record may always be dealt to an empty inbox.
     ///
     /// - Parameter left: the number of entries that the lane has not taken.
     mutating func hasRoom(for size: Int, left: @autoclosure () -> Int) -> Bool {
@@ -39,7 +40,7 @@ struct InboxBytes {
         bytes += Int(UInt32(clamping: size))
     }
 
-    /// Whether the lane has taken enough that more may be fetched for it.
+    /// Whether the inbox uses at most half of its bytes, so that more records may be fetched for the lane.
     mutating func isUpToHalf(left: Int) -> Bool {
         dropTaken(left: left)
         return bytes <= bytesMax / 2

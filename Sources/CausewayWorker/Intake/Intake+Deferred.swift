@@ -5,11 +5,13 @@ import Reactor
 
 /// Reads the deferred topic when its records are due, and the fan-out topic when its lane has room.
 extension Intake {
-    /// Gives back a record that is not due, and pauses its partition.
+    /// Returns the record if it is due. Otherwise pauses its partition and reads the record again when it is
+    /// due.
     ///
-    /// The records that the lane deferred before one of its pools returned are read at once, whether they are due or not.
+    /// When one of a lane's APNs pools works again, the records that the lane deferred before are read at
+    /// once.
     ///
-    /// - Returns: nil if the record was given back.
+    /// - Returns: nil if the record is not due.
     func passIfDue(_ message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
         guard partition.topic.index == Self.deferredTopic, let lane = assignments[partition]?.lane else {
@@ -28,7 +30,8 @@ extension Intake {
         return nil
     }
 
-    /// A lane had no room for records of the fan-out topic, and asks to read them again.
+    /// Pauses a partition of the fan-out topic whose lane had no room. Its records are read again after the
+    /// pause that the lane asks for.
     func readAgain(_ rereading: FanoutRereading, _ report: LaneReport) {
         guard assignments.noteReadAgain(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
@@ -36,7 +39,8 @@ extension Intake {
         consumer.pause(partition, rereadingFrom: rereading.offset)
     }
 
-    /// Resumes the partitions whose next record is due, and those of a lane one of whose pools works again.
+    /// Resumes the partitions whose next record is due. Also resumes all deferred partitions of a lane if one
+    /// of its APNs pools works again.
     func readDue() {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecovery() else { continue }
@@ -46,7 +50,7 @@ extension Intake {
         resume(deferred.takeDue(nowMilliseconds: loop.nowMilliseconds))
     }
 
-    /// Resumes fetching, except where a partition waits for its time or for its lane.
+    /// Resumes fetching, except for partitions whose record is not due and partitions whose lane is full.
     func resume(_ partitions: [TopicPartition]) {
         consumer.resume(
             partitions.filter { partition in

@@ -41,7 +41,8 @@ extension Intake {
 
     /// Commits, leaves the group, and closes both clients.
     ///
-    /// Must be called after the lanes have ended: then nobody holds a record of the consumer or uses the producer.
+    /// Call this after the lanes have ended. Then no lane holds a record of the consumer or uses the
+    /// producer.
     func close() {
         takeLaneReports()
         publishMetrics()

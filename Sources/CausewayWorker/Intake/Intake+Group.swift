@@ -4,17 +4,18 @@ import Logging
 import Observability
 import Reactor
 
-/// An assignment without partitions: other workers have all of them, or the topic has none.
+/// An assignment without partitions: other workers have all partitions, or the topic has none.
 ///
-/// A member id does not show that the group has assigned partitions: brokers hand one out at the first request to join (KIP-394). So the
-/// worker counts as a member when it has an assignment. An empty one counts only after the brokers have said that the topic has
-/// partitions.
+/// A member id does not prove that the group has assigned partitions, because a broker returns the id to the
+/// first join request (KIP-394). So the worker counts as a member only after an assignment. An empty
+/// assignment counts only after the brokers have said that the topic has partitions.
 struct EmptyAssignment {
     static let intervalMilliseconds: Int64 = 5_000
-    /// How long the Kafka thread waits for the answer.
+    /// How long the Kafka thread waits for the brokers' answer.
     static let timeoutMilliseconds: Int32 = 500
 
-    /// Whether the group has given this worker no partitions, and it is not known that the topic has any.
+    /// Whether the group has given this worker no partitions and the brokers have not yet said that the topic
+    /// has some.
     private(set) var isUnconfirmed = false
     private var dueMilliseconds: Int64 = 0
 
@@ -28,14 +29,14 @@ struct EmptyAssignment {
     mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
 }
 
-/// Partitions that the group assigns and revokes.
+/// Handles the partitions that the group assigns and revokes.
 extension Intake {
     func assigned(_ partitions: [TopicPartition]) {
-        // While the consumer closes, the lanes have ended. Partitions that are assigned now are given back at once, and nothing waits for
-        // them.
+        // While the consumer closes, the lanes have ended. The consumer gives back newly assigned partitions
+        // at once, and no lane needs them.
         guard phase == .running else { return }
         for partition in partitions {
-            // Partitions with the same number, of all topics, meet in one lane.
+            // Partitions with the same number, of all topics, go to the same lane.
             let lane = Int(partition.partition) % mailboxes.count
             let number = assignments.insert(partition, lane: lane)
             order(.assign, partition, number: number, lane: lane, committed: consumer.committedOffsets[partition])
@@ -49,7 +50,7 @@ extension Intake {
 
     func revoked(_ partitions: [TopicPartition], lost: Bool) {
         note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(lost)"])
-        // Nobody may read these partitions until the group has assigned them again.
+        // No lane may read these partitions until the group has assigned them again.
         noteMembership(.joining)
         if !lost { drain(partitions) }
         for partition in partitions {
@@ -64,8 +65,8 @@ extension Intake {
         noteMembership(.joining)
     }
 
-    /// After an empty assignment, asks the brokers whether the topic has partitions. If it has, other workers own them, and this worker
-    /// is on standby.
+    /// After an empty assignment, asks the brokers whether the topic has partitions. If the topic has some,
+    /// other workers own them, and this worker is on standby.
     func confirmEmptyShare() {
         guard emptyShare.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         expectQuiet(milliseconds: 2 * Int64(EmptyAssignment.timeoutMilliseconds))
@@ -107,9 +108,11 @@ extension Intake {
         mailboxes[lane].wakeup.signal()
     }
 
-    /// Has the lanes settle what is in flight in these partitions, until they are done or the drain time has ended.
+    /// Lets the lanes settle what is in flight in these partitions, until all are drained or the drain time
+    /// has ended.
     ///
-    /// The consumer must not be polled meanwhile. Results are still acknowledged, offsets are stored, and metrics are published.
+    /// The consumer must not be polled meanwhile. The wait still takes acknowledgements of results, stores
+    /// offsets and publishes metrics.
     func drain(_ partitions: [TopicPartition]) {
         let draining = partitions.filter { assignments[$0] != nil }
         for partition in draining {
@@ -125,7 +128,7 @@ extension Intake {
             publishMetricsIfDue()
             if draining.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
-            // A signal to stop in the middle of a rebalance must not extend the drain time.
+            // If a stop is requested during a rebalance, the drain ends at the earlier of the two deadlines.
             let left = min(revocationEnd, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
             guard left > 0, !signals.isStoppingAtOnce else {
                 let count = draining.count { !(assignments[$0]?.isDrained ?? true) }

@@ -24,7 +24,7 @@ extension Intake: ClientLogHandler {
         noteBroker(isUp: KafkaLibrary.hasBrokerUp(statistics: json), reason: "no connection to a broker is up")
     }
 
-    /// The name of a partition, as in the metrics.
+    /// Returns the name of a partition, as used in the metrics.
     func name(of partition: TopicPartition) -> String {
         "\(registry.labels.topics[Int(partition.topic.index)])/\(partition.partition)"
     }

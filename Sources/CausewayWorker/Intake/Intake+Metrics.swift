@@ -4,13 +4,15 @@ import Observability
 import Reactor
 
 enum PartitionLag {
-    /// Records of a partition from the first unsettled one to the log's end; nil: not known, which is not zero.
+    /// Returns the number of records from a partition's first unsettled one to the log's end. Nil means
+    /// unknown, which is not zero.
     ///
     /// - Parameters:
-    ///   - unsettledOffset: the first unsettled offset. -1 before the first record of this assignment: then the lag counts from `start`.
+    ///   - unsettledOffset: the first unsettled offset; -1 before the first record of this assignment. In
+    ///     that case the lag counts from `start`.
     ///   - low: the oldest offset in the log; negative if it is not known.
     ///   - high: the log's end; negative if it is not known.
-    ///   - reached: where the log was read to its end; nil if it was not, or if more was dealt since.
+    ///   - reached: the end of the log, if reading has reached it and no record was dealt since; else nil.
     static func records(
         unsettledOffset: Int64,
         start: SeekPosition?,
@@ -19,7 +21,8 @@ enum PartitionLag {
         reached: Reached? = nil
     ) -> Int64? {
         if let reached {
-            // A reader gets nothing between the last record and the log's end.
+            // Only transaction markers, which no reader gets, may lie between the last record and the log's
+            // end.
             let isSettled = unsettledOffset < 0 || unsettledOffset == reached.nextOffset
             return isSettled ? 0 : max(0, reached.endOffset - unsettledOffset)
         }
@@ -32,22 +35,23 @@ enum PartitionLag {
         case .end: next = high
         case nil: return nil
         }
-        // A log that ends below the settled offset was deleted and created again.
+        // If the log ends below the settled offset, the topic was deleted and created again.
         return next <= high ? high - max(next, low, 0) : nil
     }
 
-    /// A log that was read to its end.
+    /// The position after the last record when reading has reached the log's end.
     struct Reached {
-        /// One above the last record that was dealt; -1: none was.
+        /// One above the last record that was dealt; -1: no record yet.
         var nextOffset: Int64
         var endOffset: Int64
     }
 }
 
-/// The log ends of partitions from which nothing is fetched.
+/// The log ends of partitions from which nothing is fetched. The brokers are asked for them, because fetching
+/// reports no end.
 struct UnfetchedPartitions {
     static let intervalMilliseconds: Int64 = 5_000
-    /// How long the Kafka thread waits for the answer.
+    /// How long the Kafka thread waits for the brokers' answer.
     static let timeoutMilliseconds: Int32 = 500
 
     /// Partitions whose committed offset is no longer in the log. They stay stopped until an operator acts.
@@ -57,27 +61,27 @@ struct UnfetchedPartitions {
 
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= dueMilliseconds }
 
-    /// - Parameter answer: nil if the brokers did not answer. Then their previous answer stays.
+    /// - Parameter answer: nil if the brokers did not answer. In that case the previous answer stays.
     mutating func note(_ answer: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
         dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
         if let answer { ends = answer }
     }
 
-    /// The partition continues, or belongs to another worker now.
+    /// Forgets a partition that is fetched again or that was revoked.
     mutating func remove(_ partition: TopicPartition) {
         stopped.remove(partition)
         ends[partition] = nil
     }
 }
 
-/// What the Kafka thread counts and publishes.
+/// Counts and publishes the metrics of the Kafka thread.
 extension Intake {
     func count(_ error: KafkaError) {
         metrics.add(.kafkaErrors, errorIndices[error.code] ?? registry.labels.kafkaErrors.count - 1)
     }
 
-    /// Notes whether a broker is up. librdkafka reports when its last broker is gone, but not when one is back: only its statistics show
-    /// that (`statistics.interval.ms`).
+    /// Notes whether any broker is up. librdkafka reports when its last broker is down. Only its statistics
+    /// (`statistics.interval.ms`) show when a broker is up again.
     func noteBroker(isUp: Bool, reason: String) {
         let wasUp = isBrokerUp
         guard isUp != wasUp else { return }
@@ -102,7 +106,7 @@ extension Intake {
         }
     }
 
-    /// Announces that the thread may block for this long, so that `/livez` does not consider it dead.
+    /// Announces that the thread may block for this long, so that `/livez` does not report it as stuck.
     func expectQuiet(milliseconds: Int64) {
         metrics.published.expectQuiet(untilMilliseconds: loop.nowMilliseconds + milliseconds)
     }
@@ -138,7 +142,7 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // The brokers may know a newer end of a partition from which nothing is fetched.
+        // The brokers may report a newer end for a partition from which nothing is fetched.
         let reached = assignment.flatMap { entry in
             entry.endOffset >= max(0, unfetched.ends[partition] ?? -1)
                 ? PartitionLag.Reached(nextOffset: entry.nextOffset, endOffset: entry.endOffset) : nil
@@ -152,8 +156,8 @@ extension Intake {
         ) ?? -1
     }
 
-    /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or they are stopped. For
-    /// other partitions fetching tells the end.
+    /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is
+    /// full or they are stopped. For other partitions, each fetch reports the end.
     func askForLogEnds() {
         guard unfetched.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         let partitions = Array(consumer.paused.union(stranded.errors.keys).union(unfetched.stopped))

@@ -5,7 +5,8 @@ import Reactor
 
 /// Partitions that are not read until the brokers have reported their committed offset and a seek has succeeded.
 struct PartitionsWithoutPosition {
-    /// The time between two questions. If a broker does not answer, a question may take seconds of the Kafka thread's time.
+    /// The time between two requests to the brokers. If no broker answers, a request may block the Kafka
+    /// thread for seconds.
     static let intervalMilliseconds: Int64 = 5_000
 
     /// The error that stopped each partition.
@@ -14,12 +15,13 @@ struct PartitionsWithoutPosition {
 
     mutating func insert(_ partition: TopicPartition, _ error: KafkaError) { errors[partition] = error }
 
-    /// The partition continues, or belongs to another worker now.
+    /// Forgets a partition that is read again or that was revoked.
     mutating func remove(_ partition: TopicPartition) { errors[partition] = nil }
 
     func isDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= dueMilliseconds }
 
-    /// All partitions wait, since a broker that did not answer for one would not answer for another.
+    /// Delays the next request for all partitions, since a broker that did not answer for one would not
+    /// answer for another.
     mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
 }
 
@@ -31,13 +33,14 @@ extension Intake {
         stranded.insert(partition, error)
     }
 
-    /// Finds out where stranded partitions must begin.
+    /// Finds the offsets where partitions without a position must begin.
     ///
-    /// A group without a committed offset is new to the partition and begins at its first record, so that nothing is skipped. A committed
-    /// offset that is no longer in the log means that records are lost. Such a partition stops until an operator decides.
+    /// A group without a committed offset begins at the partition's first record, so that nothing is skipped.
+    /// If the committed offset is no longer in the log, records are lost. That partition stops until an
+    /// operator decides.
     ///
-    /// One question covers all partitions. After a question without an answer there is no further one in this turn, because the thread
-    /// must not wait longer.
+    /// One request covers all partitions. After a request without an answer, this turn makes no further
+    /// request, so that the thread does not block longer.
     func recoverStranded() {
         guard stranded.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
         expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))

@@ -6,25 +6,27 @@ import Reactor
 
 /// Partitions that are read again because Redis has lost some of what their records wrote.
 ///
-/// Each partition is assigned to its lane again, as after a rebalance. First the lane settles what is in flight, so that nothing is sent
-/// twice; other partitions continue. Committed offsets stay. If the partition gets another owner before the rereading is complete, the
-/// new owner finds incomplete marks and reads the partition again.
+/// Each partition is assigned to its lane again, as after a rebalance. First the lane settles what is in
+/// flight, so that nothing is sent twice. Other partitions continue. Committed offsets stay. If the partition
+/// gets another owner before the rereading is complete, the new owner finds incomplete marks and reads the
+/// partition again.
 ///
-/// The records that are read again are a backlog like any other: read ahead and merged to the newest states. New records wait behind
-/// them.
+/// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
+/// records wait behind them.
 struct PartitionRereading {
-    /// How long a lane may take to settle what is in flight in a partition. Its own connection to Redis may return seconds after the
-    /// connection that found the loss.
+    /// How long a lane may take to settle what is in flight in a partition. The lane's own Redis connection
+    /// may return seconds after the connection that found the loss.
     static let drainMilliseconds: Int64 = 10_000
     /// Time between two attempts to find the starting offset, or to seek to it.
     static let retryMilliseconds: Int64 = 1_000
-    /// Time between two questions for committed offsets, and how long the Kafka thread waits for the answer.
+    /// The time between two requests for committed offsets. `questionTimeoutMilliseconds` limits how long the
+    /// Kafka thread waits for each answer.
     static let questionMilliseconds: Int64 = 5_000
     static let questionTimeoutMilliseconds: Int32 = 500
     /// How often the state of the partitions is published.
     static let publicationMilliseconds: Int64 = 200
 
-    /// A partition that is drained before it is read from `start`.
+    /// A partition whose lane drains it, before its records are read again from `start`.
     fileprivate struct Draining {
         var request: RereadingRequest
         var start: SeekPosition
@@ -32,11 +34,12 @@ struct PartitionRereading {
     }
 
     let exchange: RereadingExchange
-    /// How far back commands are read when Redis has forgotten them.
+    /// How far back commands are read again when Redis has lost them.
     let commandsMilliseconds: Int64
-    /// The last progress that each partition's lane reported. It is needed when the partition is read again.
+    /// The last progress that the lane of each partition reported. A rereading passes it to the lane.
     var progress: [TopicPartition: PartitionProgress] = [:]
-    /// The committed offsets of partitions whose coordinator did not answer when they were assigned, requested later.
+    /// Committed offsets that were requested later, because the group coordinator did not answer when the
+    /// partition was assigned.
     fileprivate var lateBeginnings: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitions: Int?
@@ -53,13 +56,15 @@ struct PartitionRereading {
         self.commandsMilliseconds = commandsMilliseconds
     }
 
-    /// A new partition needs its marks before much of it is settled.
+    /// Publishes the state in the next turn, because a new partition needs its marks before many of its
+    /// records are settled.
     mutating func publishSoon() { publicationDueMilliseconds = 0 }
 
-    /// The group has assigned partitions. The registrations topic may have more partitions than before.
+    /// Asks again for the number of registration partitions, which may have grown when the group assigns
+    /// partitions.
     mutating func askForPartitions() { (asksForPartitions, questionDueMilliseconds) = (true, 0) }
 
-    /// The partition was revoked.
+    /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {
         progress[partition] = nil
         lateBeginnings[partition] = nil
@@ -94,7 +99,7 @@ extension Intake {
         }
     }
 
-    /// Number of partitions that are read again, or wait for it.
+    /// The number of partitions that are being read again or wait for a rereading.
     var rereadingCount: Int {
         let asked = Set(rereading.waiting.map(\.place) + rereading.draining.map(\.request.place))
         return assignments.all.count { asked.contains($0) || assignments[$0]?.rereading?.isComplete == false }
@@ -104,15 +109,16 @@ extension Intake {
 
     /// The partitions that have marks: commands and registrations.
     ///
-    /// The deferred and the fan-out topic have none: their commands are in the commands topic too, and are read again there. If the same
-    /// lane had deferred the command, it waits for the deferred copy, whose alert rings. If another worker owns the partition now, that
-    /// worker sends the state without its alert, the copy is a duplicate, and the alert does not ring.
+    /// The deferred and the fan-out topic have no marks, because their commands are in the commands topic and
+    /// are read again there. If the same lane deferred such a command, the command waits for its deferred
+    /// copy, whose alert rings. If another worker owns the partition now, that worker sends the state without
+    /// its alert. The copy is then a duplicate, so the alert does not ring.
     private var markedPartitions: [TopicPartition] {
         assignments.all.filter { $0.topic.index == Self.commandsTopic || $0.topic.index == Self.registrationsTopic }
     }
 
-    /// Publishes the state of the marked partitions. A partition whose starting offset is unknown is left out: it is not known whether
-    /// its marks are lost or were never written.
+    /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown,
+    /// because its missing marks may be lost or may never have been written.
     private func publishStandings() {
         rereading.exchange.publish(
             markedPartitions.compactMap { partition in
@@ -130,7 +136,7 @@ extension Intake {
         )
     }
 
-    /// Where reading began; nil: not known yet.
+    /// Returns the offset where reading began; nil: not known yet.
     private func beginning(of partition: TopicPartition) -> Int64? {
         switch consumer.startPositions[partition] {
         case .offset(let offset)?: offset
@@ -139,12 +145,12 @@ extension Intake {
         }
     }
 
-    /// The offset below which all records are settled.
+    /// Returns the offset below which all records of a partition are settled.
     private func settled(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
         entry.settledBelow(beganAt: beginning(of: partition) ?? 0)
     }
 
-    /// Asks the brokers for what is not known yet. The Kafka thread waits for the answers.
+    /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the answers.
     private func askBrokers() {
         let unknown = markedPartitions.filter { beginning(of: $0) == nil }
         guard !unknown.isEmpty || rereading.asksForPartitions else { return }
@@ -176,7 +182,7 @@ extension Intake {
             loop.refreshClock()
             for (request, start) in zip(requests, starts) {
                 guard let entry = assignments[request.place] else { continue }
-                // Some records above the committable offset were settled too.
+                // Records above the committable offset may also be settled, so take the dealt offset.
                 let dealtBelow = max(settled(of: request.place, entry), entry.nextOffset)
                 guard let start, dealtBelow > max(0, start.rawOffset) else {
                     assignments.noteRereading(of: request.place, reader: request.reader, end: 0)
@@ -195,10 +201,11 @@ extension Intake {
         publishStandings()
     }
 
-    /// Reads all partitions from their starting offsets when each is drained or out of time.
+    /// Seeks all partitions to their starting offsets when each partition is drained or its drain time has
+    /// ended.
     ///
-    /// All of them must begin together. A lane that waits for one of them would take the next partition's records for the whole backlog,
-    /// and send old states.
+    /// All partitions must begin together. Otherwise a lane that still drains one partition would take the
+    /// records of another one for the whole backlog, and would send old states.
     private func readDrained() {
         let draining = rereading.draining.filter { assignments[$0.request.place]?.number == $0.request.assignment }
         rereading.draining = draining
@@ -211,7 +218,7 @@ extension Intake {
         expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
         for (position, partition) in draining.enumerated() {
             guard let entry = assignments[partition.request.place] else { continue }
-            // The seek changes where reading began, so this must be read before.
+            // Read the settled offset before the seek, because the seek changes where reading began.
             let settledBelow = settled(of: partition.request.place, entry)
             if let error = consumer.seek(partition.request.place, to: partition.start.notBeyond(settledBelow)) {
                 report(error)
@@ -235,7 +242,8 @@ extension Intake {
         order(.assign, request.place, number: number, lane: entry.lane, isReadAgain: true, committed: settled)
     }
 
-    /// The settled records above this offset, from the lane's report or the previous owner's commit. Empty if neither names this offset.
+    /// Returns the settled records above this offset, from the lane's report or from the previous owner's
+    /// commit. Returns an empty array if neither is about this offset.
     private func settledAbove(_ end: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.progress[partition] {
             return progress.committableOffset == end ? progress.metadata : []
@@ -244,11 +252,11 @@ extension Intake {
         return committed?.offset == end ? committed?.metadata ?? [] : []
     }
 
-    /// The starting offset of each partition; nil if no record is recent enough.
+    /// Returns the starting offset of each partition; nil if no record is recent enough.
     ///
-    /// Registrations that Redis has forgotten are read from the first record on, since their topic is compacted. Those of activities that
-    /// must be over are not written. A mark may name an offset that the log no longer has, so reading never begins before the log's first
-    /// record.
+    /// Registrations that Redis has lost are read from the log's first record, since their topic is
+    /// compacted. Registrations of activities that must be over are not written again. A mark may name an
+    /// offset that the log no longer has, so reading never begins before the log's first record.
     private func starts(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
         let commands = requests.filter { $0.topic == Self.commandsTopic }.map(\.place)
         let registrations = requests.filter { $0.topic != Self.commandsTopic && $0.from != nil }.map(\.place)
@@ -268,7 +276,8 @@ extension Intake {
 }
 
 extension SeekPosition {
-    /// Limits the offset to the settled one, whatever a mark says: no unsettled record may be skipped.
+    /// Returns the position, limited to the settled offset. No unsettled record may be skipped, even if a
+    /// mark names a higher offset.
     func notBeyond(_ settledBelow: Int64) -> SeekPosition {
         if case .offset(let offset) = self { .offset(min(offset, settledBelow)) } else { self }
     }

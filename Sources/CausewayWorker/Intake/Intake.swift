@@ -4,14 +4,15 @@ import Logging
 import Observability
 import Reactor
 
-/// The Kafka thread. It is the member of the group, takes the producer's delivery reports, and exchanges records and reports with the
-/// lanes.
+/// The Kafka thread. It is the worker's member of the consumer group, takes the producer's delivery reports,
+/// and exchanges records and reports with the lanes.
 ///
-/// It polls records one by one and deals them to the lanes by partition. It stores the offsets that the lanes report as settled, and
-/// commits them every second together with what is settled above them. If a lane takes nothing, its partitions are paused: the thread
-/// takes no records for that lane and keeps polling.
+/// It polls records one by one and deals them to the lanes by partition. It stores the offsets that the lanes
+/// report as settled. Every second it commits them, with the settled offsets above them as metadata. If a
+/// lane takes no records, the thread pauses that lane's partitions and keeps polling for the others.
 ///
-/// States: *running* → `stop` → *draining* (every partition is revoked, nothing new begins) → *closed* (committed, left the group).
+/// States: *running* → `stop` → *draining* (all partitions are revoked, and no new work begins) → *closed*
+/// (offsets are committed, and the worker has left the group).
 final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler, ThreadLog {
     /// Indices of the topics in the consumer's list.
     static let commandsTopic: Int32 = 0
@@ -20,13 +21,15 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let fanoutTopic: Int32 = 3
     static let topicCount = 4
 
-    /// Most records that one turn polls before the thread does its other work.
+    /// The most records that one turn polls before the thread does its other work.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
-    /// The least time between two polls of librdkafka. A poll costs two threads a wake-up, for one record or for a hundred.
+    /// The least time between two polls of librdkafka. A poll wakes two threads, whether it returns one
+    /// record or a hundred.
     static let turnSpacingMicroseconds: Int64 = 10_000
-    /// librdkafka announces records once, when its queue is no longer empty. This regular poll makes a missed announcement harmless.
+    /// The interval of a regular poll. librdkafka announces records only when its empty queue gets one, and
+    /// this poll finds them even if the announcement is missed.
     static let pollMilliseconds: Int64 = 100
-    /// How often the lanes learn the ends of their partitions' logs.
+    /// How often the Kafka thread tells the lanes the log ends of their partitions.
     static let watermarkMilliseconds: Int64 = 100
 
     enum Phase { case running, draining, closed }
@@ -49,9 +52,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     let registry: MetricRegistry
     var metrics: ThreadMetrics
     var log: KindLog
-    /// The metric of each error, by librdkafka's code.
+    /// The index in the metrics of each error, by librdkafka's error code.
     let errorIndices: [Int32: Int]
-    /// Nil until librdkafka has reported a broker.
+    /// Whether any broker is up; nil until librdkafka has reported one.
     var isBrokerUp: Bool?
 
     var phase = Phase.running
@@ -59,19 +62,19 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchTrigger = FetchTrigger()
-    /// Whether a timer is set that will look whether fetching has stopped.
+    /// Whether a timer is set that checks again whether fetching has stopped.
     private var looksAgain = false
     var stranded = PartitionsWithoutPosition()
     var unfetched = UnfetchedPartitions()
     var emptyShare = EmptyAssignment()
     var rereading: PartitionRereading
-    /// For each lane: entries that did not fit its inbox.
+    /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]
-    /// For each lane: the bytes in its inbox.
+    /// For each lane: the bytes of the records in its inbox.
     private var inboxes: [InboxBytes]
     var deferred = DeferredPartitions()
-    /// For each lane: when one of its pools last returned. Records that were deferred before then are read without waiting for their
-    /// time.
+    /// For each lane: when one of its APNs pools last began to work again. The thread reads records that were
+    /// deferred before that time at once.
     var poolRecoveryMilliseconds: [Int64]
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
@@ -109,7 +112,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: TimerTag.poll)
     }
 
-    /// Passes the consumer's calls to the intake: the consumer needs its handler before the intake exists.
+    /// Passes the consumer's calls to the intake, because the consumer needs its handler before the intake
+    /// exists.
     private let relay: ConsumerRelay
 
     func descriptorReady(_ events: Interest) {
@@ -147,7 +151,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         readDue()
         pollRecords()
         wakeFetching()
-        // Each of these may wait for a broker. After the signal to stop, the thread begins none of them.
+        // Each of these calls may wait for a broker. After the signal to stop, the thread begins none of
+        // them.
         if !signals.isStopRequested { recoverStranded() }
         if !signals.isStopRequested { confirmEmptyShare() }
         if !signals.isStopRequested { rereadPartitions() }
@@ -179,7 +184,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if mayGoOn { wakeup.signal() }
     }
 
-    /// Keeps a backlog flowing: wakes librdkafka's fetching before the consumer's queue is empty.
+    /// Wakes librdkafka's fetching before the consumer's queue is empty, so that a backlog is read without
+    /// pauses.
     private func wakeFetching() {
         guard consumer.stopsFetchingWhenFull else { return }
         let recordsBehind = assignments.recordsBehind(of: Self.commandsTopic)
@@ -189,7 +195,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             nowMilliseconds: loop.nowMilliseconds
         )
         if isDue { consumer.wakeFetching(of: assignments.partitionsBehind(of: Self.commandsTopic)) }
-        // Nothing else may wake this thread: a lane that merges commands away produces no results to acknowledge.
+        // Without this timer the thread may sleep on: a lane that merges commands produces no results whose
+        // acknowledgements would wake it.
         if recordsBehind > 0, !looksAgain {
             looksAgain = true
             _ = loop.schedule(
@@ -200,19 +207,23 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
-    /// Whether the thread may poll. While a record waits for a lane that may take it any moment, nothing else is polled. Once that lane's
-    /// partitions are paused, polling continues for the group and the other lanes.
+    /// Whether the thread may poll. It does not poll while a record waits for a lane that may take it at any
+    /// moment. When that lane's partitions are paused, the thread polls again for the group and the other
+    /// lanes.
     private var mayPoll: Bool {
         overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
 
-    /// - Returns: false if the record's lane has no place for it now.
+    /// Deals one record to its partition's lane.
+    ///
+    /// - Returns: false if the lane has no room for the record now. The record then waits in the lane's
+    ///   overflow.
     func deal(_ message: consuming Message) -> Bool {
         let topic = message.topic.index
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition] else { return true }
         guard AssignmentTable.offsets.contains(offset) else {
-            // After a record at such an offset nothing could be committed.
+            // After a record with such an offset, no offset of the partition could be committed.
             let place = TopicPartition(topic: message.topic, partition: partition)
             let reason = "\(name(of: place)): the record's offset \(offset) is out of range"
             report(KafkaError(code: KafkaError.badRecord, reason: reason, partition: place))
@@ -231,16 +242,17 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         touchedLanes |= 1 << UInt64(lane & 63)
         assignments.noteDealt(topic, partition, offset: offset)
         if topic == Self.commandsTopic, assignment.highWatermark < 0 {
-            // Sent before the partition's first record: a lane that is far behind must know it before it begins anything.
+            // Send the log's end before the partition's first record. A lane that is far behind must know
+            // this before it begins to send.
             reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
         }
-        // Records behind a waiting record must wait too, to keep the order of the partition.
+        // Records behind a waiting record wait too, because a partition's records keep their order.
         if overflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
         overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
         return false
     }
 
-    /// - Returns: false if the lane's inbox is full, by entries or by bytes.
+    /// - Returns: false if the lane's inbox is full, in entries or in bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
         guard inboxes[lane].hasRoom(for: Int(entry.bytes), left: mailboxes[lane].inbox.count),
             rings[lane].push(entry)
@@ -249,7 +261,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         return true
     }
 
-    /// Tells the lanes the log ends that librdkafka received with its last fetches. No broker is asked.
+    /// Tells the lanes the log ends that librdkafka received with its last fetches. Makes no request to a
+    /// broker.
     private func reportHighWatermarks() {
         guard loop.nowMilliseconds >= watermarksDueMilliseconds else { return }
         watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkMilliseconds
@@ -258,14 +271,15 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
-    /// A partition was read to its end: nothing is behind, whatever the high watermark says.
+    /// Notes that reading has reached the end of a partition's log. No record is left then, even if the high
+    /// watermark is higher.
     private func noteEnd(of partition: TopicPartition, offset: Int64) {
         assignments.noteEnd(of: partition, offset: offset)
         if partition.topic.index == Self.commandsTopic { reportHighWatermark(partition) }
     }
 
     private func reportHighWatermark(_ partition: TopicPartition) {
-        // Half of the ring is reserved for orders that must not fail.
+        // Half of the ring is reserved for orders that must not be lost.
         guard let lane = assignments[partition]?.lane,
             mailboxes[lane].orders.count < LaneMailbox.ordersCapacity / 2,
             let high = consumer.watermarks(of: partition)?.high, high >= 0,
@@ -284,7 +298,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         touchedLanes |= 1 << UInt64(assignment.lane & 63)
     }
 
-    /// Lanes that got something since the last `wakeLanes`, one bit each. Lanes 64 apart share a bit and are woken together.
+    /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart share
+    /// a bit and are woken together.
     private var touchedLanes: UInt64 = 0
 
     func wakeLanes() {
@@ -295,7 +310,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         touchedLanes = 0
     }
 
-    /// Whether the partitions of a lane are paused because it takes nothing.
+    /// Whether the partitions of a lane are paused because the lane takes no records.
     func isPaused(lane: Int) -> Bool { overflows[lane].isPaused }
 
     private func placeOverflows() {

@@ -3,7 +3,7 @@ import Logging
 import Observability
 import Reactor
 
-/// What the intake is built from.
+/// The values from which the intake is built.
 struct IntakeSetup: @unchecked Sendable {
     var consumerProperties: [(name: String, value: String)]
     /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of ``Intake``'s indices.
@@ -12,14 +12,14 @@ struct IntakeSetup: @unchecked Sendable {
     var mailboxes: [LaneMailbox]
     var wakeup: Wakeup
     var drainMilliseconds: Int64
-    /// Most bytes that are dealt to a lane and not taken.
+    /// The most bytes of records that may wait in a lane's inbox.
     var inboxBytesMax: Int
     var rereading: PartitionRereading
     var registry: MetricRegistry
     var logger: Logger
 }
 
-/// Passes the consumer's calls on to the intake.
+/// Passes the consumer's calls to the intake.
 final class ConsumerRelay: ConsumerHandler, ClientLogHandler {
     weak var intake: Intake?
 

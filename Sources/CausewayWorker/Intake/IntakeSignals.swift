@@ -3,9 +3,10 @@ import Kafka
 import Reactor
 import Synchronization
 
-/// Signals between the worker's control side and its threads. They are small, rare, and thread-safe.
+/// Thread-safe signals between the worker's control tasks and its threads, such as the request to stop. They
+/// are rare.
 final class IntakeSignals: Sendable {
-    /// Monotonic milliseconds; 0: no stop was requested.
+    /// When a stop was first requested, monotonic milliseconds; 0: not yet.
     private let stopTold = Atomic<Int64>(0)
     private let settingsOffered = Atomic<Bool>(false)
     private let stopAtOnceRequested = Atomic<Bool>(false)
@@ -19,7 +20,7 @@ final class IntakeSignals: Sendable {
 
     var isStopRequested: Bool { stopToldMilliseconds != nil }
 
-    /// When a stop was first requested. Monotonic milliseconds.
+    /// When a stop was first requested, monotonic milliseconds; nil: not yet.
     var stopToldMilliseconds: Int64? {
         let told = stopTold.load(ordering: .acquiring)
         return told == 0 ? nil : told
@@ -30,19 +31,20 @@ final class IntakeSignals: Sendable {
         _ = stopTold.compareExchange(expected: 0, desired: max(1, now), ordering: .acquiringAndReleasing)
     }
 
-    /// New numbers are in the lanes' mailboxes. The Kafka thread must announce them to the lanes, because it alone gives orders.
+    /// Says that reloaded settings are in the lanes' mailboxes. The Kafka thread then orders the lanes to
+    /// take them, because only this thread gives orders.
     func offerSettings() { settingsOffered.store(true, ordering: .releasing) }
 
     func takeSettingsRequest() -> Bool {
         settingsOffered.load(ordering: .relaxed) && settingsOffered.exchange(false, ordering: .acquiring)
     }
 
-    /// Whether a second signal has come: nothing is waited for any more.
+    /// Whether a second stop signal has come. Then the worker stops without waiting for records in flight.
     var isStoppingAtOnce: Bool { stopAtOnceRequested.load(ordering: .acquiring) }
 
     func requestStopAtOnce() { stopAtOnceRequested.store(true, ordering: .releasing) }
 
-    /// Keeps the first failure, which is the reason for the worker's end.
+    /// Keeps the first failure as the reason why the worker ends, and requests a stop.
     func fail(_ error: any Error) {
         failure.withLock { if $0 == nil { $0 = error } }
         requestStop()
@@ -50,7 +52,7 @@ final class IntakeSignals: Sendable {
 
     var error: (any Error)? { failure.withLock { $0 } }
 
-    /// All threads have ended.
+    /// Notes that all threads have ended.
     func noteEnded() {
         let waiting = ending.withLock { ending -> [CheckedContinuation<Void, Never>] in
             guard case .awaited(let waiting) = ending else { return [] }

@@ -1,13 +1,16 @@
-/// Entries that did not fit a lane's inbox, and whether the lane's partitions are paused for them.
+/// The records that did not fit a lane's inbox, and whether the lane's partitions are paused because of them.
 ///
-/// - *Flowing*: nothing waits. → *waiting* when a record finds the inbox full.
-/// - *Waiting*: nothing is polled. → *paused* when the lane has taken nothing for `patienceMilliseconds`.
-/// - *Paused*: the lane's partitions are paused. Entries that librdkafka still hands out wait here. → *flowing* when all entries are
-///   placed and the inbox is half empty.
+/// - *Flowing*: no record waits. → *waiting* when a record finds the inbox full.
+/// - *Waiting*: the Kafka thread polls no records. → *paused* when the lane has taken none for
+///   `patienceMilliseconds`.
+/// - *Paused*: the lane's partitions are paused. Records that librdkafka still returns wait here. → *flowing*
+///   when all records are in the inbox and the inbox is half empty.
 struct LaneOverflow {
-    /// How long to wait for a full inbox before the lane's partitions are paused. Pausing discards what was fetched.
+    /// How long a full inbox may take no record before the lane's partitions are paused. A short wait is
+    /// better than a pause, because a pause discards fetched records.
     static let patienceMilliseconds: Int64 = 1_000
-    /// Most entries that wait here. librdkafka hands out nothing of a paused partition, so only records that raced with the pause come.
+    /// The most records that wait here. librdkafka returns no records of a paused partition, except those
+    /// that it returned while the pause was set.
     static let entriesMax = 4_096
 
     var entries: [InboxEntry] = []

@@ -1,15 +1,18 @@
 /// The deadlines of a worker that is stopping. (R5)
 ///
-/// All steps end within the drain time, counted from the signal, even if Kafka, Redis or APNs does not answer: Kubernetes would kill a
-/// worker that is late, and a killed worker has not left its group.
+/// All steps end within the drain time, counted from the signal, even if Kafka, Redis or APNs does not
+/// answer. Kubernetes kills a worker that takes longer, and a killed worker does not leave its consumer
+/// group.
 struct StopSchedule: Equatable {
-    /// The last part of the drain time is for leaving the group and closing both clients: a quarter of it, at most this long.
+    /// The last quarter of the drain time, but at most this time, is reserved for leaving the group and
+    /// closing both clients.
     static let closingMillisecondsMax: Int64 = 5_000
-    /// The time of each closing step if earlier steps have used up the rest, or if a second signal has come. A signal during a step does
-    /// not shorten that step.
+    /// The least time of each closing step. It applies if earlier steps have used up the time, or after a
+    /// second signal. A signal during a step does not shorten that step.
     static let stepMilliseconds: Int64 = 500
 
-    /// Monotonic milliseconds, ascending. Until the first, the worker waits for what is in flight.
+    /// Deadlines in ascending order, monotonic milliseconds. Until the first one, the worker waits for the
+    /// records in flight.
     let drainEndMilliseconds: Int64
     let consumerEndMilliseconds: Int64
     let flushEndMilliseconds: Int64
@@ -23,7 +26,7 @@ struct StopSchedule: Equatable {
         consumerEndMilliseconds = endMilliseconds - min(2 * Self.stepMilliseconds, closing / 2)
     }
 
-    /// How long a closing step that begins now may take.
+    /// Returns how long a closing step that begins now may take.
     static func wait(until endMilliseconds: Int64, nowMilliseconds: Int64, isStoppingAtOnce: Bool) -> Int64 {
         isStoppingAtOnce ? stepMilliseconds : max(stepMilliseconds, endMilliseconds - nowMilliseconds)
     }

@@ -3,8 +3,8 @@ import Observability
 
 /// W3C Trace Context in the headers of a record: `traceparent` and `tracestate`.
 extension CarriedTrace {
-    /// The trace that a record's headers name; nil if they name none, or not in the form of the specification. Of several headers the
-    /// last one counts.
+    /// Reads the trace context from a record's headers. Returns nil if `traceparent` is missing or malformed.
+    /// If a header occurs more than once, the last one counts.
     init?(_ headers: MessageHeaders) {
         guard let text = headers.last("traceparent"), let context = TraceContext(text) else { return nil }
         self.init(context: context)

@@ -4,19 +4,19 @@ import LiveActivity
 
 /// The headers of a record of the deferred topic.
 ///
-/// - `source`, for people: topic, partition and offset of the original record.
-/// - `cause`, for people: why the command was deferred.
-/// - `attempts`, for people: how often it has been deferred.
+/// - `source`, for operators: topic, partition and offset of the original record.
+/// - `cause`, for operators: why the command was deferred.
+/// - `attempts`, for operators: how often the command has been deferred.
 /// - `due`, for the Kafka thread: when the record must be read, UNIX milliseconds.
-/// - `state`, for the lane that reads it: the numbers of a ``Deferral`` in their order, separated by spaces.
+/// - `state`, for the lane that reads the record: the fields of a ``Deferral`` in their order, as numbers
+///   separated by spaces.
+/// - `dropped`: the names of the fields that were dropped because the body was too large, separated by
+///   commas. A release that does not know this header ignores it.
 ///
-/// - `dropped`: the names of the fields that were dropped because the body was too large, separated by commas. A release that does
-///   not know this header ignores it.
-///
-/// The headers of the trace come with them.
+/// The record also has the trace headers.
 enum DeferredHeaders {
     private static let numbersCount = 18
-    /// The accepted range of times in `state`. No worker writes a time outside it.
+    /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let milliseconds = Int64(-1)...1 << 53
 
     static func append(_ view: RecordView, topic: [UInt8], dueMilliseconds: Int64, to headers: inout ProducedHeaders) {
@@ -35,20 +35,21 @@ enum DeferredHeaders {
         text.withUTF8 { headers.append(name, UnsafeRawBufferPointer($0)) }
     }
 
-    /// When the record must be read; nil if the header is missing or wrong.
+    /// Returns when the record must be read; nil if the header is missing or malformed.
     static func dueMilliseconds(of message: borrowing Message) -> Int64? {
         guard let due = message.headers?.last("due") else { return nil }
         return Int64(String(decoding: due, as: UTF8.self))
     }
 
-    /// Nil for a record that no lane has deferred.
+    /// Returns the deferral that a record's headers describe; nil if no lane has deferred the record.
     static func deferral(of message: borrowing Message) -> Deferral? {
         message.headers?.last("state").flatMap { deferral(String(decoding: $0, as: UTF8.self)) }
     }
 
     static func state(of deferral: Deferral) -> String {
         let alert = deferral.alertVersion
-        // A producer chooses the record's timestamp, and a token's registration time may be that timestamp. So both are limited.
+        // A producer chooses the record's timestamp, and a token's registration time may come from it. So
+        // both may be out of range and are limited.
         let recordMilliseconds = clamped(deferral.recordMilliseconds)
         let registeredAtMilliseconds = clamped(deferral.registeredAtMilliseconds)
         let numbers: [any FixedWidthInteger] = [

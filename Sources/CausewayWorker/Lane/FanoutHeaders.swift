@@ -3,23 +3,25 @@ import LiveActivity
 
 /// The headers of a record of the fan-out topic.
 ///
-/// - `source`, for people: topic, partition and offset of the command's record.
-/// - `range`, for people: the range's index, and the number of ranges.
-/// - `state`, for the lane that reads it: the numbers of a ``FanoutOrder`` in their order, separated by spaces.
-/// - `channel` instead of `range`, in the record of a broadcast: environment, storage policy, number of the command's broadcasts, and the
-///   channel's id.
-/// - `channels`, for a start to an audience with channels: each channel in the same form, one after the other.
+/// - `source`, for operators: topic, partition and offset of the command's record.
+/// - `range`, for operators: the range's index, and the number of ranges.
+/// - `state`, for the lane that reads the record: the fields of a ``FanoutOrder`` in their order, as numbers
+///   separated by spaces.
+/// - `channel`, instead of `range`, in the record of a broadcast: environment, storage policy, number of the
+///   command's broadcasts, and the channel's id.
+/// - `channels`, for a start to an audience with channels: each channel in the same form, one after another.
 /// - `without-channel`: why an audience that needs a channel had none.
-/// - `dropped`: the names of the fields that were dropped because the body was too large, separated by commas.
+/// - `dropped`: the names of the fields that were dropped because the body was too large, separated by
+///   commas.
 ///
-/// Releases that do not know the last three headers ignore them. The headers of the trace come with them.
+/// A release that does not know the last three headers ignores them. The record also has the trace headers.
 enum FanoutHeaders {
-    /// The most headers that are written here. A trace has two more.
+    /// The most headers that are written here. The trace adds two more.
     static let count = 6
     private static let numbersCount = 15
-    /// The accepted range of times in `state`. No worker writes a time outside it.
+    /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let milliseconds = Int64(-1)...1 << 53
-    /// The accepted range of offsets. No log has an offset above it.
+    /// The accepted range of offsets. No log has an offset above this range.
     private static let offsets = Int64(0)...1 << 62
 
     /// - Parameter topic: the name of the commands topic.
@@ -41,7 +43,7 @@ enum FanoutHeaders {
         text.withUTF8 { headers.append(name, UnsafeRawBufferPointer($0)) }
     }
 
-    /// Nil for a record that no lane has fanned out.
+    /// Returns the order that a fan-out record's headers describe; nil if no lane wrote the record.
     static func order(of message: borrowing Message) -> FanoutOrder? {
         guard let state = message.headers?.last("state") else { return nil }
         return order(
@@ -52,7 +54,8 @@ enum FanoutHeaders {
         )
     }
 
-    /// The header `dropped` of a record of the fan-out or the deferred topic; empty if there is none, or if no worker wrote it.
+    /// Returns the header `dropped` of a fan-out or deferred record. Empty if the header is missing or
+    /// malformed.
     static func dropped(of message: borrowing Message) -> UnsafeRawBufferPointer {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
         guard let names = message.headers?.last("dropped"), DroppedFields.isText(names) else { return nothing }
@@ -106,16 +109,16 @@ enum FanoutHeaders {
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
 
-    /// The last number of `state`. Another format has another number.
+    /// The version of the format, the last number of `state`. A changed format gets another number.
     private static let version: UInt8 = 1
-    /// The same for the record of a broadcast. A release that knows no broadcasts then rejects the record, rather than treat it as a
-    /// range's.
+    /// The version in the record of a broadcast. A release that does not know broadcasts rejects this
+    /// version, so it never treats the record as a range.
     private static let channelVersion: UInt8 = 2
 
     /// - Parameters:
     ///   - channel: the header `channel`.
     ///   - startChannels: the header `channels`.
-    ///   - absence: the header `without-channel`. A word of a later release counts as none.
+    ///   - absence: the header `without-channel`. A word that only a later release knows counts as none.
     static func order(
         _ state: String,
         channel text: String? = nil,

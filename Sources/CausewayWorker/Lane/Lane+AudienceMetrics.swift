@@ -4,9 +4,9 @@ import LiveActivity
 import Observability
 import Reactor
 
-/// What a lane counts and publishes about its rounds.
+/// Counts and publishes a lane's metrics about its rounds.
 extension Lane {
-    /// Kafka has acknowledged a record of the core for audiences.
+    /// Counts a record of the audience core that Kafka has acknowledged.
     func countAcknowledged(_ production: AudienceProduction) {
         let application = audiences.application(of: production)
         if production.kind == .invalidation { metrics.add(.invalidations, application) }
@@ -14,7 +14,7 @@ extension Lane {
         if production.kind == .rangeResult {
             metrics.add(.audienceRanges, application, Int(finished.outcome.rawValue))
         }
-        // If no push was answered, no phone got the state, and there is no time to observe.
+        // If APNs answered no push, no phone got the state, so there is no time to observe.
         guard finished.recordMilliseconds >= 0, finished.lastResponseMilliseconds >= 0 else { return }
         metrics.observe(
             production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
@@ -49,7 +49,9 @@ extension Lane {
         }
     }
 
-    /// - Parameter milliseconds: UNIX milliseconds, by the clock of another machine.
+    /// Returns the age of a time that another machine's clock gave; 0 without a time.
+    ///
+    /// - Parameter milliseconds: UNIX milliseconds.
     private func age(_ milliseconds: Int64?) -> Int64 {
         milliseconds.map { max(0, loop.wallMilliseconds - $0) } ?? 0
     }

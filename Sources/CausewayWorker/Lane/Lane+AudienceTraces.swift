@@ -5,7 +5,8 @@ import Observability
 
 /// Traces of commands to audiences: a span for the command, and inside it one span for each range.
 extension Lane {
-    /// A command was fanned out and ends here. Its ranges are records of their own.
+    /// Exports the trace of a command that was fanned out. The command ends here, because its ranges are
+    /// records of their own.
     func noteFannedOut(_ command: HandedBack) {
         let view = delivery.view(command.record)
         metrics.add(.audienceCommands, view.application)
@@ -20,7 +21,8 @@ extension Lane {
         traces.export(finished)
     }
 
-    /// The trace context for a record's headers and, for the result of a range, the trace to export.
+    /// Returns the trace context for a record's headers. For the result of a range, also returns the trace to
+    /// export.
     func trace(
         of production: AudienceProduction,
         _ record: ComposedRecord
@@ -36,7 +38,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finished.context
-        // The command's result names its last range. That range is exported with its own result.
+        // The result over all ranges carries the trace of the last range. That trace is exported with the
+        // range's own result, not again here.
         return (trace, production.kind == .rangeResult ? finished : nil)
     }
 }

@@ -7,9 +7,10 @@ import Logging
 import Observability
 import Redis
 
-/// Exchanges commands between the core for single activities, which owns their records, and the core for audiences.
+/// Exchanges commands between the core for single activities, which owns the commands' records, and the core
+/// for audiences.
 extension Lane {
-    /// Passes commands in both directions. What either core decides because of them is done in the same turn.
+    /// Passes commands in both directions. Both cores' decisions about them are carried out in the same turn.
     func exchangeAudienceCommands() {
         audiences.membersCompleteMilliseconds = mailbox.membersCompleteMilliseconds
         delivery.membersAreHeld = !audiences.mayLackMembers
@@ -18,7 +19,7 @@ extension Lane {
                 audiences.take(IncomingCommand(record, delivery.view(record)))
                 delivery.handoverTaken()
             }
-            // Superseded commands make room for the rest of a batch.
+            // Superseded commands that are taken back make room for the next commands of the batch.
             takeBackAudienceCommands()
         } while audiences.canTakeCommand && delivery.nextHandover != nil
         audiences.endBatch(now: now)
@@ -41,10 +42,11 @@ extension Lane {
         }
     }
 
-    /// The server may come back empty, before a poll finds that.
+    /// Notes that a Redis server was lost. The server may return empty before a poll of the marks finds this.
     func audienceStoreLost() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
 
-    /// Passes members that join or leave, in both directions.
+    /// Passes joining and leaving members to the core for audiences, and the results back to the core for
+    /// single activities.
     func exchangeMemberships() {
         while audiences.canReceiveMembership, let change = delivery.nextMembershipChange {
             audiences.receive(membership: IncomingMembership(change, delivery.view(change.member.record)), now: now)
@@ -53,7 +55,7 @@ extension Lane {
         while let member = audiences.nextMembershipOutcome() { delivery.membershipChanged(member, now: now) }
     }
 
-    /// Takes back the undecided commands of a partition that is being revoked.
+    /// Takes back the undecided audience commands of a partition that is being revoked.
     func withdrawAudienceCommands(of place: UInt32) {
         delivery.forEachHandedOver(of: place) { audiences.withdraw($0) }
     }
@@ -111,7 +113,7 @@ extension IncomingMembership {
 // MARK: - Store
 
 extension Lane {
-    /// Most calls for absent servers that are put behind the others in one turn.
+    /// In one turn, at most this many calls to unreachable servers are moved behind the other calls.
     private static let passedAudienceCallsPerTurnMax = 256
 
     func performAudienceStoreCalls() {
@@ -132,7 +134,8 @@ extension Lane {
         }
     }
 
-    /// Retires, in their activities' own records, tokens that pushes to an audience have shown to be dead.
+    /// Retires tokens in their activities' own records, after pushes to an audience have shown that the
+    /// tokens are dead.
     func performAudienceActivityCalls() {
         guard store.isReady else { return }
         var passedLeft = Self.passedAudienceCallsPerTurnMax

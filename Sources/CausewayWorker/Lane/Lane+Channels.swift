@@ -3,18 +3,19 @@ import Audiences
 import LiveActivity
 import Synchronization
 
-/// The keeper's answer about the channel of an audience.
+/// The keeper's answer to a lane: the channel of an audience.
 struct KnownChannel: Sendable {
     var application: UInt16
     var audience: AudienceDigest
     var environment: DeviceEnvironment
-    /// Nil: the channel could not be created.
+    /// The channel; nil if it could not be created.
     var channel: AudienceChannel?
 }
 
-/// Answers of the keeper that a lane has not taken yet.
+/// A queue of the keeper's answers that a lane has not taken yet.
 final class KnownChannels: Sendable {
-    /// If an answer finds no place, the audience's next command finds the channel in the store.
+    /// The most answers that wait. If an answer is dropped, the audience's next command finds the channel in
+    /// Redis.
     private static let countMax = 1_024
 
     private let channels = Mutex<[KnownChannel]>([])
@@ -27,7 +28,7 @@ final class KnownChannels: Sendable {
         isEmpty.store(false, ordering: .releasing)
     }
 
-    /// If there are no answers, this only reads a flag.
+    /// Removes and returns all answers. Without answers, this only reads a flag.
     func take() -> [KnownChannel] {
         guard !isEmpty.load(ordering: .acquiring) else { return [] }
         isEmpty.store(true, ordering: .relaxed)

@@ -6,8 +6,8 @@ import Reactor
 
 /// Writes commands that cannot be sent soon to the deferred topic.
 extension Lane {
-    /// Writes a command to the partition with the number of its source's partition. The same lane reads that partition, so an activity's
-    /// newer state still replaces the older one there.
+    /// Writes a command to the deferred topic, into the partition with the number of its source partition.
+    /// The same lane reads both partitions, so an activity's newer state still replaces an older one.
     func produceDeferral(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
@@ -26,7 +26,8 @@ extension Lane {
         )
     }
 
-    /// Notes that the deferred topic has fewer partitions than the commands topic: from now on its records are written by key.
+    /// Notes that the deferred topic has fewer partitions than the commands topic. From now on, the key of a
+    /// deferred record chooses its partition.
     ///
     /// Redis still decides which state of an activity is the newest. But if another lane reads the deferred command, a newer state
     /// without an alert may overtake the command's alert.
@@ -35,10 +36,11 @@ extension Lane {
         defersToSourcePartition = false
     }
 
-    /// A pool works again: has the Kafka thread read at once what this lane deferred before.
+    /// When an APNs pool works again, asks the Kafka thread to read at once the records that this lane
+    /// deferred before.
     ///
-    /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise, with a pool that fails again and again, all deferred
-    /// commands of the lane, also of other apps, would be read and deferred repeatedly.
+    /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and
+    /// again would make the lane read and defer all its commands repeatedly, including those of other apps.
     func reportPoolReturn() {
         guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextPoolRecoveryMilliseconds else { return }
         nextPoolRecoveryMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds

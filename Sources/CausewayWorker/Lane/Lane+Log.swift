@@ -4,9 +4,10 @@ import Logging
 import Observability
 import Reactor
 
-/// The log lines of a lane.
+/// Writes the log lines of a lane.
 extension Lane {
-    /// Logs a command that is sent although no phone could decode it.
+    /// Logs a command that is sent although its content state breaks the app's contract, so that no phone can
+    /// decode it.
     func noteContractWarning() {
         guard let warning = delivery.takeContractWarning() else { return }
         note(
@@ -18,7 +19,7 @@ extension Lane {
         )
     }
 
-    /// Logs what happened to a pool's connections, at a high level only if an operator must act.
+    /// Logs an event of a pool's connections. The level is high only if an operator must act.
     func note(_ notice: PoolEvent, of pool: String) {
         switch notice {
         case .connected(let connection, let peer):

@@ -5,16 +5,17 @@ import LiveActivity
 import Observability
 import Reactor
 
-/// What a lane counts and publishes.
+/// Counts and publishes a lane's metrics.
 ///
-/// Events are counted where they happen, in the lane's own cells. Gauges are read when the numbers are published, four times a second.
+/// Events are counted where they happen, in the lane's own counters. Gauges are read when the metrics are
+/// published, four times a second.
 extension Lane {
     // MARK: - Events
 
     /// Counts a production that Kafka has acknowledged, so that the numbers equal the records on the topic.
     func countAcknowledged(_ production: Production) {
         let view = delivery.view(production.record)
-        // A record that names no configured app counts under the index behind the last app.
+        // A record that names no configured app counts under the index after the last app.
         let application = min(view.application, setup.applications.count)
         switch production.kind {
         case .result:
@@ -43,13 +44,14 @@ extension Lane {
         metrics.observe(.stage, Int(stage.rawValue), microseconds: Self.microseconds(end - start))
     }
 
-    /// A producer chooses a record's timestamp. A time of more than a year is the fault of a clock, and must not overflow.
+    /// Converts a duration to microseconds, limited to one year. A producer chooses a record's timestamp, so
+    /// a wrong clock could overflow the product.
     static func microseconds(_ milliseconds: Int64) -> Int64 {
         min(max(0, milliseconds), 31_536_000_000) * 1_000
     }
 
-    /// Counts a push that left for the first time, with its draw on the activity's budget. Redis draws once for each version, so retries
-    /// do not count.
+    /// Counts the first attempt of a push, with its draw on the activity's budget. Redis draws once for each
+    /// version, so retries do not count.
     func countSent(_ record: UInt32) {
         let view = delivery.view(record)
         guard !view.isRetry else { return }
@@ -156,7 +158,8 @@ extension Lane {
         if isNeeded, gauges.providerTokenIssuedAtSeconds < 0,
             let token = setup.pools[number].tokens.current(unixSeconds: wallSeconds)
         {
-            // Without a connection, as when APNs is away, the age of the token for the next connection counts.
+            // Without a connection, for example while APNs is down, the age of the token for the next
+            // connection counts.
             tokenUses[number].issuedAtSeconds = token.issuedAtSeconds
         }
         guard let issued = tokenUses[number].issuedAtSeconds else { return }
@@ -183,7 +186,8 @@ extension Lane {
         }
     }
 
-    /// Superseded commands without a result are on no topic, so they count when they are decided.
+    /// Counts superseded commands that get no result. They are on no topic, so they count when they are
+    /// superseded.
     private func countWithoutResult(_ counters: ApplicationCounters, of application: Int) {
         let news = counters.supersededWithoutResult &- supersededCounted[application]
         supersededCounted[application] = counters.supersededWithoutResult
@@ -200,7 +204,7 @@ extension Lane {
         set(.stream, to: streams)
         set(.apns, to: inFlight)
         set(.result, to: delivery.recordsFinished)
-        // The rest wait for their time, or for an older command of their activity.
+        // The remaining records wait until they may be sent, or for an older command of their activity.
         set(.pace, to: max(0, held - others))
     }
 
@@ -224,12 +228,14 @@ extension Lane {
     }
 }
 
-/// The provider token that a pool's pushes used, and when. If nothing is sent, the token's age does not matter.
+/// The provider token that a pool's pushes used last, and when. If the pool sends nothing, the token's age
+/// does not matter.
 struct ProviderTokenUse {
-    /// How long after a push its token counts as in use: longer than the time between two scrapes.
+    /// How long a token counts as in use after a push. Longer than the time between two scrapes.
     static let windowMilliseconds: Int64 = 60_000
 
-    /// When the token of the pool's connections was issued; without connections, of the last one's. Nil before the first.
+    /// When the token of the pool's newest connections was issued, UNIX seconds; nil before the first
+    /// connection.
     var issuedAtSeconds: Int64?
     private var submitted: UInt64 = 0
     private var usedMilliseconds: Int64?
@@ -237,7 +243,8 @@ struct ProviderTokenUse {
     /// - Parameters:
     ///   - submitted: all pushes that the pool has taken since the start.
     ///   - isNeeded: whether pushes wait for a connection or for their response.
-    ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no connection.
+    ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no
+    ///     connection.
     mutating func note(submitted: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
         if submitted != self.submitted || isNeeded { usedMilliseconds = nowMilliseconds }
         self.submitted = submitted
@@ -249,11 +256,13 @@ struct ProviderTokenUse {
     }
 }
 
-/// Distinguishes connections that are opened again from the first one.
+/// Distinguishes a reconnection to Redis from the first connection.
 struct RedisHistory {
     private var hasBeenReady = false
     private var isLost = false
 
+    /// Notes that the connection is ready.
+    ///
     /// - Returns: whether the connection was lost before.
     mutating func noteReady() -> Bool {
         defer {

@@ -2,7 +2,7 @@ import Audiences
 import Delivery
 import Reactor
 
-/// Reports to the Kafka thread: what may be committed, and which partitions are drained.
+/// Reports to the Kafka thread which offsets may be committed and which partitions are drained.
 extension Lane {
     func reportOffsets() {
         var hasNews = false
@@ -29,8 +29,8 @@ extension Lane {
         if hasNews { kafkaWakeup.signal() }
     }
 
-    /// Asks the Kafka thread to read partitions of the fan-out topic again. Records that it dealt before that are dropped, by the number
-    /// of the reading.
+    /// Asks the Kafka thread to read partitions of the fan-out topic again. Records that were dealt before
+    /// this request carry an older `reading` number, so the lane drops them.
     func askForRereadings() {
         var hasNews = false
         for position in partitions.entries.indices where partitions[position].isFanout {

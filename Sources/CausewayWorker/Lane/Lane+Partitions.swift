@@ -5,8 +5,8 @@ import Logging
 import Observability
 import Reactor
 
-/// Handles the Kafka thread's orders about partitions. The core for audiences gets the partitions of the fan-out topic, the core for
-/// single activities gets all others.
+/// Handles the Kafka thread's orders about partitions. The core for audiences gets the partitions of the
+/// fan-out topic. The core for single activities gets all others.
 extension Lane {
     func assign(_ order: LaneOrder) {
         let committed = order.committed?.take()
@@ -15,7 +15,7 @@ extension Lane {
             ? audiences.assign(number: order.partition)
             : delivery.assign(topic: topic(of: order), number: order.partition)
         guard let place = assigned else {
-            // The records of such a partition are dropped unsettled, so nothing of it is committed.
+            // The lane drops the records of this partition unsettled, so none of its offsets is committed.
             return note(.partitionsTooMany, ["partition": "\(order.partition)"])
         }
         if let committed, order.isReadAgain {
@@ -48,7 +48,7 @@ extension Lane {
         )
     }
 
-    /// Has the core skip what earlier owners of the partition have settled above the committed offset.
+    /// Lets the core skip the records that earlier owners have settled above the committed offset.
     private func resume(_ place: UInt32, at committed: CommittedOffset, _ order: LaneOrder) {
         guard !committed.metadata.isEmpty else { return }
         let skipped = committed.logEnd.flatMap { logEnd in
@@ -119,7 +119,8 @@ extension Lane {
         entry.isFanout ? audiences.isDrained(entry.place) : delivery.isDrained(entry.place)
     }
 
-    /// The core for audiences always takes a record: it passes over what has no room. So a fan-out record never blocks another partition.
+    /// Whether the core has room for a record. The core for audiences always takes one: without room, it
+    /// skips the record and reads it again later. So a fan-out record never blocks another partition.
     func hasRoom(for offset: Int64, _ entry: LanePartitions.Entry) -> Bool {
         entry.isFanout || delivery.hasRoom(for: offset, partition: entry.place)
     }

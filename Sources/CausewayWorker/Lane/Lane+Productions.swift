@@ -22,7 +22,7 @@ extension Lane {
                 delivery.productionTaken(production)
                 if production.kind == .trace { delivery.produced(production, .acknowledged, now: now) }
             case .queueFull:
-                // A delivery report makes room, and requests a turn.
+                // The next delivery report makes room in the producer, and requests a turn.
                 return
             case .failed(let error):
                 delivery.productionTaken(production)
@@ -33,7 +33,7 @@ extension Lane {
         }
     }
 
-    /// Exports the trace of a record without a result. The record ends with this.
+    /// Exports the trace of a record that gets no result. The record ends here.
     private func tellTrace(of record: UInt32) -> ProduceOutcome {
         let view = delivery.view(record)
         if let trace = CarriedTrace(view.trace),
@@ -63,7 +63,7 @@ extension Lane {
             result.device = view.device.isEmpty ? nil : view.device
             result.status = view.status
             result.reason = view.reason.isEmpty ? nil : view.reason
-            // A push that found no connection, or that no connection took, was not sent.
+            // A push that found no connection was not sent.
             if view.sentMilliseconds >= 0 {
                 result.apnsIdentifier = view.apnsIdentifier
                 result.timestamp = view.sentTimestamp
@@ -94,7 +94,8 @@ extension Lane {
                     opaque: tag
                 )
             }
-            // The trace context of the result: the span that this worker exports, if there is one, else the producer's.
+            // The result carries the span that this worker exports. Without such a span, the result carries
+            // the producer's trace context.
             let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)
             if let finished { trace.context = finished.context }
             var headers = ProducedHeaders(capacity: 2)

@@ -9,7 +9,8 @@ import Redis
 
 /// Passes the core's calls to the store, and the store's replies to the core.
 extension Lane {
-    /// Most calls for absent servers that are put behind the others in one turn. This bounds the cost of a turn with no other calls.
+    /// In one turn, at most this many calls to unreachable servers are moved behind the other calls. The
+    /// limit bounds a turn in which no server is reachable.
     private static let passedCallsPerTurnMax = 1_024
 
     func performStoreCalls() {
@@ -20,13 +21,14 @@ extension Lane {
             case .issued:
                 delivery.storeCallTaken()
             case .notReady where store.hasSeveralServers && passedLeft > 0:
-                // Only the server of this key is away. Calls to other servers must not wait behind this one.
+                // Only the server of this key is unreachable, so calls to other servers must not wait behind
+                // this call.
                 passedLeft -= 1
                 delivery.storeCallPostponed(now: now)
             case .awaitsReplicas:
                 delivery.storeCallSetAside(now: now)
             case .notReady, .full:
-                // Replies and the next connection each request a turn.
+                // A reply, or the next connection, requests another turn.
                 return
             case .outOfBounds:
                 delivery.storeCallRefused("Redis: the call exceeds Redis' limits", now: now)
@@ -46,7 +48,7 @@ extension Lane {
     func failed(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
         if error.code == .replicasMissing {
-            // Logged and counted once for all calls that waited, see `redisReplicas`.
+            // The log and the metrics note all waiting calls together, once; see `redisReplicas`.
             delivery.storeFailed(tag: tag, failure, now: now)
             return requestTurnEnd()
         }

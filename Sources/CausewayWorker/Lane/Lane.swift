@@ -8,25 +8,31 @@ import Logging
 import Observability
 import Reactor
 
-/// The shell around the cores of one thread. It moves what the cores decide, and decides nothing itself. (R2)
+/// The shell around the cores of one thread. It carries out what the cores decide, and decides nothing
+/// itself. (R2)
 ///
-/// Everything runs on the lane's own loop. Each turn takes what has arrived (orders, records, delivery reports, replies, answers) and
-/// gives it to the cores. At the end of the turn it does what the cores want done, so that all writes of a turn leave together.
+/// Everything runs on the lane's own event loop. Each turn passes the events that have arrived to the cores:
+/// orders, records, delivery reports, replies of Redis, answers of APNs. At the end of the turn it carries
+/// out the cores' actions, so that all writes of a turn leave together.
 final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
-    /// The least time between two turns of a busy lane. Everything that arrives meanwhile is handled in one turn and leaves together.
+    /// The least time between two turns of a busy lane. Events that arrive meanwhile are handled in one turn,
+    /// so their writes leave together.
     ///
-    /// This adds a few milliseconds to a push, little beside APNs' tens of milliseconds, and saves most of its system calls.
+    /// This saves most system calls. It delays a push by a few milliseconds, which is little beside APNs'
+    /// tens of milliseconds.
     static let turnSpacingMicroseconds: Int64 = 4_000
-    /// The least time between two turns while pushes wait for streams. A connection carries one window for each round trip, and the
-    /// spacing is part of that round trip.
+    /// The least time between two turns while pushes wait for streams. A connection sends one window of
+    /// requests in each round trip, and this time lengthens the round trip.
     static let fullPoolSpacingMicroseconds: Int64 = 1_000
-    /// Most records taken from the inbox in one turn. This bounds the duration of a turn. States are first merged within such a batch.
+    /// The most records that one turn takes from the inbox. This bounds the duration of a turn. Newer states
+    /// replace older ones within such a batch.
     static let recordsPerTurnMax = 4_096
-    /// After this many records the known results are produced. Most records are finished as soon as they are received, and this many are
-    /// still in the processor's cache then.
+    /// The lane produces pending results after this many records. Most records finish at once, so their
+    /// memory is still in the processor's cache.
     static let recordsPerProduction = 256
     static let deliveryReportsPerTurnMax = 16_384
-    /// How many reports before its turn a record is prefetched. A lane handles about so many in the time of one access to memory.
+    /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
+    /// of one memory access.
     static let reportsExpected = 6
     /// How often the lane tells the Kafka thread which offsets it may commit.
     static let offsetReportMilliseconds: Int64 = 100
@@ -45,32 +51,32 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     var metrics: ThreadMetrics
     var log: KindLog
     var redisHistory = RedisHistory()
-    /// The numbers that are published for each partition. Reused for its memory.
+    /// The metrics of each partition. The array is kept so that its memory is reused.
     var partitionReadings: [PartitionReading] = []
-    /// For each app: how many superseded commands without a result the metrics have counted.
+    /// For each app: how many superseded commands without a result have been added to the metrics.
     var supersededCounted: [UInt64]
-    /// For each app. Reused for its memory.
+    /// The gauges of each app's rounds. The array is kept so that its memory is reused.
     var roundGauges: [RoundGauges]
-    /// For each pool, by its number.
+    /// The provider token that each pool used last, by pool number.
     var tokenUses: [ProviderTokenUse]
     var delivery: Delivery
     var partitions = LanePartitions()
     private lazy var storeRelay = LaneStoreRelay(lane: self)
     private(set) lazy var store = ActivityStore(loop: loop, configuration: setup.redis, handler: storeRelay)
-    /// The core for commands to audiences, beside the one for single activities.
+    /// The core for commands to audiences. `delivery` is the core for single activities.
     var audiences: Audiences
-    /// Productions of that core that are not acknowledged.
+    /// The audience core's productions that Kafka has not acknowledged.
     var audienceProductions = 0
     private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
-    /// By app and environment, in the order of `PoolIndex`.
+    /// The pools by app and environment, in the order of `PoolIndex`.
     var pools: [LanePool] = []
     var writer = JSONWriter()
     /// Whether the deferred topic has as many partitions as the commands topic.
     var defersToSourcePartition = true
-    /// Until then no return of a pool is reported. Monotonic milliseconds.
+    /// The lane reports no recovered pool before this time. Monotonic milliseconds.
     var nextPoolRecoveryMilliseconds: Int64 = 0
     let traces: LaneTraces
-    /// A record that was taken from the inbox and did not fit the core yet.
+    /// A record from the inbox for which the core has no room yet.
     private var waitingEntry: InboxEntry?
     private var isTurnEndRequested = false
     private var coreTimer: TimerIdentifier?
@@ -93,8 +99,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
             samplesPerMillion: setup.traceSamplesPerMillion
         )
         var configuration = setup.delivery
-        // Claims and `apns-id`s must differ between lanes. The factor must not be SplitMix64's own increment: otherwise each lane would
-        // draw the numbers of its neighbour, one step later.
+        // Claims and `apns-id`s must differ between lanes, so each lane gets its own seed. The factor must
+        // not be SplitMix64's own increment. Otherwise each lane would draw its neighbour's numbers one step
+        // later.
         configuration.seed = setup.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
         var audiencesConfiguration = setup.audiences
@@ -136,7 +143,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         requestTurnEnd()
     }
 
-    /// Must be called by everything that changes a core, so that what the core decided is done in the same turn.
+    /// Requests the end of the turn, at which the cores' decisions are carried out. Call this after every
+    /// change of a core.
     func requestTurnEnd() {
         guard !isTurnEndRequested else { return }
         isTurnEndRequested = true
@@ -201,7 +209,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         delivery.take(settings)
     }
 
-    /// Tells the core how far behind each partition is, once a turn, before the core begins any new record.
+    /// Tells the core once a turn how many records each partition is behind, before the core begins any new
+    /// record.
     private func reportLag() {
         for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
             let (records, isAssumed) = partitions.recordsBehind(
@@ -227,12 +236,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
             taken += 1
             if taken % Self.recordsPerProduction == 0 { performProductions() }
         }
-        // There are more records, or there is room for them soon. Without room nothing is signalled: a record that settles asks for a
-        // turn itself.
+        // Signal only if the core can take another record. If the core is full, the next record that settles
+        // requests a turn.
         if delivery.canReceive { mailbox.wakeup.signal() }
     }
 
-    /// Prefetches the next records while this one is handled. Another thread wrote them, so they are not in this processor's cache.
+    /// Prefetches the next records while this record is handled. Another thread wrote them, so they are not
+    /// in this processor's cache.
     private func prefetchRecords() {
         if let entry = mailbox.inbox.peek(behind: 2), let pointer = Message.Pointer(bitPattern: entry.message) {
             Message.prefetch(pointer)
@@ -242,6 +252,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         }
     }
 
+    /// Gives one record to its core.
+    ///
     /// - Returns: false if the record's partition has no room yet. The entry then keeps its message.
     private func receive(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.message) else { return true }
@@ -285,7 +297,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
                 audiences.produced(production, Self.productionReport(of: report.error), now: now)
                 continue
             }
-            // The record was produced a while ago and has left the cache.
+            // The acknowledged record was produced a while ago, so it has left the processor's cache.
             if let next = mailbox.deliveryReports.peek(behind: Self.reportsExpected),
                 let production = Production(tag: next.tag)
             {
@@ -307,7 +319,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         }
     }
 
-    /// Releases what is left when the loop ends: records in the rings, and connections.
+    /// Releases the remaining records in the rings and the connections after the loop has ended.
     func close() {
         waitingEntry?.discard()
         while let entry = mailbox.inbox.pop() { entry.discard() }
@@ -315,7 +327,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         store.close()
         audienceStore.close()
         publishMetrics()
-        // The lane makes no more turns, and `/livez` must not consider it dead.
+        // The lane makes no more turns. Without this call `/livez` would report it as stuck.
         metrics.published.expectQuiet(untilMilliseconds: .max)
     }
 }

@@ -8,15 +8,15 @@ import Synchronization
 struct InboxEntry: BitwiseCopyable {
     /// The `rd_kafka_message_t`. The thread that pops the entry owns it.
     var message: UInt
-    /// The assignment in which the record was read. A record of an earlier assignment of the same partition must not be taken for one of
-    /// the present assignment.
+    /// The number of the assignment in which the record was read. With this number, the lane drops a record
+    /// of an earlier assignment of the same partition.
     var assignment: UInt32
     var partition: Int32
     /// Approximate memory of the record.
     var bytes: UInt32
     private var topicIndex: Int16
-    /// How often the partition had been read again in this assignment. Records that were dealt before a rereading are dropped and come
-    /// again.
+    /// How often the partition had been read again in this assignment when the record was dealt. The lane
+    /// drops records with an older number, because they are read again.
     var reading: UInt16
 
     init(message: UInt, assignment: UInt32, reading: UInt16, topic: Int32, partition: Int32, bytes: UInt32) {
@@ -30,18 +30,19 @@ struct InboxEntry: BitwiseCopyable {
 
     var topic: Int32 { Int32(topicIndex) }
 
-    /// Gives the record back to librdkafka without reading it.
+    /// Returns the record's memory to librdkafka without reading the record.
     func discard() {
         guard let pointer = Message.Pointer(bitPattern: message) else { return }
         _ = Message(taking: pointer)
     }
 }
 
-/// An order of the Kafka thread to a lane. Orders overtake records: records of a revoked partition are dropped.
+/// An order of the Kafka thread to a lane. A lane takes orders before records, so it drops waiting records of
+/// a revoked partition.
 struct LaneOrder: BitwiseCopyable {
     enum Kind: UInt8, BitwiseCopyable {
         case assign
-        /// Drain the partition, and report it as `drained`.
+        /// Drain the partition, then report it as drained.
         case revoke
         /// Forget the partition, drained or not.
         case release
@@ -49,7 +50,7 @@ struct LaneOrder: BitwiseCopyable {
         case highWatermark
         /// Take the new numbers from the mailbox.
         case settings
-        /// Leave the loop.
+        /// End the lane's event loop.
         case stop
     }
 
@@ -59,9 +60,11 @@ struct LaneOrder: BitwiseCopyable {
     var assignment: UInt32 = 0
     /// For `highWatermark`: the offset that the partition's next record will get.
     var offset: Int64 = -1
-    /// For `assign`: settled records are read again instead of skipped, since Redis has lost what they wrote.
+    /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has
+    /// lost what they wrote.
     var isReadAgain = false
-    /// For `assign`: what the group has committed. The thread that pops the order takes it.
+    /// For `assign`: the offset and metadata that the group has committed. The thread that pops the order
+    /// takes ownership.
     var committed: Unmanaged<Handover<CommittedOffset>>?
 }
 
@@ -70,15 +73,16 @@ struct LaneReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
     var assignment: UInt32
-    /// The state to commit; nil: nothing was received yet. The thread that pops the report takes it.
+    /// The state to commit; nil if no record was received yet. The thread that pops the report takes
+    /// ownership.
     var progress: Unmanaged<Handover<PartitionProgress>>?
-    /// Whether nothing of the partition is outstanding, and nothing new will begin.
+    /// Whether the lane has settled all records of the partition and begins no new one.
     var isDrained: Bool
-    /// The lane has dropped records of the partition, and asks to read them again.
+    /// The lane's request to read dropped records of the partition again.
     var rereading: FanoutRereading?
 }
 
-/// A value with memory of its own that passes through a ring. Used rarely, never for a record.
+/// A heap value that passes through a ring by reference. Used rarely, and never for a record.
 final class Handover<Value: Sendable>: Sendable {
     let value: Value
 
@@ -88,53 +92,59 @@ final class Handover<Value: Sendable>: Sendable {
 }
 
 extension Unmanaged {
-    /// Takes the value that `Handover.pass` made. Must be called exactly once.
+    /// Takes ownership of the value from `Handover.pass`. Call this exactly once.
     func take<Value>() -> Value where Instance == Handover<Value> { takeRetainedValue().value }
 }
 
-/// A delivery report on its way to the lane that produced the record.
+/// A delivery report on its way from the Kafka thread to the lane that produced the record.
 struct DeliveryReport: BitwiseCopyable {
     var tag: UInt64
     var error: Int32
 }
 
-/// Everything that passes between the Kafka thread and one lane: rings with one producer and one consumer each, and a wake-up.
+/// The channels between the Kafka thread and one lane: rings with one producer and one consumer each, and a
+/// wake-up.
 final class LaneMailbox: Sendable {
-    /// Records between the two threads. If a lane takes none for a while, its partitions are paused.
+    /// The number of records that may wait for the lane. If the lane takes none for a while, its partitions
+    /// are paused.
     ///
-    /// A fetch brings thousands of records of one partition in a row, all for one lane. While that lane's inbox is full, the other lanes
-    /// get nothing, so the inbox must have room for such a run.
+    /// A fetch returns thousands of records of one partition in a row, all for one lane. The inbox must have
+    /// room for such a run, because the other lanes get no records while this inbox is full.
     static let inboxCapacity = 16_384
-    /// One order for each partition and step. A lane takes orders before everything else.
+    /// Room for the orders of many partitions. A partition takes one order for each change. A lane takes
+    /// orders before everything else.
     static let ordersCapacity = 16_384
     static let reportsCapacity = 16_384
-    /// Records in the producer for each record that a lane holds.
+    /// The most records in the producer for each record that a lane holds.
     private static let reportsPerRecord = 3
-    /// Records in the producer that belong to the core for audiences.
+    /// The most records in the producer that belong to the core for audiences.
     static let audienceReportsMax = 4_096
-    /// Bytes of the ring of delivery reports for each record of the lane. The ring's capacity is a power of two, so up to twice what is
-    /// needed.
+    /// The bytes of the ring of delivery reports for each record of the lane. The ring's capacity is a power
+    /// of two, so it may be twice the need.
     ///
-    /// The ring is reserved at the start and touched place by place. So resident memory grows until the ring has been used once, and
-    /// `MemoryBudget` counts the whole ring.
+    /// The ring is reserved at the start, and each page becomes resident when it is first used. So resident
+    /// memory grows until the ring has been used once, and `MemoryBudget` counts the whole ring.
     static let reportBytesPerRecord = 2 * reportsPerRecord * MemoryLayout<DeliveryReport>.stride
-    /// Bytes of the ring for the core for audiences.
+    /// The bytes that the audience core adds to the ring of delivery reports.
     static let audienceReportBytes = 2 * audienceReportsMax * MemoryLayout<DeliveryReport>.stride
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
     let orders = SingleProducerRing<LaneOrder>(capacity: LaneMailbox.ordersCapacity)
-    /// Has room for a report about each record that the lane may have given to the producer and that Kafka has not acknowledged.
+    /// The delivery reports for the lane. The ring has room for a report about each record that the lane has
+    /// produced and Kafka has not acknowledged.
     let deliveryReports: SingleProducerRing<DeliveryReport>
-    /// From the lane to the Kafka thread.
+    /// The lane's reports to the Kafka thread.
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)
-    /// The newest numbers that the lane has not taken yet. An order announces them.
+    /// Reloaded settings that the lane has not taken yet. An order announces them.
     private let settings = Mutex<ReloadableSettings?>(nil)
     let knownChannels = KnownChannels()
     let wakeup: Wakeup
-    /// When a pool last returned, if the Kafka thread has not taken that yet. UNIX milliseconds; 0: no return.
+    /// When an APNs pool last began to work again, until the Kafka thread takes the time. UNIX milliseconds;
+    /// 0: no recovery.
     private let poolRecovery = Atomic<Int64>(0)
 
-    /// When Redis was last seen to hold all members of audiences. Monotonic milliseconds; `.min`: some members are missing.
+    /// When Redis last had all members of audiences. Monotonic milliseconds; `.min`: some members are
+    /// missing.
     private let membersCompleteAt = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
@@ -144,7 +154,7 @@ final class LaneMailbox: Sendable {
         wakeup = try Wakeup()
     }
 
-    /// Reports that a pool works again: what the lane deferred before need not wait until it is due.
+    /// Reports that a pool works again, so that the records that the lane deferred before are read at once.
     func notePoolRecovery(wallMilliseconds: Int64) { poolRecovery.store(wallMilliseconds, ordering: .relaxed) }
 
     func takePoolRecovery() -> Int64? {
@@ -152,13 +162,15 @@ final class LaneMailbox: Sendable {
         return poolRecovery.exchange(0, ordering: .relaxed)
     }
 
-    /// - Parameter completeAtMilliseconds: when Redis held all members of audiences, monotonic milliseconds; nil: some are missing.
+    /// - Parameter completeAtMilliseconds: when Redis had all members of audiences, monotonic milliseconds; nil if
+    ///   some are missing.
     func noteMembers(completeAtMilliseconds: Int64?) {
         let former = membersCompleteAt.exchange(completeAtMilliseconds ?? .min, ordering: .relaxed)
         if former == .min, completeAtMilliseconds != nil { wakeup.signal() }
     }
 
-    /// Monotonic milliseconds; `.min`: some members are missing.
+    /// When Redis last had all members of audiences. Monotonic milliseconds; `.min`: some members are
+    /// missing.
     var membersCompleteMilliseconds: Int64 { membersCompleteAt.load(ordering: .relaxed) }
 
     func offer(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }
@@ -166,8 +178,9 @@ final class LaneMailbox: Sendable {
     func takeSettings() -> ReloadableSettings? { settings.withLock { $0.take() } }
 }
 
-/// A mailbox's rings for records and delivery reports, unretained, for a thread that keeps the mailbox alive itself. That thread passes
-/// hundreds of thousands of entries a second, and each would otherwise retain and release the ring.
+/// A mailbox's rings for records and delivery reports, as unretained references. The Kafka thread keeps the
+/// mailbox alive itself. It passes hundreds of thousands of entries a second, and each entry would otherwise
+/// retain and release the ring.
 struct LaneRings {
     private let inbox: Unmanaged<SingleProducerRing<InboxEntry>>
     private let deliveryReports: Unmanaged<SingleProducerRing<DeliveryReport>>

@@ -1,35 +1,38 @@
 import Delivery
 
-/// The place of each assigned partition in its core. Found by topic and number without hashing.
+/// The partitions of a lane, each with its index in its core. An entry is found by topic and partition
+/// number, without hashing.
 struct LanePartitions {
     struct Entry {
-        /// The partition's place in its core.
+        /// The partition's index in its core.
         var place: UInt32
         var assignment: UInt32
         var topic: Int32
         var partition: Int32
-        /// The progress that the Kafka thread was last told.
+        /// The settled offset that the lane last reported to the Kafka thread.
         var reportedOffset: Int64 = -1
         var reportedRevision: UInt64 = 0
-        /// The end of the partition's log when the Kafka thread last looked; -1: not known yet.
+        /// The end of the partition's log, as the Kafka thread last reported; -1: not known yet.
         var highWatermark: Int64 = -1
-        /// One above the last record that was given to the core; -1 before the first.
+        /// One above the last record that was given to the core; -1: no record yet.
         var nextOffset: Int64 = -1
-        /// Until when the partition may still turn out to be far behind. Monotonic milliseconds.
+        /// Until this time, the partition counts as far behind although its backlog is unknown. Monotonic
+        /// milliseconds.
         var assumedBehindUntilMilliseconds: Int64
         var isRevoking = false
         var isReportedDrained = false
         /// How often the lane has asked to read records again.
         var reading: UInt16 = 0
 
-        /// Whether the record belongs to this assignment, and was dealt after the last request to read again.
+        /// Whether the record belongs to this assignment, and was dealt after the lane's last request to read
+        /// records again.
         func expects(_ entry: InboxEntry) -> Bool { assignment == entry.assignment && reading == entry.reading }
 
         var isFanout: Bool { topic == Intake.fanoutTopic }
     }
 
     private(set) var entries: [Entry] = []
-    /// By partition, then by topic: the position in `entries`, or -1.
+    /// The position in `entries` of each partition, ordered by partition, then by topic; -1: none.
     private var positions: [Int] = []
 
     private static func place(_ topic: Int32, _ partition: Int32) -> Int {
@@ -42,16 +45,18 @@ struct LanePartitions {
         return positions[place]
     }
 
-    /// How long after its assignment a partition counts as far behind if nothing of it is known.
+    /// How long after its assignment a partition counts as far behind while neither its log's end nor a
+    /// record is known.
     static let silenceMilliseconds: Int64 = 2_000
-    /// The same once the end of its log is known: if there are records, they come with that.
+    /// The shorter time that applies when the log's end is known: a fetch that reports the end also brings
+    /// records, if there are any.
     static let emptinessMilliseconds: Int64 = 300
 
-    /// The number of records that the lane has not taken yet.
+    /// Returns how many records of the partition the lane has not taken yet.
     ///
-    /// Right after an assignment nobody knows it: librdkafka learns the end of a log with its first fetch. Until then, for a short time,
-    /// the answer is `assumed`. Otherwise a lane with a small backlog in each of many partitions would begin to send before it knows all
-    /// of them.
+    /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first
+    /// fetch. For a short time the answer is then `assumed`. Otherwise a lane with a small backlog in each of
+    /// many partitions would begin to send before it knows all of them.
     func recordsBehind(
         at position: Int,
         assumed: Int64,

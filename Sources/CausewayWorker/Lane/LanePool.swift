@@ -4,13 +4,13 @@ import Delivery
 import Logging
 import Observability
 
-/// One APNs pool of a lane, and the receiver of its answers.
+/// One APNs pool of a lane. It receives the pool's responses.
 final class LanePool {
     /// The pool's number in the metrics.
     let number: Int
     let index: PoolIndex
     let pool: Pool
-    /// Whether the pool refused a push. It gets no further push until it reports that it has room.
+    /// Whether the pool refused a push. The lane gives it no further push until the pool reports room.
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
     private let responses: LanePoolResponses
@@ -28,14 +28,16 @@ final class LanePool {
     }
 }
 
-/// Passes a pool's answers to the core.
+/// Passes a pool's responses to the core.
 private final class LanePoolResponses: PushHandler {
     private let number: Int
     private let name: String
     private unowned let lane: Lane
-    /// Not weak: an object with weak references is retained more slowly, and this one is retained for every push.
+    /// `unowned` instead of `weak`, because objects with weak references are retained more slowly, and this
+    /// object is retained for every push.
     unowned var owner: LanePool?
-    /// Whether the last answer that judged the provider token refused it; nil before the first.
+    /// Whether APNs refused the provider token in the last response that says if the token is valid; nil
+    /// before the first such response.
     private var isKeyRefused: Bool?
 
     init(number: Int, name: String, lane: Lane) {
@@ -71,7 +73,7 @@ private final class LanePoolResponses: PushHandler {
         lane.requestTurnEnd()
     }
 
-    /// Reports only changes, because all lanes write to the same place.
+    /// Reports only changes, because all lanes write to the same memory.
     private func note(isKeyRefused isRefused: Bool) {
         guard isKeyRefused != isRefused else { return }
         isKeyRefused = isRefused
@@ -90,7 +92,7 @@ private final class LanePoolResponses: PushHandler {
 }
 
 extension PushResult.Disposition {
-    /// Translates the transport's disposition of an answer into the core's.
+    /// Translates the pool's disposition of a response into the core's.
     fileprivate init(_ disposition: Disposition) {
         switch disposition {
         case .accepted: self = .accepted
@@ -108,7 +110,7 @@ extension PushResult.Disposition {
 }
 
 extension Lane {
-    /// Gives pushes to every pool as long as it has streams.
+    /// Gives each pool its waiting pushes while it has free streams.
     func performPushes() {
         for pool in pools where !pool.isFull {
             while let record = delivery.nextPush(pool.index, permitsRetry: pool.permitsRetry(now: now), now: now) {
@@ -124,8 +126,8 @@ extension Lane {
         performAudiencePushes()
     }
 
-    /// Gives rounds the streams that single commands leave. The two pools of an app are asked in turn, since the next member of a round
-    /// may belong to either.
+    /// Gives rounds the streams that single commands leave free. The loop alternates between the pools of an
+    /// app, since the next member of a round may belong to either environment.
     private func performAudiencePushes() {
         var hasSent = true
         while hasSent {

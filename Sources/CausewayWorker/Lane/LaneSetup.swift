@@ -8,9 +8,9 @@ import Observability
 import Reactor
 import Redis
 
-/// What every lane is built from. Made once at the start, and read by all lanes.
+/// The values from which every lane is built. Made once at the start and read by all lanes.
 struct LaneSetup: @unchecked Sendable {
-    /// One APNs pool of each lane.
+    /// The settings of one APNs pool, which every lane has.
     struct Pool {
         var index: PoolIndex
         var name: String
@@ -24,17 +24,17 @@ struct LaneSetup: @unchecked Sendable {
     var audiences: AudiencesConfiguration
     var redis: RedisConfiguration
     var pools: [Pool]
-    /// For the log: who may sign APNs' certificate.
+    /// Describes for the log which certificate authorities the APNs connections trust.
     var apnsAuthorities: String
     var producer: Producer
     var topics: ProducedTopics
     var applications: [[UInt8]]
     var registry: MetricRegistry
-    /// One for each lane; empty if traces are not exported.
+    /// The ring of traces of each lane. Empty if traces are not exported.
     var traceRings: [TraceRing]
     var traceSamplesPerMillion: Int
     var logger: Logger
-    /// Sends a request to the keeper of channels. Called rarely.
+    /// Sends a request to the channel keeper. Called rarely.
     var requestChannel: @Sendable (ChannelRequest) -> Void
 
     /// The topics that lanes write to.
@@ -44,7 +44,7 @@ struct LaneSetup: @unchecked Sendable {
         var deadLetters: ProducerTopic
         var deferred: ProducerTopic
         var fanout: ProducerTopic
-        /// For the starts of an audience's devices.
+        /// Gets the start commands of an audience's devices.
         var commands: ProducerTopic
     }
 }

@@ -2,8 +2,8 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// Passes the stores' calls to a lane. The stores hold their handler weakly, and an object with weak references is retained more slowly.
-/// The lane itself is retained for every push, so it must not be that object.
+/// Passes the stores' calls to a lane. The stores hold their handler weakly, and objects with weak references
+/// are retained more slowly. The lane is retained for every push, so the stores hold this relay instead.
 final class LaneStoreRelay {
     private unowned let lane: Lane
 
@@ -30,6 +30,7 @@ extension LaneStoreRelay: AudienceStoreHandler {
     }
     func audienceFailed(tag: UInt64, error: RedisError) { lane.audienceFailed(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestTurnEnd() }
-    /// The activity store's connections go to the same servers, and report the loss.
+    /// Notes the loss for audiences only. The activity store connects to the same servers, and reports the
+    /// loss itself.
     func audienceStoreLost(_ reason: RedisError) { lane.audienceStoreLost() }
 }

@@ -3,16 +3,17 @@ import Kafka
 import Numbers
 import Observability
 
-/// The lane's part of tracing: it reads a record's trace from its headers, writes it to the records that follow from it, and gives
-/// sampled traces to the exporter, if there is one.
+/// The lane's part of tracing. Reads a record's trace from its headers, writes the trace to the records that
+/// follow from it, and gives sampled traces to the exporter.
 final class LaneTraces {
-    /// Where a trace is written for the core, which copies it.
+    /// The buffer in which a trace is written for the core, which copies it.
     private let room: UnsafeMutableRawBufferPointer
-    /// Nil: traces are not exported.
+    /// The ring to the exporter; nil if traces are not exported.
     private let ring: TraceRing?
-    /// Of a million records of the commands topic that are in no trace, this many begin one.
+    /// How many of a million commands without a trace get a new one.
     private let samplesPerMillion: UInt64
-    /// Span ids follow from the seed, the parent and the offset, so a result that is produced twice names the same span.
+    /// The seed of span ids. An id follows from the seed, the parent and the offset, so a result that is
+    /// produced twice names the same span.
     private let seed: UInt64
     private var randomness: SplitMix64
 
@@ -28,7 +29,8 @@ final class LaneTraces {
         room.deallocate()
     }
 
-    /// The trace for the core to carry; empty for a record without a trace. Valid until the next call.
+    /// Returns the trace that the core keeps with the record; empty for a record without a trace. Valid until
+    /// the next call.
     func carried(by message: borrowing Message) -> UnsafeRawBufferPointer {
         if let headers = message.headers, let trace = CarriedTrace(headers) { return trace.write(to: room) }
         guard samplesPerMillion > 0, message.topic.index == Intake.commandsTopic,
@@ -44,13 +46,13 @@ final class LaneTraces {
         return CarriedTrace(context: context, isBegunHere: true).write(to: room)
     }
 
-    /// The trace of a record whose result is produced; nil if it is not exported.
+    /// Returns the trace of a record whose result is produced; nil if the trace is not exported.
     func finished(_ trace: CarriedTrace, _ view: RecordView, atMilliseconds: Int64) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(trace, view, seed: seed, finishedMilliseconds: atMilliseconds)
     }
 
-    /// The trace of a command to an audience that was fanned out; nil if it is not exported.
+    /// Returns the trace of a command to an audience that was fanned out; nil if the trace is not exported.
     func fannedOut(
         _ trace: CarriedTrace,
         _ view: RecordView,
@@ -67,7 +69,8 @@ final class LaneTraces {
         )
     }
 
-    /// The trace for the fan-out records of a command: its span in this worker, if one is exported, else the trace that it came with.
+    /// Returns the trace for the fan-out records of a command: the command's span in this worker if one is
+    /// exported, else the command's own trace.
     func fanout(_ trace: CarriedTrace, offset: Int64) -> CarriedTrace {
         guard ring != nil, trace.context.isSampled else { return trace }
         var trace = trace
@@ -75,7 +78,7 @@ final class LaneTraces {
         return trace
     }
 
-    /// The trace of a range; nil if it is not exported.
+    /// Returns the trace of a range; nil if the trace is not exported.
     func finished(
         _ trace: CarriedTrace,
         _ range: FinishedRange,

@@ -1,15 +1,16 @@
 import ActivityStore
 import Redis
 
-/// Which due activities of a timetable's page a worker claims.
+/// Chooses which due activities of a timetable's page a worker claims.
 ///
-/// Two deployments with different apps may share a Redis. A worker leaves the activities of apps that it does not have as they are: a
-/// claim would only postpone their end. They stay at the front of the timetable, so the next page begins behind them. After the last
-/// page the first one is read again. The rank can be wrong by then, because other workers claim activities before it.
+/// Two deployments with different apps may share a Redis. A worker does not claim activities of unknown apps,
+/// because a claim would only delay their end. They stay at the front of the timetable, so the next page
+/// begins behind them. After the last page, reading begins again at the front. The next rank may be inexact,
+/// because other workers claim activities before it.
 struct DueActivities: Equatable {
-    /// The names to claim.
+    /// The timetable's names of the activities that the worker claims.
     private(set) var names: [[UInt8]] = []
-    /// The apps that the worker does not have.
+    /// The due activities' apps that the worker does not have.
     private(set) var unknownApps: Set<[UInt8]> = []
     /// The rank at which the next page begins.
     private(set) var nextRank: Int
@@ -19,7 +20,8 @@ struct DueActivities: Equatable {
     ///   - pageMax: the most names that a page has.
     ///   - claimMax: the most names to claim.
     ///   - apps: the bundle ids of the worker's apps.
-    ///   - ageMaxMilliseconds: an activity that is overdue for so long is claimed for any app, because the claim removes it.
+    ///   - ageMaxMilliseconds: an activity that is overdue for this long is claimed for any app, because the
+    ///     claim removes it.
     init(
         _ page: SharedHashes.DuePage,
         from rank: Int,

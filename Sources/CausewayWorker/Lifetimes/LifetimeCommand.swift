@@ -2,23 +2,24 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// A command that ends an activity whose lifetime is over, or that starts it again after that.
+/// A command that ends an activity whose lifetime is over, or that starts the activity again.
 struct LifetimeCommand: Equatable {
-    /// The activity's id: producers give their records the same key, so the command goes to the same partition.
+    /// The record key: the activity's id. Producers use the same key, so the command goes to the activity's
+    /// partition.
     let key: [UInt8]
     let value: [UInt8]
     let isRestart: Bool
 
-    /// Why no command can be made for a claim, now or later.
+    /// Why no command can ever be made for a claim.
     enum Obstacle: String, Error {
         case foreignClaim = "another program wrote the entry of the timetable"
         case missingStart = "Redis does not have the start"
         case damagedStart = "the start in Redis cannot be read"
     }
 
-    /// The command that a claim asks for.
+    /// Makes the command that a claim asks for.
     ///
-    /// - Parameter kept: the values of the hashes of kept commands.
+    /// - Parameter kept: the activity's start and newest update that Redis has kept.
     init(
         _ claim: SharedHashes.Claim,
         nowMilliseconds: Int64,
@@ -45,10 +46,10 @@ struct LifetimeCommand: Equatable {
         value = restart
     }
 
-    /// Whether a claim is for a new start of an activity.
+    /// Whether a claim asks for a new start of an activity.
     static func isRestart(_ claim: SharedHashes.Claim) -> Bool { claim.text.hasPrefix("r") }
 
-    /// The end has no content state, so the last state stays on the screen, and no alert.
+    /// Makes the end. It has no content state, so the last state stays on the screen, and it has no alert.
     private static func end(
         app: [UInt8],
         activity: [UInt8],

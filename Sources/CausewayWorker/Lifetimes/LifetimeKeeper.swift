@@ -6,27 +6,30 @@ import Logging
 import Observability
 import Redis
 
-/// Ends activities whose policy's lifetime is over, and starts them again if the policy says so: claims what is due in the timetables of
-/// lifetimes, and produces a command for each. (R34)
+/// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims
+/// the due activities in Redis' timetables of lifetimes, and produces a command for each. (R34)
 ///
-/// Each worker has one. A claim is a lease: no other worker claims the same activity before it ends. A claimed activity stays in its
-/// timetable until the command has ended it, so nothing is lost if this worker dies at any moment: another worker claims it again.
+/// Each worker has one keeper. A claim is a lease: no other worker claims the same activity before the lease
+/// ends. The activity stays in its timetable until the command has ended it. So if this worker dies, another
+/// worker claims the activity again.
 actor LifetimeKeeper {
-    /// Time between two polls of the timetables.
+    /// The time between two polls of the timetables.
     static let interval = Duration.seconds(1)
-    /// The time for which an activity is first claimed: longer than a command usually takes. Each further claim lasts twice as long as the
-    /// one before, up to 32 times.
+    /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts
+    /// twice as long as the one before, up to 32 times this length.
     static let leaseMilliseconds: Int64 = 20_000
-    /// An activity that could not be ended so long after its start is forgotten: Apple's system has ended it and taken it from the
-    /// Lock Screen. However long Kafka or APNs is away before, it is claimed again.
+    /// An activity that could not be ended within this time after its start is forgotten, because iOS has
+    /// ended it and removed it from the Lock Screen. Until then it is claimed again, even if Kafka or APNs is
+    /// down for hours.
     static let ageMaxMilliseconds: Int64 = 12 * 3_600_000
     /// The most activities that one poll claims from one timetable.
     static let claimMax = 128
     /// The most due activities of one timetable that one poll reads.
     static let pageMax = 1_024
-    /// Every so many polls read a timetable from its front. So activities that the other polls pass over wait for a few seconds only.
+    /// One in this many polls reads a timetable from its front, so that activities which the other polls have
+    /// passed wait only a few seconds.
     private static let pollsPerFront = 8
-    /// The most apps that this worker does not have and that are logged.
+    /// The most unknown apps that the worker logs.
     private static let unknownAppsMax = 64
 
     private let executor = BlockingExecutor(label: "lifetime keeper")
@@ -39,10 +42,10 @@ actor LifetimeKeeper {
     private let status: LifetimeStatus
     private let log: SharedKindLog
     private var isTroubled = false
-    /// The rank in each timetable at which the next poll begins.
+    /// The rank at which the next poll begins, for each timetable.
     private var ranks = [Int](repeating: 0, count: LifetimeKey.count)
     private var polls = 0
-    /// Apps that are logged already.
+    /// Unknown apps that are logged already.
     private var unknownApps: Set<[UInt8]> = []
 
     init(
@@ -62,7 +65,8 @@ actor LifetimeKeeper {
     /// Polls until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            // By the clock: that an activity is due is no event, and another worker may have put it into the timetable.
+            // Poll by the clock. No event tells that an activity is due, because another worker may have
+            // added it to the timetable.
             try? await Task.sleep(for: Self.interval)
             guard !Task.isCancelled, status.isNeeded else { continue }
             poll()
@@ -70,7 +74,7 @@ actor LifetimeKeeper {
         topic.close()
     }
 
-    /// Polls all timetables once. Blocks for some round trips.
+    /// Polls all timetables once. Blocks for several round trips.
     func poll() {
         polls += 1
         var waiting = 0
@@ -80,11 +84,12 @@ actor LifetimeKeeper {
             do {
                 waiting += try handle(number)
             } catch let error as KafkaError {
-                // The other timetables' commands would wait as long.
+                // Kafka did not take these commands, so the commands of the other timetables would wait just
+                // as long.
                 failure = error
                 break
             } catch {
-                // Another timetable may be on another server.
+                // Continue, because another timetable may be on another server.
                 failure = error
             }
         }
@@ -98,7 +103,7 @@ actor LifetimeKeeper {
         isTroubled = true
     }
 
-    /// Produces the commands for what is due in a timetable.
+    /// Produces the commands for the due activities of a timetable.
     ///
     /// - Returns: the number of activities in the timetable.
     private func handle(_ number: Int) throws -> Int {
@@ -112,7 +117,7 @@ actor LifetimeKeeper {
             apps: apps,
             ageMaxMilliseconds: Self.ageMaxMilliseconds
         )
-        // A poll of the front keeps the rank that the other polls have reached.
+        // A poll of the front does not change the rank that the other polls have reached.
         if rank == ranks[number] { ranks[number] = due.nextRank }
         log(unknownApps: due.unknownApps)
         guard !due.names.isEmpty else { return page.namesInTimetable }
@@ -142,7 +147,7 @@ actor LifetimeKeeper {
         return claims.namesInTimetable - obstacles.count
     }
 
-    /// Logs each app once, all new ones in one line: the log limits the lines of a kind.
+    /// Logs each unknown app once, all new ones in one line, because the log limits the lines of each kind.
     private func log(unknownApps apps: Set<[UInt8]>) {
         let new = apps.subtracting(unknownApps).prefix(Self.unknownAppsMax - unknownApps.count)
         guard !new.isEmpty else { return }
@@ -151,7 +156,8 @@ actor LifetimeKeeper {
         log(.lifetimesUnknownApp, ["apps": "\(names.joined(separator: ", "))"])
     }
 
-    /// Removes a life for which no command can be made from its timetable. Otherwise it would be claimed until it is too old.
+    /// Removes an activity for which no command can be made from its timetable. Otherwise it would be claimed
+    /// again until it is too old.
     private func forget(
         _ claim: SharedHashes.Claim,
         _ obstacle: LifetimeCommand.Obstacle,
@@ -164,7 +170,8 @@ actor LifetimeKeeper {
         log(.lifetimeForgotten, ["app": "\(app)", "activity": "\(activity)", "error": "\(obstacle.rawValue)"])
     }
 
-    /// The start and the last update of each claimed activity that waits for a new start, by the activity's key.
+    /// Returns the kept start and update of each claimed activity that waits for a new start, by the
+    /// activity's name.
     private func keptCommands(
         for claims: [SharedHashes.Claim],
         in number: Int
@@ -178,6 +185,6 @@ actor LifetimeKeeper {
 }
 
 extension WorkerConfiguration {
-    /// Whether a policy limits the lifetime of activities.
+    /// Whether any policy limits the lifetime of activities.
     var limitsLifetimes: Bool { policies.contains { $0.lifetimeSeconds > 0 } }
 }

@@ -1,6 +1,6 @@
 import Kafka
 
-/// Produces commands to the commands topic. Blocks. Use it from one thread at a time.
+/// Produces lifetime commands to the commands topic. Calls block. Use it from one thread at a time.
 final class LifetimeTopic {
     private let producer: AwaitedProducer
 
@@ -12,7 +12,8 @@ final class LifetimeTopic {
 
     /// Produces commands and waits until all are acknowledged.
     ///
-    /// - Throws: an error if one is not. Then each of them may have been written or not.
+    /// - Throws: an error if any command is not acknowledged. Kafka may still have written some or all of the
+    ///   commands.
     func produce(_ commands: [LifetimeCommand]) throws(KafkaError) {
         try producer.produce(commands.map { ($0.key, $0.value) })
     }

@@ -1,29 +1,31 @@
 import CausewayConfiguration
 
-/// The control groups of this process and their limits, as the kernel shows them.
+/// The Linux control groups (cgroups) of this process and their limits, as the kernel shows them.
 struct ControlGroups {
-    /// Where version 2 is mounted.
+    /// Where cgroup version 2 is mounted.
     var unified = "/sys/fs/cgroup"
-    /// Where version 1 has its groups for memory.
+    /// Where cgroup version 1 has its memory groups.
     var memory = "/sys/fs/cgroup/memory"
     /// The file that names the process's groups.
     var membership = "/proc/self/cgroup"
 
     /// The longest file that is read here.
     static let fileBytesMax = 65_536
-    /// The deepest nesting of groups that is read: more than any system has.
+    /// The deepest nesting of groups that is read. No real system nests so deep.
     private static let depthMax = 64
 
-    /// The contents of a file in the process's group of version 2 and in each group around it, from the inside out.
+    /// Returns the contents of a file in the process's version 2 group and in each enclosing group, innermost
+    /// first.
     func unifiedTexts(_ file: String) -> [String] {
         guard let path = place("0::") else { return [] }
         return texts(file, below: unified, path)
     }
 
-    /// The same for version 1's memory groups.
+    /// Returns the contents of a file in the process's version 1 memory group and in each enclosing group,
+    /// innermost first.
     func memoryTexts(_ file: String) -> [String] {
         let lines = Self.text(membership)?.split(separator: "\n") ?? []
-        // A line is `4:memory:/path`, or names several controllers separated by commas.
+        // A line is `4:memory:/path`. The middle field may name several controllers, separated by commas.
         let path = lines.compactMap { line -> Substring? in
             let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
             guard parts.count == 3, parts[1].split(separator: ",").contains("memory") else { return nil }
@@ -36,7 +38,8 @@ struct ControlGroups {
         Self.text(membership)?.split(separator: "\n").first { $0.hasPrefix(prefix + "/") }?.dropFirst(prefix.count + 1)
     }
 
-    /// A container sees its own group as the root, whatever its membership says. So a path that does not exist is skipped.
+    /// Skips a path that does not exist, because a container sees its own group as the root, although its
+    /// membership names the full path.
     private func texts(_ file: String, below root: String, _ path: Substring) -> [String] {
         var path = path
         var texts: [String] = []

@@ -3,22 +3,25 @@ import Delivery
 import Kafka
 import Observability
 
-/// The division of a worker's memory, computed at start. Each part is a limit that its owner enforces. (R4)
+/// Divides the worker's memory into parts, computed at the start. Each part is a limit that its owner
+/// enforces. (R4)
 ///
-/// A backlog of any size fits: a lane that has used up its bytes takes no more records, its inbox fills, and the Kafka thread pauses its
-/// partitions.
+/// A backlog of any size fits. A lane that has used up its bytes takes no more records, so its inbox fills
+/// and the Kafka thread pauses its partitions.
 struct MemoryBudget: Equatable {
-    /// The memory if there is no limit by a control group: four lanes with room for some 80,000 commands each.
+    /// The memory of a process without a limit: enough for four lanes with about 80,000 commands each.
     static let bytesDefault: Int64 = 1 << 30
-    /// The part of a control group's limit that is planned with, per cent. The rest is for memory that the group counts and the process
-    /// does not allocate itself: socket buffers, the kernel's tables, and what allocators keep between their blocks.
+    /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the
+    /// group counts and the budget does not: socket buffers, the kernel's tables, and unused memory between
+    /// an allocator's blocks.
     static let groupPercent: Int64 = 85
 
-    /// The program with its libraries and runtime, the HTTP endpoint and the logs.
+    /// The memory of the program with its libraries and runtime, the HTTP endpoint and the logs.
     static let processFixedBytes: Int64 = 48 << 20
-    /// For each lane: its stack, its part of the allocators, its rings, and its Redis connection with the calls in flight.
+    /// The fixed memory of each lane: its stack, its share of the allocators, its rings, and its Redis
+    /// connection with the calls in flight.
     static let laneFixedBytes: Int64 = 6 << 20
-    /// An APNs connection: TLS, HPACK, and the requests of one window.
+    /// The memory of an APNs connection: TLS, HPACK, and the requests of one window.
     static let connectionBytes: Int64 = 384 << 10
     /// Bytes that librdkafka needs for a record beside its key and value.
     static let recordOverheadBytes: Int64 = 512
@@ -26,17 +29,17 @@ struct MemoryBudget: Equatable {
     let totalBytes: Int64
     let laneCount: Int64
     let connectionsBytes: Int64
-    /// Records that were fetched and not dealt.
+    /// The memory of records that were fetched and not dealt.
     let consumerQueueBytes: Int64
-    /// Fetches under way.
+    /// The memory of fetches under way.
     let fetchBytes: Int64
-    /// Results that are not acknowledged.
+    /// The memory of results that Kafka has not acknowledged.
     let producerQueueBytes: Int64
-    /// For each lane: records that were dealt and that the lane has not taken.
+    /// For each lane: the memory of records that were dealt to the lane and not taken.
     let inboxBytes: Int64
-    /// For each lane: its fan-out records and pages of members.
+    /// For each lane: the memory of its fan-out records and pages of members.
     let audienceBytes: Int64
-    /// For each lane: its records, bodies and activities.
+    /// For each lane: the memory of its records, bodies and activities.
     let laneBytes: Int64
 
     /// The least memory with which a lane can work.
@@ -59,8 +62,8 @@ struct MemoryBudget: Equatable {
         }
     }
 
-    /// Takes the memory from the configuration, or else from the control group's limit. If there is neither: the default, or the planned
-    /// memory for this number of lanes and connections if that is more.
+    /// Takes the memory from the configuration, else from the control group's limit. Without either, takes
+    /// the larger of the default and the planned memory for this number of lanes and connections.
     init(
         _ configuration: WorkerConfiguration,
         laneCount: Int,
@@ -86,18 +89,20 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane
 
-    /// The number of records that fit half of a lane's bytes. That half is for what every record needs, whatever its contents.
+    /// Returns how many records fit into half of a lane's bytes. This half holds the fixed-size part of each
+    /// record.
     func recordsMax(configured: Int) -> Int {
         let bytes = Int(laneBytes / 2) - LaneMailbox.audienceReportBytes
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
     }
 
-    /// The other half is for texts, tokens and bodies. A fifth of it is reserved for free blocks of sizes that were needed before.
+    /// The bytes for texts, tokens and bodies: four fifths of the other half. The last fifth is reserved for
+    /// free blocks of sizes that are no longer needed.
     var blockBytesMax: Int { Int(laneBytes / 2 / 5 * 4) }
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// The pages of most audiences are longer.
+    /// The smallest size of a page that the limits assume. The pages of most audiences are longer.
     private static let bytesPerPageMin: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
@@ -105,10 +110,11 @@ struct MemoryBudget: Equatable {
         max(2 * applications, min(configured, Int(audienceBytes / 2 / Self.bytesPerPageMin)))
     }
 
-    /// Half of the bytes is for pages.
+    /// Returns the bytes for pages, at most half of the lane's audience memory.
     func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytes / 2)) }
 
-    /// A quarter is for fan-out records, whatever their contents. The last quarter is for their bodies and texts.
+    /// Returns how many fan-out records have room in a quarter of the audience memory with their fixed-size
+    /// parts. The last quarter holds their bodies and texts.
     func fanoutRecordsMax(configured: Int) -> Int {
         max(64, min(configured, Int(audienceBytes / 4 / Self.bytesPerFanoutRecord)))
     }
@@ -117,7 +123,8 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of librdkafka
 
-    /// librdkafka's limits in bytes count only keys and values. So a queue of small records is limited by their number too.
+    /// The properties that limit librdkafka's queues. Its byte limits count only keys and values, so a queue
+    /// of small records is limited by their number too.
     var consumerProperties: [KafkaProperties.Property] {
         [
             (
@@ -146,13 +153,15 @@ struct MemoryBudget: Equatable {
 }
 
 extension MemoryBudget {
-    /// The records that a planned lane has room for: a backlog of this many activities is merged before it is sent.
+    /// How many records a planned lane has room for. A backlog of this many activities is merged before it is
+    /// sent.
     static let plannedRecordsPerLane = 65_536
-    /// Block bytes of a usual command: its texts, a token and a body, in blocks of powers of two.
+    /// The block bytes of a usual command: its texts, a token and a body, in blocks whose sizes are powers of
+    /// two.
     private static let blockBytesPerRecord = 1_024
     private static let plannedStepMebibytes: Int64 = 64
 
-    /// The least limit of a control group that gives each lane this room.
+    /// Returns the smallest limit of a control group that gives each lane room for the planned records.
     static func plannedMebibytes(lanes: Int, connectionsMax: Int) -> Int64 {
         var mebibytes = plannedStepMebibytes
         while true {
@@ -169,11 +178,11 @@ extension MemoryBudget {
 }
 
 extension MemoryBudget: CustomStringConvertible {
-    /// For the log: all memory, and the records' memory of each lane.
+    /// A summary for the log: all memory, and the records' memory of each lane.
     var description: String { "\(totalBytes >> 20) MiB, \(laneBytes >> 20) for each lane" }
 }
 
-/// There is too little memory for the number of lanes.
+/// The error of a worker with too little memory for its number of lanes.
 struct MemoryBudgetError: Error, CustomStringConvertible {
     let totalBytes: Int64
     let laneCount: Int

@@ -1,11 +1,11 @@
-/// How much memory this process may use before the kernel ends it.
+/// How much memory this process may use before the kernel kills it.
 struct MemoryShare {
     var groups = ControlGroups()
 
-    /// A number above this means no limit in version 1.
+    /// In cgroup version 1, a number above this one means no limit.
     private static let bytesMax: Int64 = 1 << 60
 
-    /// The smallest limit of the process's group and the groups around it; nil if none has a limit.
+    /// The smallest limit of the process's group and its enclosing groups; nil if none has a limit.
     var limitBytes: Int64? {
         let texts = groups.unifiedTexts("memory.max") + groups.memoryTexts("memory.limit_in_bytes")
         return

@@ -3,11 +3,12 @@ import CausewayConfiguration
 import Logging
 import Observability
 
-/// Looks for replaced key files, and offers their keys to the signers.
+/// Watches the key files. When a file is replaced, offers its key to the signers.
 ///
 /// ``ProviderTokenSource`` tries a new key first and takes it only if APNs accepts it. This type logs the result.
 struct KeyFileWatch {
-    /// Time between two polls. Kubernetes itself takes about a minute to write a changed secret to its file.
+    /// The time between two polls. Kubernetes itself takes about a minute to write a changed secret to its
+    /// file.
     static let interval = Duration.seconds(2)
 
     private struct Entry {
@@ -23,7 +24,7 @@ struct KeyFileWatch {
     private let registry: MetricRegistry
     private let log: SharedKindLog
 
-    /// - Parameter sources: each by the key that it was made with.
+    /// - Parameter sources: the signers, each by the key that it was made with.
     init(
         _ sources: [AppKey: ProviderTokenSource],
         apps: [WorkerConfiguration.App],
@@ -40,7 +41,7 @@ struct KeyFileWatch {
         self.log = log
     }
 
-    /// Looks until the task is cancelled.
+    /// Polls until the task is cancelled.
     mutating func run() async {
         while !Task.isCancelled {
             poll()

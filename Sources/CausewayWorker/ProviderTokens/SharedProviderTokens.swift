@@ -4,18 +4,19 @@ import Logging
 import Observability
 import Redis
 
-/// Shares one provider token among the whole fleet. It takes each source's token from Redis, and signs a new one when this process has
-/// the lease. ``ProviderTokenRenewal`` decides, and this actor asks Redis.
+/// Shares the provider tokens of the fleet through Redis, so that all workers use the same token of a key.
+/// Takes each key's token from Redis, and signs a new one when this process holds the lease.
+/// ``ProviderTokenRenewal`` decides; this actor calls Redis.
 ///
-/// While Redis is away, the present token stays in use until it expires.
+/// While Redis is down, the current token stays in use until it expires.
 actor SharedProviderTokens {
-    /// Time between two polls.
+    /// The time between two polls.
     static let interval = Duration.seconds(5)
-    /// Time between two polls while another process is signing.
+    /// The time between two polls while another process is signing.
     static let shortInterval = Duration.milliseconds(200)
     /// How long the lease to sign a token lasts. Only the worker that has it signs.
     static let leaseMilliseconds: Int64 = 10_000
-    /// How often the first poll is repeated before a process signs for itself.
+    /// How often the first poll is repeated before the process signs its own token.
     static let firstLooksMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
@@ -40,7 +41,8 @@ actor SharedProviderTokens {
         for source in sources { source.beginSharing() }
     }
 
-    /// Must be called before the first push. Waits a short time for a worker that is signing.
+    /// Gets the first tokens. Call this before the first push. Waits a short time for another worker that is
+    /// signing.
     func begin() async {
         for _ in 0..<Self.firstLooksMax {
             poll()
@@ -49,16 +51,16 @@ actor SharedProviderTokens {
         }
     }
 
-    /// Looks until the task is cancelled.
+    /// Polls until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
-            // A poll waits for Redis, and a worker that ends must not wait.
+            // Check again, because a poll waits for Redis and would delay a stop.
             if !Task.isCancelled { poll() }
         }
     }
 
-    /// Looks at every source's token once. Blocks for a few round trips.
+    /// Checks the token of every key once. Blocks for several round trips.
     func poll() {
         do {
             for source in sources { try adoptOrSign(source, unixSeconds: Int64(time(nil))) }

@@ -1,9 +1,10 @@
 /// Decides whether Redis holds the members of all audiences. (R26)
 ///
-/// The members are there when the marks of all partitions of the registrations topic are whole, whichever worker owns the partitions.
-/// ``StoreWatch`` reads the marks and tells the lanes.
+/// Redis has all members when the marks of all partitions of the registrations topic show no loss, whichever
+/// worker owns the partitions. ``StoreWatch`` reads the marks and tells the lanes the result.
 struct MemberCompleteness {
-    /// The longest time that audiences wait for their members. A partition may have no owner for a while, and a reader may be slow.
+    /// The longest time that audiences wait for their members. The wait is limited because a partition may
+    /// have no owner for a while, and a rereading may be slow.
     static let waitMillisecondsMax: Int64 = 600_000
 
     /// When a poll first found members missing; nil: the last poll found all of them.
@@ -13,12 +14,14 @@ struct MemberCompleteness {
     enum Verdict: Equatable {
         case complete
         case missing
-        /// Members have been missing for ``waitMillisecondsMax``, and audiences go on without them. `isNew`: this is the first such poll.
+        /// Members have been missing for ``waitMillisecondsMax``, so audiences continue without them.
+        /// `isNew`: no earlier poll has found this.
         case waitIsOver(isNew: Bool)
     }
 
     /// - Parameters:
-    ///   - primaries: for each primary its run id, and the marks of all partitions of registrations.
+    ///   - primaries: for each primary its run id, and the marks of all partitions of the registrations
+    ///     topic.
     ///   - now: when the poll began. Monotonic milliseconds.
     mutating func evaluate(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], now: Int64) -> Verdict {
         let areComplete = primaries.allSatisfy { primary in
@@ -37,6 +40,7 @@ struct MemberCompleteness {
 }
 
 extension PartitionMark {
-    /// Whether the primary of this run id misses nothing of the partition, and nobody is reading the partition again.
+    /// Whether the mark shows that the primary with this run id has everything of the partition, and that no
+    /// worker is reading the partition again.
     fileprivate func isWhole(on runIdentifier: String) -> Bool { isOf(runIdentifier) && reader == nil }
 }

@@ -1,15 +1,17 @@
-/// A mark on each primary of Redis for one partition. It says how much of what the partition's records wrote the primary still has.
+/// A mark on each Redis primary for one partition. It says up to which offset the primary still has what the
+/// partition's records wrote.
 ///
-/// The partition's worker writes it. It is lost, or becomes older, together with everything else on the primary. It is written only after
-/// the records' calls were answered, so a replica, a snapshot or an append-only file that has the mark also has what those records wrote.
+/// The partition's worker writes the mark. If the primary loses data, the mark is lost or becomes older
+/// together with that data. A mark is written only after Redis has answered the records' calls. So a replica,
+/// a snapshot or an append-only file that has the mark also has what those records wrote.
 ///
-/// As text: the run id, the offset and the reader's number, with `-` for a missing one.
+/// The text form is the run id, the offset and the reader's number, with `-` for a missing one.
 struct PartitionMark: Equatable {
-    /// The primary's run id when the mark was written; empty if the primary does not tell it.
+    /// The primary's run id when the mark was written; empty if the primary does not report one.
     var runIdentifier: String
-    /// The primary has everything that the records below this offset wrote; nil: nothing is known.
+    /// The primary has everything that the records below this offset wrote; nil if this is unknown.
     var storedBelow: Int64?
-    /// The number of the reader that reads the records from that offset again; nil: nothing is missing.
+    /// The number of the rereading that reads the records from that offset again; nil: nothing is missing.
     var reader: UInt64?
 
     init(runIdentifier: String, storedBelow: Int64?, reader: UInt64? = nil) {
@@ -18,7 +20,7 @@ struct PartitionMark: Equatable {
         self.reader = reader
     }
 
-    /// Nil if the text is not of this form. Then the mark says nothing.
+    /// Reads a mark. Returns nil for a text of another form, and such a text counts as a missing mark.
     init?(_ text: String) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 3 else { return nil }
@@ -30,7 +32,8 @@ struct PartitionMark: Equatable {
         }
     }
 
-    /// Whether the mark was written to this run of the server. If the primary does not tell its run id, only an empty primary is noticed.
+    /// Whether the mark was written during this run of the server. Without run ids, only the loss of all data
+    /// is noticed.
     func isOf(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
 
     var text: String {
@@ -45,11 +48,11 @@ struct PartitionStatus: Equatable, Sendable {
     /// Index of the topic in the consumer's list.
     var topic: Int32
     var partition: Int32
-    /// The assignment's number.
+    /// The number of the assignment, which differs for each assignment of the process.
     var assignment: UInt32
-    /// Where reading began in this assignment; nil: not known yet.
+    /// The offset where reading began in this assignment; nil: not known yet.
     var beganAt: Int64?
-    /// Every record below this offset is settled. Never below the end of a rereading.
+    /// All records below this offset are settled. Never below the end of a rereading.
     var settledBelow: Int64
     /// The last rereading that began, and whether it is complete.
     var rereading: (reader: UInt64, isComplete: Bool)?
@@ -62,17 +65,20 @@ struct PartitionStatus: Equatable, Sendable {
     }
 }
 
-/// What must be done about the marks of one partition. This type only decides; ``StoreWatch`` reads and writes. (R24)
+/// What a worker must do about the marks of one partition. This type only decides; ``StoreWatch`` reads and
+/// writes the marks. (R24)
 enum MarkStep: Equatable {
-    /// Nothing is missing, or the missing records are being read.
+    /// Do nothing: no record is missing, or the missing records are being read.
     case keep
-    /// Write to these primaries how far they have the partition's records.
+    /// Write newer marks to these primaries, because more of the partition's records are settled.
     case note([Int])
-    /// Nothing of the partition was ever written to these primaries: write the first marks.
+    /// Write the first marks to these primaries, because no record of the partition was written to them
+    /// before.
     case introduce([Int])
-    /// These primaries miss records from `from` on; nil: all records. `isEmptied`: one of them had no mark.
+    /// Read the partition again from offset `from` (nil: from the beginning), because these primaries lack
+    /// what its records wrote. `isEmptied`: one of the primaries had no mark.
     case reread([Int], from: Int64?, isEmptied: Bool)
-    /// These primaries have everything again.
+    /// Mark these primaries as complete: they have everything again.
     case complete([Int])
 
     /// - Parameters:
@@ -86,8 +92,8 @@ enum MarkStep: Equatable {
         let own = status.rereading?.reader
         let missing = primaries.indices.filter { isMissing(primaries[$0], own) }
         if !missing.isEmpty {
-            // A group that is new to the partition begins at its first record, so there is nothing to read again. A loss before these
-            // first marks, in the first tenths of a second of a new group, is not noticed.
+            // A new group begins at a partition's first record, so there is nothing to read again. A loss in
+            // the first tenths of a second of a new group, before these first marks, goes unnoticed.
             if isFirstCheck, status.rereading == nil, status.beganAt == 0,
                 missing.allSatisfy({ primaries[$0].mark == nil })
             {

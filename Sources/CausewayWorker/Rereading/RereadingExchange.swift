@@ -1,19 +1,21 @@
 import Synchronization
 
-/// A partition that must be read again.
+/// A request to the Kafka thread to read a partition again.
 struct RereadingRequest: Sendable {
     var topic: Int32
     var partition: Int32
     var assignment: UInt32
-    /// The first offset that is missing; nil: everything may be missing.
+    /// The first offset whose writes are missing; nil: all may be missing.
     var from: Int64?
-    /// A random number that is written to the marks, so that a second loss is noticed.
+    /// A random number that identifies this rereading. It is written to the marks, so that a second loss
+    /// meanwhile is noticed.
     var reader: UInt64
-    /// Whether Redis had forgotten the partition completely, not only its newest records.
+    /// Whether Redis had lost all data of the partition, not only its newest writes.
     var isEmptied: Bool
 }
 
-/// Carries states and requests between the Kafka thread, which reads the partitions, and the watch over Redis.
+/// Passes states and requests between the Kafka thread, which reads the partitions, and `StoreWatch`, which
+/// reads Redis' marks.
 final class RereadingExchange: Sendable {
     private struct State {
         var statuses: [PartitionStatus] = []

@@ -5,17 +5,21 @@ import Observability
 import Reactor
 import Redis
 
-/// Notices that a primary of Redis was emptied, or was replaced by one that may lack the newest writes. It then has this worker's
-/// partitions read again. ``MarkStep`` decides, and the Kafka thread reads. (R24)
+/// Notices that a Redis primary was emptied, or was replaced by one that may lack the newest writes. Then
+/// requests that this worker's partitions are read again. ``MarkStep`` decides, and the Kafka thread reads.
+/// (R24)
 ///
-/// Every worker is responsible for its own partitions. A mark is only completed when its partition has been read again to where it was. If a
-/// worker ends before, the partition's next owner finds the incomplete mark.
+/// Every worker is responsible for its own partitions. A mark becomes complete only when its partition has
+/// been read again to its former offset. If a worker ends earlier, the partition's next owner finds the
+/// incomplete mark.
 actor StoreWatch {
-    /// Time between two polls of Redis.
+    /// The time between two polls of Redis.
     static let interval = Duration.seconds(1)
-    /// Time between two polls of the worker's assignments, so that a new partition is handled at once.
+    /// The time between two checks of the worker's assignments. It is short, so that a new partition gets its
+    /// marks at once.
     static let shortInterval = Duration.milliseconds(100)
-    /// Every so many polls the marks are renewed in all their slots. In a cluster a slot that moves takes its marks along.
+    /// One in this many polls renews the marks in all their hash slots. In a cluster, a slot that moves takes
+    /// its marks along.
     private static let pollsPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -25,15 +29,16 @@ actor StoreWatch {
     private let exchange: RereadingExchange
     private let takesCluster: Bool
     private let log: SharedKindLog
-    /// Wakes the Kafka thread, so that it reads the exchange.
+    /// Wakes the Kafka thread, so that the thread reads the exchange.
     private let wakeup: Wakeup
     private let refuse: @Sendable (ConfigurationFault) -> Void
-    /// Called after every poll that was answered, with the start of the poll if Redis held all members then, or nil if some are missing.
+    /// Called after every poll that Redis answered. The argument is the start of the poll if Redis had all
+    /// members then, or nil if some are missing.
     private let noteMembers: @Sendable (Int64?) -> Void
     private var members = MemberCompleteness()
     /// Assignments whose marks have been checked.
     private var known: Set<UInt32> = []
-    /// The reader's number of each requested rereading that may not have begun yet, by assignment.
+    /// The number of each requested rereading that may not have begun yet, by assignment.
     private var asked: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
     private var polls = 0
@@ -41,7 +46,7 @@ actor StoreWatch {
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     /// - Parameters:
-    ///   - topics: by their indices in the consumer's list.
+    ///   - topics: the names of the topics, by their indices in the consumer's list.
     ///   - refuse: called if Redis contradicts the configuration.
     init(
         redis: RedisConfiguration,
@@ -64,7 +69,7 @@ actor StoreWatch {
         if case .cluster = redis.topology { takesCluster = true } else { takesCluster = false }
     }
 
-    /// Looks until the task is cancelled.
+    /// Polls until the task is cancelled.
     func run() async {
         var (due, isAnswered) = (ContinuousClock.now, true)
         while !Task.isCancelled {
@@ -73,14 +78,16 @@ actor StoreWatch {
                 isAnswered = poll()
                 due = ContinuousClock.now + Self.interval
             }
-            // By the clock, since Redis tells nobody what it has lost. The assignments are only read from memory. A signal for a new
-            // assignment would need a second task, for something that happens once in a rebalance.
+            // Poll by the clock, since Redis sends no event when it loses data. Reading the assignments costs
+            // only a memory access. A signal for new assignments would need a second task, although a
+            // rebalance is rare.
             try? await Task.sleep(for: Self.shortInterval)
         }
     }
 
-    /// Reads all marks once, writes the marks that must change, and requests that partitions are read again where records are missing.
-    /// Blocks for a few round trips. If no primary answers, nothing is done, and the lanes report that Redis is away.
+    /// Reads all marks once, writes the marks that must change, and requests a rereading where records are
+    /// missing. Blocks for several round trips. If no primary answers, this call does nothing, and the lanes
+    /// report that Redis is down.
     ///
     /// - Returns: false if no primary answered.
     func poll() -> Bool {
@@ -108,7 +115,8 @@ actor StoreWatch {
         }
         let unwritten = perform(writings, names, primaries)
         begin(requests.filter { !unwritten.contains($0.assignment) }, writings, primaries)
-        // Marks that could not be written are still missing at the next poll, which then counts as the first one.
+        // A mark that could not be written is still missing at the next poll. That poll then counts as the
+        // first check.
         for assignment in unwritten { asked[assignment] = nil }
         known.formUnion(statuses.map(\.assignment).filter { !unwritten.contains($0) })
         return true
@@ -116,7 +124,9 @@ actor StoreWatch {
 
     private static func name(_ topic: String, _ partition: Int32) -> String { "\(topic)/\(partition)" }
 
-    /// - Parameter count: the number of texts before those of the registrations topic.
+    /// Tells the lanes whether Redis has all members of audiences.
+    ///
+    /// - Parameter count: the number of marks before the marks of the registrations topic.
     private func lookForMembers(_ primaries: [PrimaryMarks.Primary], after count: Int, began: Int64) {
         let seen = primaries.map { primary in
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
@@ -130,7 +140,8 @@ actor StoreWatch {
         }
     }
 
-    /// Stops the worker if a cluster's server is configured as a single one: it would refuse commands with keys in several slots.
+    /// Stops the worker if a cluster's server is configured as a single one, because such a server refuses
+    /// commands with keys in several slots.
     private func checkRedisMode(_ primaries: [PrimaryMarks.Primary]) {
         hasReachedRedis = true
         guard !takesCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
@@ -140,8 +151,8 @@ actor StoreWatch {
 
     // MARK: - Marks to write
 
-    /// One mark to write to one primary. A mark that is renewed is written only over an existing one (`SET … XX`): otherwise a loss
-    /// between the poll and the write would go unnoticed.
+    /// One mark to write to one primary. A renewal writes only over an existing mark (`SET … XX`). Otherwise
+    /// it would hide a loss between the poll and the write.
     private struct Write {
         var primary: Int
         var partition: Int
@@ -202,7 +213,7 @@ actor StoreWatch {
         }
     }
 
-    /// - Returns: the assignments with a new mark that could not be written everywhere.
+    /// - Returns: the assignments with a new mark that could not be written to all its primaries.
     private func perform(_ writings: [Write], _ names: [String], _ primaries: [PrimaryMarks.Primary]) -> Set<UInt32> {
         var unwritten: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {

@@ -1,7 +1,8 @@
 /// Every metric of a worker; ``MetricCatalog`` defines each of them.
 public enum Metric: UInt8, CaseIterable, Sendable {
-    // Records and their outcomes. Outcomes, dead letters and invalidations are counted when Kafka has acknowledged their
-    // record, so that the counts equal the topics. A superseded command without a record is counted when it is merged away.
+    // Records and their outcomes. Outcomes, dead letters and invalidations count when Kafka has acknowledged
+    // their record, so that the counts equal the records on the topics. A superseded command without a record
+    // counts when a newer command replaces it.
     case recordsReceived
     case outcomes
     case deadLetters
@@ -11,7 +12,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case undecodable
     case trimmedBodies
 
-    // Pushes. Spent budget and demotions are counted with a push's first attempt, because Redis draws on the budget once per version.
+    // Pushes. Budget draws and demotions count with the first attempt of a push, because Redis draws once for
+    // each version.
     case pushes
     case pushRetries
     case retryBudget
@@ -102,7 +104,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether a thread writes the metric into cells of its own. Otherwise the value is read when the metrics are requested.
+    /// Whether a thread writes the metric into its own counters (cells). Otherwise the value is read when the
+    /// metrics are requested.
     var hasCells: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -116,10 +119,11 @@ public enum Metric: UInt8, CaseIterable, Sendable {
 /// The definition of one metric: how it is collected, printed and explained.
 public struct MetricDefinition: Sendable {
     public enum Kind: Sendable, Equatable {
-        /// Only grows, starting from 0 with the process.
+        /// A value that only grows, and starts at 0 with the process.
         case counter
         case gauge
-        /// Has buckets with these upper bounds, ascending, in the stored unit. Larger values are only in the total.
+        /// A distribution. The buckets have these upper bounds, ascending, in the stored unit. Larger values
+        /// count only in the total.
         case histogram([Int64])
 
         /// The name in the exposition format.
@@ -147,11 +151,12 @@ public struct MetricDefinition: Sendable {
         case highest
         /// The lowest of the lanes' values; for a flag: whether it is set in all lanes.
         case lowest
-        /// One series per lane.
+        /// Every lane has its own series.
         case each
     }
 
-    /// The unit, and the stored unit as its divisor: times are stored in whole microseconds or milliseconds.
+    /// The unit of a metric. `divisor` stored units make one unit: times are stored in whole microseconds or
+    /// milliseconds.
     public struct Unit: Sendable, Equatable {
         public var name: String
         public var divisor: Int64
@@ -168,30 +173,30 @@ public struct MetricDefinition: Sendable {
     public var kind: Kind
     public var unit: Unit
     public var source: Source
-    /// At most two dimensions.
+    /// The dimensions by which the metric is split, at most two.
     public var dimensions: [MetricDimension]
-    /// Whether series that are zero are left out, because far too many are possible.
+    /// Whether series that are zero are not printed, because the possible series are too many.
     public var omitsZeros = false
-    /// One line, for the exposition format.
+    /// The help text of the exposition format, in one line.
     public var help: String
-    /// What a change of the metric means, and what to do; for the page.
+    /// What a change of the metric means and what to do, for the page of metrics.
     public var meaning: String
 
     /// The names of the labels, in the order of the dimensions.
     public var labels: [String] { dimensions.flatMap(\.labels) }
 }
 
-/// A set of label values. It is known and bounded when the worker starts.
+/// A set of label values, which is fixed when the worker starts.
 public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case topic
-    /// The configured apps, and one more value for records that name none.
+    /// The configured apps, and one more value for records that name no configured app.
     case app
     case configuredApp
     case outcome
-    /// The outcome of a command to an audience, in one range or in all.
+    /// The outcome of a command to an audience, in one range or over all ranges.
     case roundOutcome
     case memberOutcome
-    /// The change of a member that was reported to an audience.
+    /// The change of an audience's members that was written to its pages: join or leave.
     case membershipChange
     /// An app in an environment.
     case pool
@@ -210,10 +215,10 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case logKind
     case traceDrop
     case tracePostFailure
-    /// Lanes and the Kafka thread. Only a label, without cells.
+    /// The lanes and the Kafka thread. Used only as a label, so no counters exist for it.
     case thread
     case lane
-    /// A partition of a topic. Only a label, without cells.
+    /// A partition of a topic. Used only as a label, so no counters exist for it.
     case partition
     case build
 
@@ -243,23 +248,23 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// The stages in which a record spends its time; `stage` in `causeway_stage_seconds`.
+/// The stages in which a record spends its time, the label `stage` of `causeway_stage_seconds`.
 public enum LatencyPart: UInt8, CaseIterable, Sendable {
-    /// From the record's own time to its receipt: Kafka, and the wait there.
+    /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
     /// From receipt to the verdict of Redis: merging, pace and Redis itself.
     case admit
-    /// From the verdict to the stream: the wait for room on a connection.
+    /// From the verdict to the stream: the wait for a free stream on a connection.
     case stream
-    /// From the stream to APNs' answer.
+    /// From the stream to APNs' answer: the network and APNs itself.
     case apns
-    /// From the answer to the acknowledged result.
+    /// From APNs' answer until Kafka has acknowledged the result.
     case settle
 
     public var name: String { "\(self)" }
 }
 
-/// How Redis has lost writes; `cause` in `causeway_redis_losses_total`.
+/// How Redis has lost writes, the label `cause` of `causeway_redis_losses_total`.
 public enum RedisLoss: UInt8, CaseIterable, Sendable {
     /// A primary has lost all its data.
     case emptied
@@ -269,13 +274,13 @@ public enum RedisLoss: UInt8, CaseIterable, Sendable {
     public var name: String { "\(self)" }
 }
 
-/// What a held record waits for; `for` in `causeway_records_waiting`.
+/// What a record in progress waits for, the label `for` of `causeway_records_waiting`.
 public enum RecordWait: UInt8, CaseIterable, Sendable {
-    /// A reply of Redis, or Redis itself.
+    /// A reply of Redis, or a connection to Redis.
     case redis
-    /// Its activity's pace, budget or back-off, or an older command of the activity.
+    /// Its activity's pace, budget or back-off, or an older command of its activity.
     case pace
-    /// Room on an APNs connection.
+    /// A free stream on an APNs connection.
     case stream
     /// APNs' answer.
     case apns
@@ -285,12 +290,12 @@ public enum RecordWait: UInt8, CaseIterable, Sendable {
     public var name: String { "\(self)" }
 }
 
-/// `state` in `causeway_apns_connections`.
+/// The state of an APNs connection, the label `state` of `causeway_apns_connections`.
 public enum ConnectionState: UInt8, CaseIterable, Sendable {
     case ready
     case opening
     case draining
-    /// Wanted, but the process has as many connections as it may.
+    /// The pool wants a connection, but the process already has the most connections that it may open.
     case awaited
 
     public var name: String { "\(self)" }

@@ -1,6 +1,8 @@
-/// Upper bounds of histogram buckets, in microseconds; at most 16. They are fixed, so that values of different fleets and versions can be summed.
+/// The upper bounds of histogram buckets, in microseconds, at most 16. They are fixed, so that the values of
+/// different fleets and releases can be added.
 enum MetricBuckets {
-    /// Closely spaced around one second, the shortest spacing of an activity's pushes.
+    /// Buckets for the freshness of pushes. They are close together around one second, the shortest spacing
+    /// of an activity's pushes.
     static let freshness: [Int64] = [
         50_000, 100_000, 200_000, 300_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000, 5_000_000,
         10_000_000, 30_000_000, 60_000_000, 300_000_000,
@@ -9,12 +11,14 @@ enum MetricBuckets {
         1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
         10_000_000, 30_000_000, 60_000_000,
     ]
-    /// Closely spaced around the tens of milliseconds to Apple's data centres.
+    /// Buckets for round trips. They are close together around tens of milliseconds, the usual time to
+    /// Apple's data centres.
     static let roundTrip: [Int64] = [
         5_000, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 1_000_000, 2_500_000,
         5_000_000, 10_000_000,
     ]
-    /// From an audience on one page to ten million members, and to an audience whose host is away.
+    /// Buckets for the duration of rounds, from an audience on one page up to ten million members or an APNs
+    /// host that is down.
     static let round: [Int64] = [
         100_000, 250_000, 500_000, 1_000_000, 2_000_000, 3_000_000, 5_000_000, 7_500_000, 10_000_000, 15_000_000,
         20_000_000,

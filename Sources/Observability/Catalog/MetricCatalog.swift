@@ -1,4 +1,5 @@
-/// All metrics, in the order in which they are shown. `Helm/causeway/METRICS.md` is generated from them.
+/// The definitions of all metrics, in the order in which they are shown. `Helm/causeway/METRICS.md` is
+/// generated from them.
 package enum MetricCatalog {
     /// Indexed by ``Metric``'s raw value.
     package static let definitions: [MetricDefinition] = {
@@ -8,7 +9,7 @@ package enum MetricCatalog {
         return sorted
     }()
 
-    /// The sections of the page.
+    /// The sections of `METRICS.md`, each with its title.
     static let sections: [(title: String, metrics: [MetricDefinition])] = [
         ("Records", records), ("Pushes", pushes), ("Audiences", audiences), ("Channels", channels),
         ("What waits", waiting), ("APNs", apns),

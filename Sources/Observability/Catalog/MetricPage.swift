@@ -1,7 +1,7 @@
 import Logging
 import Numbers
 
-/// `Helm/causeway/METRICS.md`, generated from the catalogs. A test compares both.
+/// Writes `Helm/causeway/METRICS.md` from the catalogs. A test compares the file with this text.
 package enum MetricPage {
     package static var markdown: String {
         var page = """

@@ -1,44 +1,47 @@
 import Synchronization
 
-/// The numbers of broadcast channels, by the number of the pool. The channel keeper writes them; they are read with the metrics.
+/// Counts broadcast channels, by the index of the pool. The channel keeper writes the counts, and the metrics
+/// read them.
 package final class ChannelStatus: Sendable {
     package struct Counts: Sendable, Equatable {
-        /// Channels of audiences.
+        /// The number of channels that belong to audiences.
         package var known: Int64 = 0
-        /// Channels that APNs lists, no matter who created them; 0 before the first poll.
+        /// The number of channels that APNs lists, including those of other programs; 0 before the first
+        /// poll.
         package var listed: Int64 = 0
         package var created: Int64 = 0
         package var deleted: Int64 = 0
-        /// Channels that were deleted because they had no owner.
+        /// The number of deleted channels that belonged to no audience.
         package var orphans: Int64 = 0
         /// Failed attempts to create a channel.
         package var refused: Int64 = 0
-        /// Some audiences of the app get a channel here by the configuration.
+        /// Whether the configuration gives a channel to some audiences of the app in this environment.
         package var isDeclared = false
-        /// Nil before this worker's first poll.
+        /// The state of the channels at this worker's last poll; nil before the first.
         package var outlook: Snapshot?
         package var trouble: Trouble?
 
         package init() {}
     }
 
-    /// What a worker has seen of an app's channels at its last poll. Moments are UNIX milliseconds.
+    /// The state of an app's channels as a worker read it at its last poll. Times are UNIX milliseconds.
     package struct Snapshot: Sendable, Equatable {
         package var atMilliseconds: Int64
-        /// When a worker has last held APNs' list against what is known; nil: none has.
+        /// When any worker last compared APNs' list with the register; nil: never.
         package var reconciledAtMilliseconds: Int64?
-        /// Channels of audiences that have ended, and when the first of them is due.
+        /// The number of planned deletions of ended audiences' channels. `nextDeletionMilliseconds` is the
+        /// time of the first.
         package var deletionsPlanned = 0
         package var nextDeletionMilliseconds: Int64?
-        /// Creations that have begun, and are not known to have ended.
+        /// The number of creations that have begun and are not known to have ended.
         package var creationsOpen = 0
-        /// Channels that the topic does not have yet.
+        /// The number of channels that the topic does not have yet.
         package var unpublished = 0
 
         package init(atMilliseconds: Int64) { self.atMilliseconds = atMilliseconds }
     }
 
-    /// What went wrong last, in words that say what to do.
+    /// The last error, with a text that says what to do.
     package struct Trouble: Sendable, Equatable {
         package var atMilliseconds: Int64
         package var text: String
@@ -59,7 +62,7 @@ package final class ChannelStatus: Sendable {
         counts.withLock { if $0.indices.contains(pool) { body(&$0[pool]) } }
     }
 
-    /// Changes the counts of all places where audiences get channels by the configuration.
+    /// Changes the counts of all pools in which the configuration gives channels to audiences.
     package func changeDeclared(_ body: (inout Counts) -> Void) {
         counts.withLock { counts in
             for pool in counts.indices where counts[pool].isDeclared { body(&counts[pool]) }

@@ -1,35 +1,40 @@
 import Synchronization
 
-/// Rarely changing facts about the worker as a whole. The code that causes a change writes it; health and status read it.
+/// Facts about the whole worker that rarely change. The code that causes a change writes the fact; health
+/// checks and status page read it.
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum Membership: UInt8, Sendable {
-        /// The group has given the worker no partitions yet, or has revoked all to share them again, or no broker can be
-        /// reached. A member id does not end this state: brokers hand one out at the first request to join (KIP-394). Only
-        /// an assignment does; an empty one counts if the brokers have said that the topic has partitions. → `member`.
+        /// The worker has no partitions: the group has given it none yet or has revoked all for a new
+        /// assignment, or no broker can be reached. → `member` with an assignment. A member id is not enough,
+        /// because a broker returns it to the first join request (KIP-394). An empty assignment counts once
+        /// the brokers say that the topic has partitions.
         case joining
-        /// The worker has its share of the partitions. The share is empty if other workers have them all. → `joining`, `left`.
+        /// The group has assigned the worker its partitions. The assignment is empty if other workers have
+        /// all partitions. → `joining`, `left`.
         case member
-        /// The worker is stopping. Final.
+        /// The worker is stopping. This is the final state.
         case left
     }
 
     package var membership = Membership.joining
     /// The partitions that the worker has now.
     package var partitionsAssigned = 0
-    /// Whether the group has shared the partitions and this worker got none because a topic that it reads does not exist.
+    /// Whether the group has assigned no partitions to this worker because a topic that it reads does not
+    /// exist.
     package var isTopicMissing = false
-    /// Whether every app's keys were read at the start.
+    /// Whether the signing keys of all apps were read at the start.
     package var areKeysLoaded = false
-    /// Apps whose new key file is refused, so that their previous key stays in use; by the core's number of the app.
+    /// The indices of apps whose new key file was refused, so that their previous key stays in use.
     package var appsWithRejectedKey: Set<Int> = []
-    /// By the number of the pool, once APNs has answered: whether the last answer about the provider token refused it (403).
+    /// For each pool, by index: whether APNs' last answer about the provider token refused it (403). Pools
+    /// without such an answer are missing.
     package var poolsKeyRefused: [Int: Bool] = [:]
-    /// Whether a broker was reached once. Only after that an unreachable broker counts as away.
+    /// Whether any broker was reached. Before that, an unreachable broker does not count as down.
     package var hasReachedKafka = false
-    /// Whether no broker can be reached, after one was reached before.
+    /// Whether all brokers are unreachable, after one was reached before.
     package var isKafkaAway = false
-    /// Whether the signal to stop has come.
+    /// Whether the stop signal has come.
     package var isDraining = false
 
     package init() {}
@@ -46,7 +51,7 @@ extension WorkerCondition {
     }
 }
 
-/// Stores the condition for its readers.
+/// Shares the condition between its writers and readers.
 package final class SharedCondition: Sendable {
     private let condition = Mutex(WorkerCondition())
 

@@ -49,7 +49,7 @@ package struct Exposition {
         }
     }
 
-    /// Writes a metric that no thread keeps in cells.
+    /// Writes a metric whose value no thread counts.
     private mutating func appendReading(
         _ definition: MetricDefinition,
         totals: MetricTotals,
@@ -73,7 +73,7 @@ package struct Exposition {
         case .draining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
         case .buildInfo: appendSample(definition, values: labels.values(of: .build)[0], 1)
         default:
-            // Values that the system does not provide are left out.
+            // Leave out values that the system does not provide.
             if let value = process[definition.metric] { appendSample(definition, values: [], value) }
         }
     }
@@ -119,7 +119,7 @@ package struct Exposition {
         text += "\(definition.name)_count\(Self.braced(names, values)) \(total)\n"
     }
 
-    /// `{name="value",…}`; empty without labels.
+    /// Returns `{name="value",…}`, or an empty text without labels.
     private static func braced(_ names: [String], _ values: [String]) -> String {
         guard !names.isEmpty else { return "" }
         let pairs = zip(names, values).map { "\($0)=\"\(escapedValue($1))\"" }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The possible values of all labels. They are fixed when the worker starts, so that counting is one addition. A value
-/// from outside that is not among them is counted under "other" or "none".
+/// The possible values of all labels. They are fixed when the worker starts, so that counting costs one
+/// addition. A foreign value that is not in the list counts as "other" or "none".
 package struct LabelSpace: Sendable {
     /// An app in an environment.
     package struct Pool: Sendable, Equatable {
@@ -14,7 +14,8 @@ package struct LabelSpace: Sendable {
         }
     }
 
-    /// A key that signs a pool's provider tokens. If a key replaces it, counting continues under the first key's id.
+    /// A key that signs a pool's provider tokens. When another key replaces it, counts continue under the
+    /// first key's id.
     package struct Signer: Sendable, Hashable {
         package var team: String
         package var keyIdentifier: String
@@ -40,19 +41,19 @@ package struct LabelSpace: Sendable {
         }
     }
 
-    /// The names under `apps` in the configuration, by the core's number of the app. Records of no app are counted
+    /// The apps' names in the configuration, by the core's index. Records without a configured app count
     /// under one more name, "none".
     package var apps: [String]
     package var pools: [Pool]
     package var environments = ["production", "sandbox"]
-    /// By the raw value of the outcome.
+    /// The names of the outcomes, by raw value.
     package var outcomes: [String]
     package var responses: ResponseTable
     package var signers: [Signer]
     package var policies: [String]
-    /// The names of Redis' error codes with a series of their own; the last should be "other".
+    /// The names of Redis' error codes that have their own series; the last must be "other".
     package var redisErrors: [String]
-    /// The names of librdkafka's errors with a series of their own; the last should be "other".
+    /// The names of librdkafka's errors that have their own series; the last must be "other".
     package var kafkaErrors: [String]
     /// The topics that are read, by their names in the metrics.
     package var topics = ["commands", "registrations", "deferred", "fanout"]
@@ -86,7 +87,8 @@ package struct LabelSpace: Sendable {
     /// The index for records of no configured app.
     package var noApp: Int { apps.count }
 
-    /// The values of a dimension, each as its labels in order. Empty if the dimension has no cells.
+    /// Returns the values of a dimension, each as its labels in order. Returns none if no counters exist for
+    /// the dimension.
     func values(of dimension: MetricDimension) -> [[String]] {
         switch dimension {
         case .topic: topics.map { [$0] }
@@ -118,8 +120,8 @@ package struct LabelSpace: Sendable {
     }
 }
 
-/// APNs' answers as two labels: a status, and the reason that Apple documents for it. An answer with another
-/// combination is counted under its status and "other", so that the table does not become larger than Apple's.
+/// APNs' answers as two labels: a status, and the reason that Apple documents for this status. An answer with
+/// another combination counts as its status and "other", so that the table stays as small as Apple's.
 package struct ResponseTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {
@@ -133,29 +135,29 @@ package struct ResponseTable: Sendable {
         }
     }
 
-    /// The statuses with a value of their own. All others share one more value.
+    /// The statuses that have their own label. All other statuses share one label.
     static let statuses: [UInt16] = [0, 200, 400, 403, 404, 405, 410, 413, 429, 500, 503]
 
     private let reasons: [Reason]
 
-    /// - Parameter reasons: by their owner's numbers.
+    /// - Parameter reasons: the reasons in the order of APNs' `Reason` values.
     package init(reasons: [Reason]) {
         self.reasons = reasons
     }
 
-    /// The index for an answer. Does not allocate. The reason's number may be beyond the end of this table.
+    /// Returns the index for an answer. Does not allocate. `reason` may be an index beyond this table.
     package func index(status: UInt16, reason: Int) -> Int {
         if reasons.indices.contains(reason), reasons[reason].documentedStatus == status, status != 0 { return reason }
         return reasons.count + (Self.statuses.firstIndex(of: status) ?? Self.statuses.count)
     }
 
-    /// The index for the reason of a GOAWAY.
+    /// Returns the index for the reason of a GOAWAY frame.
     package func reasonIndex(_ reason: Int) -> Int {
         reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
     }
 
-    /// Whether the series is shown before its first count. Alerts need this: a counter that only appears with its first
-    /// count has no increase at that moment.
+    /// Whether the series is printed before its first count. Alerts need this: a counter that appears only
+    /// with its first count shows no increase then.
     func isShownAtZero(_ index: Int) -> Bool {
         guard reasons.indices.contains(index) else {
             return index == reasons.count || index == reasons.count + 1

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The numbers of limited lifetimes. The keeper of lifetimes writes them; they are read with the metrics.
+/// Counts limited lifetimes. The lifetime keeper writes the counts, and the metrics read them.
 package final class LifetimeStatus: Sendable {
     private let needed = Atomic<Bool>(false)
     private let waitingCount = Atomic<Int>(0)
@@ -9,16 +9,16 @@ package final class LifetimeStatus: Sendable {
 
     init() {}
 
-    /// Whether a policy limits the lifetime of activities.
+    /// Whether any policy limits the lifetime of activities.
     package var isNeeded: Bool {
         get { needed.load(ordering: .relaxed) }
         set { needed.store(newValue, ordering: .relaxed) }
     }
 
-    /// - Parameter waiting: the activities in all timetables.
+    /// - Parameter waiting: the number of activities in all timetables.
     package func note(waiting: Int) { waitingCount.store(waiting, ordering: .relaxed) }
 
-    /// Notes the commands that were produced.
+    /// Counts the produced commands that end activities, and those that start them again.
     package func note(ended: Int, restarted: Int) {
         endedCount.add(ended, ordering: .relaxed)
         restartedCount.add(restarted, ordering: .relaxed)

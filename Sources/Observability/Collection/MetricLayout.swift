@@ -1,16 +1,17 @@
-/// The places of all metrics in a thread's cells. Computed once; the same for all threads.
+/// The positions of all metrics in a thread's array of counters (cells). Computed once, and the same for all
+/// threads.
 ///
-/// A counter or gauge has one cell for each combination of its dimensions' values. A histogram has a row of cells for
-/// each combination: its buckets, one more for larger values, and the sum.
+/// A counter or gauge has one cell for each combination of its dimensions' values. A histogram has several
+/// cells for each combination: its buckets, one for larger values, and the sum.
 struct MetricLayout: Sendable {
-    /// The most cells of one thread, 8 bytes each. 255 apps in two environments need a fifth of them.
+    /// The most cells of one thread, 8 bytes each. 255 apps in two environments need a fifth of these cells.
     static let cellsMax = 1 << 20
 
-    /// One metric's place.
+    /// The position of one metric.
     struct Place: BitwiseCopyable, Sendable {
-        /// -1 if the metric has no cells.
+        /// The index of the first cell; -1 if the metric has no cells.
         var base: Int32 = -1
-        /// The number of values of the first and of the second dimension; 1 if there is none.
+        /// The number of values of the first and of the second dimension; 1 without that dimension.
         var firstCount: Int32 = 1
         var secondCount: Int32 = 1
         /// The number of cells of one series.
@@ -23,7 +24,7 @@ struct MetricLayout: Sendable {
         }
     }
 
-    /// By ``Metric``'s raw value.
+    /// The positions, by ``Metric``'s raw value.
     private(set) var places: [Place] = []
     private(set) var cellCount = 0
 

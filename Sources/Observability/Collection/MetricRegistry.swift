@@ -22,9 +22,9 @@ package final class MetricRegistry: Sendable {
 
     var threads: [PublishedMetrics] { lanes + [kafka] }
 
-    /// Combines the last published numbers of all threads.
+    /// Combines the numbers that all threads published last.
     ///
-    /// - Parameter nowMilliseconds: monotonic.
+    /// - Parameter nowMilliseconds: the monotonic clock.
     func totals(nowMilliseconds: Int64) -> MetricTotals {
         let laneReadings = lanes.map { $0.read() }
         let kafkaReading = kafka.read()
@@ -35,7 +35,8 @@ package final class MetricRegistry: Sendable {
             for cell in place.cell(0, 0)..<place.cell(0, 0) + place.seriesCount * Int(place.width) {
                 let values = laneReadings.lazy.map { $0.cells[cell] }
                 switch combination {
-                // The Kafka thread contributes only to sums. A lane's flag, for example, has no meaning for it.
+                // The Kafka thread contributes only to sums. Its value would falsify a highest or lowest over
+                // the lanes.
                 case .sum: cells[cell] = values.reduce(cells[cell], &+)
                 case .highest: cells[cell] = values.max() ?? 0
                 case .lowest: cells[cell] = values.min() ?? 0
@@ -83,17 +84,17 @@ package final class MetricRegistry: Sendable {
     }
 }
 
-/// The numbers of all threads at one moment, combined.
+/// The combined numbers of all threads at one moment.
 struct MetricTotals: Sendable {
     var layout: MetricLayout
     var cells: [Int64]
-    /// The cells of each lane, for metrics with one series per lane.
+    /// The cells of each lane, for metrics that have one series for each lane.
     var lanes: [[Int64]]
     /// Sorted by topic and partition.
     var partitions: [PartitionReading]
-    /// How long each thread has been silent, by its name; nil before its first turn.
+    /// How long each thread has run no turn, by the thread's name; nil before its first turn.
     var silences: [(thread: String, milliseconds: Int64?)]
-    /// By the monotonic clock.
+    /// When the numbers were combined, by the monotonic clock.
     var takenAtMilliseconds: Int64
 
     /// The stored value of one series.
@@ -103,18 +104,19 @@ struct MetricTotals: Sendable {
 
     func lane(_ lane: Int, _ metric: Metric) -> Int64 { lanes[lane][layout[metric].cell(0, 0)] }
 
-    /// The sum of all series of a metric.
+    /// Returns the sum of all series of a metric.
     func sum(_ metric: Metric) -> Int64 {
         let place = layout[metric]
         return (0..<place.seriesCount).reduce(0) { $0 &+ cells[Int(place.base) + $1 * Int(place.width)] }
     }
 
-    /// The sum of all series with one value of the first dimension.
+    /// Returns the sum of all series with this value of the first dimension.
     func sum(_ metric: Metric, _ first: Int) -> Int64 {
         (0..<Int(layout[metric].secondCount)).reduce(0) { $0 &+ self[metric, first, $1] }
     }
 
-    /// One series of a histogram: the counts, including those above the last bound, and the sum.
+    /// Returns one series of a histogram: the count of each bucket, the count above the last bound, and the
+    /// sum.
     func histogram(_ metric: Metric, _ first: Int = 0) -> HistogramReading {
         guard case .histogram(let bounds) = metric.definition.kind else {
             preconditionFailure("only a histogram has buckets")
@@ -131,13 +133,13 @@ struct MetricTotals: Sendable {
 /// One series of a histogram.
 struct HistogramReading: Sendable, Equatable {
     var bounds: [Int64]
-    /// One more than there are bounds.
+    /// The count of each bucket. The last count is for values above the last bound.
     var counts: [Int64]
     var sum: Int64
 
     var count: Int64 { counts.reduce(0, &+) }
 
-    /// The observations after `earlier`.
+    /// Returns the observations that came after `earlier`.
     func since(_ earlier: HistogramReading) -> HistogramReading {
         HistogramReading(bounds: bounds, counts: zip(counts, earlier.counts).map { $0 &- $1 }, sum: sum &- earlier.sum)
     }
@@ -150,8 +152,8 @@ struct HistogramReading: Sendable, Equatable {
         )
     }
 
-    /// The value below which this share of the observations lies, interpolated within its bucket. The last bound for
-    /// larger values. Nil without observations.
+    /// Returns the value below which this share of the observations lies, interpolated within its bucket.
+    /// Returns the last bound for larger values, and nil without observations.
     func quantile(percent: Int64) -> Int64? {
         let total = count
         guard total > 0 else { return nil }

@@ -1,13 +1,14 @@
 import Glibc
 
-/// What the system says about this process. A value that it does not provide is nil: `/proc` may be hidden.
+/// The system's figures about this process. A value is nil if the system does not provide it, because `/proc`
+/// may be hidden.
 struct ProcessReading: Sendable {
     var cpuMicroseconds: Int64?
     var residentBytes: Int64?
     var virtualBytes: Int64?
     var openDescriptors: Int64?
     var maxDescriptors: Int64?
-    /// UNIX milliseconds.
+    /// When the process started, UNIX milliseconds.
     var startedAtMilliseconds: Int64?
 
     subscript(_ metric: Metric) -> Int64? {
@@ -44,10 +45,12 @@ struct ProcessReading: Sendable {
         return reading
     }
 
-    /// Field 22 of `/proc/self/stat` (proc(5)) counts ticks since the system's start, so the system's own start is added.
+    /// When this process started. Field 22 of `/proc/self/stat` (proc(5)) counts ticks since the system's
+    /// start, so the system's start time is added.
     private static let startedAtMilliseconds: Int64? = {
         let own = text(of: "/proc/self/stat")
-        // The second field is the program's name, which may have any characters. The fields after its last parenthesis are plain.
+        // The second field, the program's name, may contain any characters. So the fields are read after its
+        // last parenthesis.
         guard let end = own.lastIndex(of: ")") else { return nil }
         let fields = own[end...].split(separator: " ")
         let ticksPerSecond = Int64(sysconf(Int32(_SC_CLK_TCK)))
@@ -58,8 +61,8 @@ struct ProcessReading: Sendable {
         return bootSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
     }()
 
-    /// The content of a file, at most `bytesMax` bytes; empty if it cannot be read. Reads until the end, because a file
-    /// below `/proc` may come in pieces.
+    /// Returns the content of a file, at most `bytesMax` bytes; empty if the file cannot be read. Reads until
+    /// the end, because a file below `/proc` may come in pieces.
     private static func text(of path: String) -> String {
         let bytesMax = 1 << 20
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
@@ -75,7 +78,8 @@ struct ProcessReading: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The number of entries of a directory, without the descriptor that this function itself adds to `/proc/self/fd`.
+    /// Returns the number of entries of a directory, without the descriptor that this function itself adds to
+    /// `/proc/self/fd`.
     private static func entryCount(of path: String) -> Int64? {
         guard let directory = opendir(path) else { return nil }
         defer { closedir(directory) }

@@ -2,14 +2,14 @@ import Synchronization
 
 /// A thread's numbers for one partition.
 public struct PartitionReading: BitwiseCopyable, Sendable {
-    /// The number of the topic in ``LabelSpace/topics``.
+    /// The index of the topic in ``LabelSpace/topics``.
     public var topic: Int32
     public var partition: Int32
-    /// Lanes: the age of the oldest unsettled record, 0 if there is none. -1 if this thread does not provide it.
+    /// From a lane: the age of the oldest unsettled record, or 0 without one. -1 from the Kafka thread.
     public var oldestUnsettledMilliseconds: Int64
-    /// Lanes: the offset below which all records are settled. -1 if not provided, or not known yet.
+    /// From a lane: the offset below which all records are settled; -1 if unknown. -1 from the Kafka thread.
     public var watermark: Int64
-    /// Kafka thread: the number of records from the next one to be settled. -1 if not provided, or not known yet.
+    /// From the Kafka thread: the number of records that are not settled; -1 if unknown. -1 from a lane.
     public var lag: Int64
 
     public init(
@@ -29,15 +29,15 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
 
 /// Publishes one thread's numbers for other threads to read. The thread never waits for a reader.
 public final class PublishedMetrics: Sendable {
-    /// The most partitions of one thread that are shown.
+    /// The most partitions that one thread publishes.
     public static let partitionsMax = 4_096
 
-    /// The thread's name in logs and in the system.
+    /// The thread's name in logs and in the operating system.
     public let thread: String
     let layout: MetricLayout
     /// The time of the thread's last turn, by the monotonic clock; -1 before its first turn.
     private let beatMilliseconds = Atomic<Int64>(-1)
-    /// Until when the thread may be quiet, by the monotonic clock.
+    /// Until this time, the thread may run no turn without counting as stuck. Monotonic clock.
     private let quietUntilMilliseconds = Atomic<Int64>(.min)
     private let page: Mutex<Page>
 
@@ -58,7 +58,9 @@ public final class PublishedMetrics: Sendable {
         page = Mutex(Page(cells: [Int64](repeating: 0, count: layout.cellCount)))
     }
 
-    /// - Returns: false if a reader holds the page at this moment.
+    /// Replaces the published numbers.
+    ///
+    /// - Returns: false if a reader holds the lock at this moment.
     func publish(
         _ cells: UnsafeBufferPointer<Int64>,
         partitions: UnsafeBufferPointer<PartitionReading>,
@@ -75,24 +77,28 @@ public final class PublishedMetrics: Sendable {
         return isTaken != nil
     }
 
-    /// Shows that the thread turns. Publishing does so too; this method is for a thread that cannot publish.
+    /// Notes that the thread runs a turn. Publishing does this too; this method is for a thread that cannot
+    /// publish.
     public func beat(nowMilliseconds: Int64) {
         beatMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Announces that the thread makes no progress until this time, because it makes a blocking call such as closing a client.
+    /// Announces that the thread may run no turn until this time, because of a blocking call such as closing
+    /// a client.
     public func expectQuiet(untilMilliseconds: Int64) {
         quietUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// The time since the thread last turned, or since the end of an announced quiet time; nil before its first turn.
+    /// Returns the time since the thread's last turn, or since the end of an announced pause. Returns nil
+    /// before its first turn.
     func silenceMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let beat = beatMilliseconds.load(ordering: .relaxed)
         guard beat >= 0 else { return nil }
         return max(0, nowMilliseconds - max(beat, quietUntilMilliseconds.load(ordering: .relaxed)))
     }
 
-    /// Copies the numbers element by element: a shared array would make the publishing thread copy it at its next write.
+    /// Copies the numbers element by element. A shared array would make the publishing thread copy the array
+    /// at its next write.
     func read() -> Reading {
         page.withLock { page in
             Reading(

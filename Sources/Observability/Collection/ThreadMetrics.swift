@@ -1,19 +1,21 @@
-/// The numbers of one thread, in plain memory that only this thread writes: without atomics, locks or allocation. The
-/// thread regularly publishes a copy, where others read it.
+/// The counters and gauges of one thread, in plain memory that only this thread writes, without atomics,
+/// locks or allocation. The thread regularly publishes a copy that other threads read.
 public struct ThreadMetrics: ~Copyable {
-    /// The shortest time between two publications. Published numbers are at most this old, plus one turn.
+    /// The shortest time between two publications, in milliseconds. Published numbers are at most this old,
+    /// plus one turn.
     public static let publicationMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics
     private let cells: UnsafeMutableBufferPointer<Int64>
     private let places: UnsafeMutableBufferPointer<MetricLayout.Place>
-    /// The bounds of all histograms, one behind the other, and where each metric's bounds begin.
+    /// The bounds of all histograms in one array. `boundsStart` says where the bounds of each metric begin.
     private let bounds: UnsafeMutableBufferPointer<Int64>
     private let boundsStart: UnsafeMutableBufferPointer<Int32>
     private var nextPublicationMilliseconds = Int64.min
     private var busy = BusyShare()
 
-    /// - Parameter published: one of the registry. Only one thread may publish to it.
+    /// - Parameter published: where the copy goes. It belongs to the registry, and only one thread may
+    ///   publish to it.
     public init(publishingTo published: PublishedMetrics) {
         self.published = published
         let layout = published.layout
@@ -45,18 +47,19 @@ public struct ThreadMetrics: ~Copyable {
         increase(cell(metric, first, second), by: amount)
     }
 
-    /// Sets a gauge, or a counter that is counted elsewhere.
+    /// Sets a gauge, or a counter that other code counts.
     public func set(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, to value: Int64) {
         cells[cell(metric, first, second)] = value
     }
 
-    /// Raises a gauge to a value, unless it is higher already.
+    /// Raises a gauge to a value, unless the gauge is already higher.
     public func setHighest(_ metric: Metric, _ first: Int, to value: Int64) {
         let cell = cell(metric, first, 0)
         cells[cell] = max(cells[cell], value)
     }
 
-    /// Adds observations to a histogram, usually one. Negative durations count as zero: their two clocks may belong to two machines.
+    /// Adds observations to a histogram, usually one. A negative duration counts as zero, because its two
+    /// clocks may belong to different machines.
     public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
         let start = cell(metric, first, 0)
         let buckets = Int(places[Int(metric.rawValue)].width) - 2
@@ -69,7 +72,8 @@ public struct ThreadMetrics: ~Copyable {
         increase(start + buckets + 1, by: value &* count)
     }
 
-    /// Adds to a cell. Without `&+=`, which Swift 6.3.1 compiles to an invalid bitcast under ThreadSanitizer in a non-copyable struct.
+    /// Adds to a cell. Does not use `&+=`, which Swift 6.3.1 compiles to an invalid bitcast under
+    /// ThreadSanitizer in a non-copyable struct.
     private func increase(_ cell: Int, by amount: Int64) {
         cells[cell] = cells[cell] &+ amount
     }
@@ -89,11 +93,11 @@ public struct ThreadMetrics: ~Copyable {
     /// Whether it is time to update the gauges and to publish.
     public func isPublicationDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextPublicationMilliseconds }
 
-    /// Records the busy time.
+    /// Records how long the thread has worked.
     ///
     /// - Parameters:
     ///   - busyMicroseconds: the wall time that the thread has worked since its start.
-    ///   - ratio: the metric for the busy share; `seconds` is the metric for the time itself.
+    ///   - ratio: the metric of the busy share. `seconds` is the metric of the busy time itself.
     public mutating func noteBusy(
         microseconds busyMicroseconds: Int64,
         nowMilliseconds: Int64,
@@ -105,9 +109,10 @@ public struct ThreadMetrics: ~Copyable {
         set(seconds, to: busyMicroseconds)
     }
 
-    /// Publishes the numbers. If a reader holds the published copy, the thread does not wait, and tries again in its next turn.
+    /// Publishes the numbers. If a reader holds the published copy, the thread does not wait. It tries again
+    /// in its next turn.
     ///
-    /// - Parameter partitions: beyond ``PublishedMetrics/partitionsMax`` the rest is left out.
+    /// - Parameter partitions: at most the first ``PublishedMetrics/partitionsMax`` are published.
     public mutating func publish(partitions: UnsafeBufferPointer<PartitionReading>, nowMilliseconds: Int64) {
         let isTaken = published.publish(
             UnsafeBufferPointer(cells),

@@ -2,14 +2,18 @@ import Logging
 
 /// The log of one thread. Each line has a kind, and the number of lines of each kind is limited.
 ///
-/// The first lines of a kind in a window are written. Further lines are only counted, without making their text, and the next written
-/// line says how many were suppressed. A warning or an error that repeats is written at growing intervals (``LogRepetition``), and its
-/// next line says how often it was left out. A recovery is always written, and says the same of the trouble that is over.
+/// The first lines of a kind in a window are written. Further lines are only counted, without making their
+/// text, and the next written line says how many were suppressed.
+///
+/// A warning or an error that repeats is written at growing intervals (``LogRepetition``). Its next line says
+/// how many repeats were left out. A line that reports a recovery is always written, and says the same number
+/// for the trouble that has ended.
 package struct KindLog: ~Copyable, Sendable {
     /// The most lines of one kind that a thread writes in one window.
     package static let linesPerWindow: UInt32 = 10
     package static let windowMilliseconds: Int64 = 60_000
-    /// The most lines of one kind that a thread compares with earlier ones in one window. Each costs its text.
+    /// The most lines of one kind that a thread compares with earlier lines in one window. The limit exists
+    /// because each comparison makes the line's text.
     static let comparisonsPerWindow: UInt32 = 200
 
     private struct Allowance {
@@ -31,7 +35,7 @@ package struct KindLog: ~Copyable, Sendable {
     /// Writes a line, or counts it as suppressed.
     ///
     /// - Parameters:
-    ///   - level: the kind's own level, unless this line is more or less important.
+    ///   - level: replaces the kind's own level for this line; nil keeps it.
     ///   - nowMilliseconds: by the monotonic clock.
     /// - Returns: false if the line was suppressed; the caller counts it in its metrics.
     @discardableResult

@@ -1,7 +1,7 @@
 import Logging
 
-/// A kind of log line. Its identifier is in each of its lines as `kind`, in `causeway_log_lines_suppressed_total`, on
-/// /statusz, and on the page that explains it.
+/// A kind of log line. The kind's identifier appears in each line as `kind`, in
+/// `causeway_log_lines_suppressed_total`, on /statusz, and on the page that explains the kind.
 package enum LogKind: UInt8, CaseIterable, Sendable {
     case workerStarted
     case workerStopped
@@ -83,7 +83,8 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
 
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 
-    /// The troubles that this kind says are over. Its line is always written after one of them was.
+    /// The troubles that this kind reports as ended. After such a trouble, this kind's line is always
+    /// written.
     var endedTroubles: [LogKind] {
         switch self {
         case .kafkaBack: [.kafkaAway]
@@ -100,17 +101,17 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// The printed form: small letters and hyphens.
+    /// The printed form, in small letters and hyphens.
     package var identifier: String { definition.identifier }
 }
 
-/// The level and texts of a kind of log line.
+/// The level and the texts of a kind of log line.
 package struct LogKindDefinition: Sendable {
     package var kind: LogKind
     package var identifier: String
     package var level: Logger.Level
     package var message: String
     package var meaning: String
-    /// What to do; empty if nothing need be done.
+    /// What an operator should do; empty if nothing is needed.
     package var action: String
 }

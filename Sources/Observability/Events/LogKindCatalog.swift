@@ -1,6 +1,6 @@
 import Logging
 
-/// All kinds of log lines.
+/// The definitions of all kinds of log lines.
 package enum LogKindCatalog {
     /// Indexed by ``LogKind``'s raw value.
     package static let definitions: [LogKindDefinition] = {

@@ -1,14 +1,16 @@
 import Logging
 
-/// Which warnings and errors have been written before, by kind and subject: a retry that fails for the same reason is written at growing
-/// intervals.
+/// Remembers which warnings and errors were written, by kind and content. A retry that fails again for the
+/// same reason is then written at growing intervals.
 struct LogRepetition {
-    /// The first interval between two lines about the same subject. Each further one is twice as long.
+    /// The first interval between two lines with the same kind and content (a subject). Each further interval
+    /// is twice as long, up to `intervalMillisecondsMax`.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
-    /// The most subjects that are known. A further one replaces the one that was seen longest ago.
+    /// The most subjects that are remembered. A new subject replaces the one whose last line is oldest.
     static let subjectsMax = 64
-    /// The most replaced troubles whose recoveries are still written.
+    /// The most replaced troubles that are remembered, so that the lines about their recovery are still
+    /// written.
     static let replacedMax = 1_024
 
     private struct Trouble: Hashable {
@@ -32,13 +34,15 @@ struct LogRepetition {
     }
 
     private var subjects: [Subject] = []
-    /// Troubles whose subjects have been replaced, with the number of lines left out.
+    /// Troubles whose subjects were replaced, each with the number of lines left out.
     private var replaced: [Trouble: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
-    /// - Returns: nil if the line is left out; else how many were left out since the last line about its subject, or about its trouble if
-    ///   the subject was replaced.
+    /// Decides whether a line is written.
+    ///
+    /// - Returns: nil if the line is left out. Otherwise how many lines were left out since the last written
+    ///   line about its subject, or about its trouble if the subject was replaced.
     mutating func admit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         let digest = Self.digest(kind, fields)
         guard let index = subjects.firstIndex(where: { $0.digest == digest && $0.trouble.kind == kind }) else {
@@ -70,9 +74,10 @@ struct LogRepetition {
         return subject.leftOut
     }
 
-    /// Forgets troubles that are over, so that the next one is written at once.
+    /// Forgets troubles that have ended, so that the next trouble is written at once.
     ///
-    /// - Returns: how many lines about them were left out since the last one that was written; nil if none of them was known.
+    /// - Returns: how many lines about them were left out since the last written line; nil if none of them
+    ///   was remembered.
     mutating func forget(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         let troubles = kinds.map { Trouble($0, fields) }
         let known =
@@ -83,7 +88,8 @@ struct LogRepetition {
         return known.reduce(0, &+)
     }
 
-    /// How many lines about a replaced trouble were left out. The trouble stays known until its recovery.
+    /// Returns how many lines about a replaced trouble were left out, and resets the number. The trouble is
+    /// remembered until its recovery.
     private mutating func takeReplaced(_ trouble: Trouble) -> UInt64 {
         guard let leftOut = replaced[trouble] else { return 0 }
         replaced[trouble] = 0
@@ -101,7 +107,7 @@ struct LogRepetition {
         subjects[oldest] = subject
     }
 
-    /// All that a line says, except who says it.
+    /// Returns a digest of a line's kind and content, without the fields that name its sender.
     private static func digest(_ kind: LogKind, _ fields: Logger.Metadata) -> Int {
         var hasher = Hasher()
         hasher.combine(kind)

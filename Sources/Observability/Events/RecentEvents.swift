@@ -1,31 +1,32 @@
 import Logging
 import Synchronization
 
-/// The last line of each kind, the number of lines, and what repeats: what /statusz shows of the log, and what its threads know of each
-/// other's lines. Its size is limited.
+/// The last line and the number of lines of each kind, for /statusz. Also shares the remembered repetitions
+/// between all threads. The size is limited.
 package final class RecentEvents: Sendable {
     struct Event: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
-        /// Suppressed lines of logs whose threads have no cells to count them in.
+        /// The suppressed lines of logs that have no metrics to count them.
         var suppressedUncounted: UInt64 = 0
-        /// The masked metadata of the last written line.
+        /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
     }
 
-    /// The most characters of a detail that are kept.
+    /// The most characters that are kept of a line's metadata.
     static let detailMax = 300
 
     private let repetition = Mutex(LogRepetition())
     private let entries = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
 
-    /// See ``LogRepetition/admit(_:_:nowMilliseconds:)``. All threads share it: many lanes have the same trouble.
+    /// Decides whether a line is written; see ``LogRepetition/admit(_:_:nowMilliseconds:)``. All threads
+    /// share the repetitions, because many lanes have the same trouble.
     func admit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         repetition.withLock { $0.admit(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
 
-    /// See ``LogRepetition/forget(_:_:)``.
+    /// Forgets troubles that have ended; see ``LogRepetition/forget(_:_:)``.
     func endTroubles(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         repetition.withLock { $0.forget(kinds, fields) }
     }
@@ -47,16 +48,16 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// Counts a line that ``KindLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed, for logs without
-    /// metrics of their own.
+    /// Counts a line that ``KindLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed, for a log
+    /// without its own metrics.
     func countSuppressed(_ kind: LogKind) {
         entries.withLock { $0[Int(kind.rawValue)].suppressedUncounted &+= 1 }
     }
 
-    /// Indexed by kind.
+    /// The suppressed lines of logs without metrics, indexed by kind.
     var suppressedUncounted: [UInt64] { entries.withLock { $0.map(\.suppressedUncounted) } }
 
-    /// The kinds that have happened, the latest first.
+    /// The kinds that were logged, the latest first.
     var happened: [Event] {
         entries.withLock { $0 }.filter { $0.count > 0 }.sorted { $0.lastWallMilliseconds > $1.lastWallMilliseconds }
     }

@@ -2,7 +2,7 @@ import Glibc
 import Logging
 import Synchronization
 
-/// A log that several threads share, for rare lines.
+/// A log for rare lines, which several threads share under a lock.
 package final class SharedKindLog: Sendable {
     private let log: Mutex<KindLog>
     private let events: RecentEvents

@@ -21,7 +21,8 @@ package struct LineLogHandler: LogHandler {
     private let format: WorkerConfiguration.Log.Format
     private let descriptor: Int32
 
-    /// - Parameter descriptor: not owned. It must stay open as long as the handler lives.
+    /// - Parameter descriptor: the output. The caller owns it and must keep it open as long as the handler
+    ///   lives.
     package init(
         label: String,
         threshold: LogThreshold,
@@ -54,7 +55,8 @@ package struct LineLogHandler: LogHandler {
         write(Redaction.masked(format == .json ? line.json : line.text) + "\n")
     }
 
-    /// Writes a line. Lines that cannot be written are lost, since a log that blocks or stops the worker would be worse.
+    /// Writes a line. A line that cannot be written is lost, because a log that blocks or stops the worker
+    /// would be worse.
     private func write(_ line: String) {
         var line = line
         line.withUTF8 { bytes in

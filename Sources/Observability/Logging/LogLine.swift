@@ -8,7 +8,8 @@ struct LogLine {
     var message: String
     var fields: Logger.Metadata
 
-    /// `{"time":…,"level":…,"logger":…,"message":…,"metadata":{…}}`. Metadata fields are sorted by name.
+    /// The event as JSON: `{"time":…,"level":…,"logger":…,"message":…,"metadata":{…}}`. Metadata fields are
+    /// sorted by name.
     var json: String {
         var line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"logger\":"
         Self.appendJSON(label, to: &line)
@@ -22,7 +23,7 @@ struct LogLine {
         return line
     }
 
-    /// `time LEVEL logger: message name=value …`
+    /// The event as text: `time LEVEL logger: message name=value …`
     var text: String {
         let name = level.rawValue.uppercased()
         let padding = String(repeating: " ", count: max(0, 8 - name.count))
@@ -89,7 +90,8 @@ struct LogLine {
         line += "\""
     }
 
-    /// Appends a text on one line, with control characters escaped: logged text may come from outside.
+    /// Appends a text on one line, with control characters escaped, because logged text may come from other
+    /// programs.
     private static func appendText(_ text: String, to line: inout String) {
         for scalar in text.unicodeScalars {
             switch scalar {

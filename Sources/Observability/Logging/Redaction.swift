@@ -1,8 +1,8 @@
-/// Masks secrets in a line, as the last step before it leaves the process.
+/// Masks secrets in a line, as the last step before the line leaves the process.
 ///
-/// No code should log a secret; this is the safeguard if some code does. Masked are: runs of 40 or more hex digits
-/// (device tokens have 64 or 160), provider tokens (a JWT begins with `eyJ`, the Base64 of `{"`), the text after a PEM
-/// header, and passwords in URLs.
+/// No code should log a secret; this masks one that is logged by mistake. It masks runs of 40 or more hex
+/// digits (device tokens have 64 or 160), provider tokens (a JWT begins with `eyJ`, the Base64 of `{"`), the
+/// text after a PEM header, and passwords in URLs.
 enum Redaction {
     static let mask = "[masked]"
     private static let hexDigitsMin = 40
@@ -24,7 +24,7 @@ enum Redaction {
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// The ranges of secrets, in order and without overlap.
+    /// Returns the ranges of secrets, in order and without overlap.
     private static func secretRanges(in bytes: UnsafeBufferPointer<UInt8>) -> [Range<Int>] {
         var ranges: [Range<Int>] = []
         var index = 0
@@ -44,7 +44,8 @@ enum Redaction {
         return ranges
     }
 
-    /// The end of the run of hex digits or the JWT that begins at `start`.
+    /// Returns the end of the run of hex digits or of the JWT that begins at `start`; nil if neither begins
+    /// there.
     private static func tokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         let hexEnd = end(of: bytes, from: start, while: isHexDigit)
         if hexEnd - start >= hexDigitsMin { return hexEnd }
@@ -53,7 +54,7 @@ enum Redaction {
         return end - start >= tokenBytesMin ? end : nil
     }
 
-    /// The `user:password` of a URL whose authority begins at `start`.
+    /// Returns the range of `user:password` in a URL whose authority begins at `start`; nil if there is none.
     private static func credentials(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Range<Int>? {
         let end = end(of: bytes, from: start) { $0 > UInt8(ascii: " ") && $0 != UInt8(ascii: "\"") }
         guard let at = bytes[start..<end].lastIndex(of: UInt8(ascii: "@")), at > start else { return nil }
@@ -85,7 +86,7 @@ enum Redaction {
         }
     }
 
-    /// Whether the byte is a digit of Base64url, and so possibly of hex.
+    /// Whether the byte is a digit of Base64url. Hexadecimal digits are a part of these.
     private static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),

@@ -1,8 +1,8 @@
 import Glibc
 
-/// A moment, printed as in RFC 3339: UTC, with milliseconds.
+/// A time that prints as RFC 3339, in UTC with milliseconds.
 struct Timestamp: Sendable, CustomStringConvertible {
-    /// Milliseconds since 1970.
+    /// UNIX milliseconds.
     var milliseconds: Int64
 
     static func now() -> Timestamp {

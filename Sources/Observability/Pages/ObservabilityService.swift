@@ -3,21 +3,23 @@ import Logging
 import Reactor
 import ServiceLifecycle
 
-/// Serves `/metrics`, `/livez`, `/readyz` and `/statusz` of a worker, on a thread of its own.
+/// Serves `/metrics`, `/livez`, `/readyz` and `/statusz` of a worker, on its own thread.
 ///
-/// It must precede the worker in its service group. A group stops its services from the last to the first, so the
-/// endpoint then still answers while the worker drains.
+/// In the service group this service must come before the worker. A group stops its services from the last to
+/// the first, so the endpoint still answers while the worker drains.
 package final class ObservabilityService: Service {
     private let registry: MetricRegistry
     private let logger: Logger
     private let server: HTTPServer
 
-    /// Listens at once, so that a taken port is known before anything starts. `run` then accepts the connections.
+    /// Listens at once, so that a port in use is found before the worker starts. `run` then accepts
+    /// connections.
     ///
     /// - Parameters:
     ///   - host: a numeric address, such as 0.0.0.0, 127.0.0.1 or ::.
-    ///   - port: 0 for a port of the system's choice.
-    /// - Throws: ``ObservabilityError`` if the host is not a numeric address, or if nobody can listen there.
+    ///   - port: the port; 0 lets the system choose a port.
+    /// - Throws: ``ObservabilityError`` if the host is not a numeric address, or if the address cannot be
+    ///   listened on.
     package init(host: String, port: UInt16, registry: MetricRegistry, logger: Logger) throws {
         guard let address = SocketAddress(numeric: host, port: port) else {
             throw ObservabilityError(reason: "http.host: \(host) is not a numeric address")
@@ -31,9 +33,9 @@ package final class ObservabilityService: Service {
         }
     }
 
-    /// The port that it listens on. Waits until it listens.
+    /// Returns the port on which the service listens. Waits until it listens.
     ///
-    /// - Throws: why it does not listen.
+    /// - Throws: an error that says why the service does not listen.
     package func port() async throws -> UInt16 {
         do throws(HTTPServerError) {
             return try await server.port()
@@ -42,7 +44,8 @@ package final class ObservabilityService: Service {
         }
     }
 
-    /// Returns after a graceful shutdown, or when the task is cancelled.
+    /// Serves requests until a graceful shutdown, or until the task is cancelled.
+    ///
     /// - Throws: ``ObservabilityError`` if the endpoint's thread or loop cannot be set up.
     package func run() async throws {
         let (server, registry, logger) = (server, registry, logger)
@@ -58,7 +61,7 @@ package final class ObservabilityService: Service {
     }
 }
 
-/// Why the endpoint does not work.
+/// The error of an endpoint that cannot be set up.
 package struct ObservabilityError: Error, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }

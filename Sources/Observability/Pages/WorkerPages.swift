@@ -5,12 +5,12 @@ import Reactor
 
 /// The four pages of a worker. Used only on the server's thread.
 final class WorkerPages: HTTPRequestHandler, TimerHandler {
-    /// The time between two samples of the numbers from which rates are computed.
+    /// The time between two samples of the metrics. Rates are computed from the samples.
     static let sampleMilliseconds: Int64 = 5_000
 
     private let registry: MetricRegistry
     private let host: String
-    /// The loop keeps the pages alive by their timer.
+    /// Not owned, because the loop's timer keeps these pages alive.
     private unowned let loop: EventLoop
     private var log: KindLog
     private var history = TotalsHistory()

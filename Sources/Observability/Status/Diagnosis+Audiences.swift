@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Findings about rounds that do not finish.
+    /// Returns findings about rounds that do not finish.
     var audiences: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in

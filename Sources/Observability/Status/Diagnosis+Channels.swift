@@ -2,10 +2,11 @@ import LiveActivity
 import Numbers
 
 extension Diagnosis {
-    /// Of the 10,000 channels that Apple allows an app in an environment.
+    /// The number of channels above which a finding warns. Apple allows an app 10,000 channels in an
+    /// environment.
     static let channelsMany: Int64 = 8_000
 
-    /// Channels that cannot be created, now or soon.
+    /// Returns findings about channels that cannot be created, now or soon.
     var channels: [Finding] {
         labels.pools.enumerated().flatMap { index, pool in limit(index, pool) + refusals(index, pool) }
     }

@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Whether the last connection that could not be made failed because of APNs' certificate.
+    /// Whether the last failed connection to APNs failed because of APNs' certificate.
     private var isApnsUntrusted: Bool {
         kinds.first { [.apnsUntrusted, .apnsClosed, .apnsUnresolved].contains($0) } == .apnsUntrusted
     }
@@ -73,7 +73,7 @@ extension Diagnosis {
         return findings
     }
 
-    /// Findings from the shares of APNs' answers in the window.
+    /// Returns findings from the shares of APNs' answers in the window.
     var answers: [Finding] {
         var all: Int64 = 0
         var refused: Int64 = 0
@@ -93,7 +93,8 @@ extension Diagnosis {
                 }
             }
         }
-        // With few answers a share says little, unless it is above half: the first push with a wrong key is the only answer.
+        // With few answers, only a share above half counts. The first push with a wrong key, for example,
+        // gives the only answer.
         let isMany = all >= Self.responsesMin
         var findings: [Finding] = []
         if isMany ? refused * 100 > all : refused * 2 > all {
@@ -142,8 +143,8 @@ extension Diagnosis {
         return findings
     }
 
-    /// A finding if many commands are held because their activities' tokens are unknown. Single commands may arrive
-    /// before their registration.
+    /// Returns a finding if many commands are held because their activities' tokens are unknown. A few such
+    /// commands are normal, because they may arrive before their registration.
     private func heldShare(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
         guard let outcome = labels.outcomes.firstIndex(of: "held"), counts[outcome] > Self.heldMin else { return nil }
@@ -177,7 +178,7 @@ extension Diagnosis {
             )
         }
         if let held = heldShare(of: app, index) { findings.append(held) }
-        // The budget means nothing if no push was retried.
+        // The retry budget has no meaning if no push was retried.
         if (window.count(.pushRetries, index) ?? 0) > 0, window.now[.retryBudget, index] < 100_000 {
             findings.append(
                 Finding(

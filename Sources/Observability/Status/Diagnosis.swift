@@ -1,15 +1,15 @@
 import Numbers
 
-/// Finds what is wrong, from the numbers alone. Uses the same thresholds as the alerts, for one worker.
+/// Finds what is wrong with one worker, only from its metrics and state. Uses the thresholds of the alerts.
 struct Diagnosis {
     static let staleMilliseconds: Int64 = 60_000
     static let freshnessMicroseconds: Int64 = 5_000_000
     static let tokenAgeMilliseconds: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyMillionths: Int64 = 800_000
-    /// The fewest answers in the window for which shares are meaningful.
+    /// The fewest answers in the window for which a share of them is reported.
     static let responsesMin: Int64 = 100
-    /// The fewest held commands in the window for which their share is meaningful.
+    /// The fewest held commands in the window for which their share is reported.
     static let heldMin: Int64 = 20
 
     let labels: LabelSpace
@@ -17,12 +17,12 @@ struct Diagnosis {
     let condition: WorkerCondition
     let live: HealthReport
     let process: ProcessReading
-    /// The kinds of log lines that have been written, the latest first.
+    /// The kinds of log lines that were written, the latest first.
     let kinds: [LogKind]
 
     private var now: MetricTotals { window.now }
 
-    /// All findings, the worst first.
+    /// All findings, the most severe first.
     var findings: [Finding] {
         (workerFindings + redis + rereading + kafka + partitions + pools + answers + records + audiences + channels
             + load + traces)
@@ -174,7 +174,7 @@ struct Diagnosis {
         ]
     }
 
-    /// The codes of `causeway_redis_errors_total` that do not pass by themselves.
+    /// The codes of `causeway_redis_errors_total` whose cause does not disappear without an operator.
     static let redisErrorsThatStay: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]
@@ -251,7 +251,8 @@ struct Diagnosis {
                 )
             )
         }
-        // A record of the fan-out topic is settled with the last of its members, so `audiences` reports those.
+        // A fan-out record settles only with the last of its members. So `audiences` reports on these records
+        // instead.
         let single = now.partitions.filter { Int($0.topic) != labels.fanoutTopic }
         if let oldest = single.max(by: { $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds }),
             oldest.oldestUnsettledMilliseconds > Self.staleMilliseconds
@@ -302,7 +303,7 @@ struct Diagnosis {
         guard let before = window.before, window.milliseconds >= 30_000 else { return nil }
         let lagNow = Self.lag(now)
         let lagBefore = Self.lag(before)
-        // A lag of some seconds' worth of records is normal.
+        // A lag of a few seconds' records is normal.
         let usual = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
         guard lagNow - lagBefore > max(1_000, usual) else { return nil }
         return Finding(
@@ -314,7 +315,7 @@ struct Diagnosis {
         )
     }
 
-    /// The lag of all partitions. A broker may report any number, so the sum saturates.
+    /// Returns the lag of all partitions. A broker may report any number, so the sum saturates.
     static func lag(_ totals: MetricTotals) -> Int64 {
         totals.partitions.reduce(0) { sum, reading in
             let (total, isTooMany) = sum.addingReportingOverflow(max(0, reading.lag))

@@ -1,6 +1,7 @@
 import Numbers
 
-/// Whether the worker is alive, or whether it is ready.
+/// The result of a health check, with the parts that decided it: whether the worker is alive, or whether it
+/// is ready.
 struct HealthReport: Sendable {
     struct Check: Sendable, Equatable {
         var name: String
@@ -12,7 +13,7 @@ struct HealthReport: Sendable {
 
     var isPassed: Bool { checks.allSatisfy(\.isPassed) }
 
-    /// One line per check, for `curl` and for Kubernetes' events.
+    /// The report as text, one line for each check, for `curl` and for Kubernetes' events.
     var text: String {
         checks.map { "[\($0.isPassed ? "+" : "-")] \($0.name): \($0.text)\n" }.joined()
             + (isPassed ? "ok\n" : "not ok\n")
@@ -20,15 +21,16 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// A thread that is silent for longer is stuck.
+    /// A thread that runs no turn for longer than this time counts as stuck.
     static let silenceMilliseconds: Int64 = 15_000
-    /// How long after the endpoint's start a thread may take to its first turn.
+    /// How long after the endpoint's start a thread may take until its first turn.
     static let firstTurnMilliseconds: Int64 = 30_000
 
-    /// How long after the endpoint's start a broker may take to be found before Kafka counts as away.
+    /// How long after the endpoint's start the first broker may take to answer before Kafka counts as down.
     static let firstContactMilliseconds: Int64 = 30_000
 
-    /// Alive: every thread turns. If one does not, only a restart helps.
+    /// Checks whether the worker is alive: every thread runs turns. If a thread is stuck, only a restart
+    /// helps.
     static func live(silences: [(thread: String, milliseconds: Int64?)], upMilliseconds: Int64) -> HealthReport {
         HealthReport(
             checks: silences.map { thread, silence in
@@ -45,17 +47,19 @@ extension HealthReport {
         )
     }
 
-    /// Ready: the worker is in its group with its share of the partitions, its keys are read and not refused, and it is not
-    /// stopping. A service that is away does not count: a restart would not bring it back, and a rollout must not stop for it.
+    /// Checks whether the worker is ready: it has joined its group and has its partitions, its keys are read
+    /// and not refused, and it is not stopping. A service that is down does not make the worker unready: a
+    /// restart would not help, and a rollout must not wait for the service.
     ///
-    /// - Parameter isEveryKeyRefused: whether APNs refuses every app's provider token, so that this worker could send nothing.
+    /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
+    ///   worker could send nothing.
     static func ready(
         _ condition: WorkerCondition,
         isEveryKeyRefused: Bool,
         upMilliseconds: Int64
     ) -> HealthReport {
-        // All facts come from one condition. The published metrics are a moment older, so mixing both could show a
-        // state that never existed.
+        // Use only this condition. The published metrics are a moment older, so a mixture could show a state
+        // that never existed.
         let isMissed = !condition.hasReachedKafka && upMilliseconds >= firstContactMilliseconds
         let isKafkaAway = condition.isKafkaAway || isMissed
         return HealthReport(checks: [
@@ -73,7 +77,7 @@ extension HealthReport {
         let assigned = condition.partitionsAssigned
         return switch condition.membership {
         case .left: Check(name: "group", isPassed: false, text: "has left")
-        // With the cooperative protocol the worker keeps reading its partitions during a rebalance.
+        // With the cooperative protocol, the worker keeps reading its partitions during a rebalance.
         case .member where assigned > 0, .joining where assigned > 0:
             Check(name: "group", isPassed: true, text: "reads \(assigned) partitions")
         case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")

@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// The tables of commands to audiences: rounds, and the outcomes of members.
+/// Builds the tables about commands to audiences: rounds, and the outcomes of members.
 extension StatusBuilder {
     private static let noCommand = "No command to an audience has arrived yet."
 
-    /// The apps whose audiences have had a command.
+    /// The apps that have had a command to an audience.
     private var appsWithAudiences: [(index: Int, name: String)] {
         labels.apps.enumerated()
             .filter { index, _ in

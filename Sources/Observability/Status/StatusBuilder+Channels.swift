@@ -1,9 +1,9 @@
 import LiveActivity
 import Numbers
 
-/// Broadcast channels of audiences: how many exist, what is pending, and the last error.
+/// Builds the table of audiences' broadcast channels: how many exist, what is pending, and the last error.
 extension StatusBuilder {
-    /// Apps and environments whose audiences have channels or should have them.
+    /// The apps and environments whose audiences have channels or should have them.
     private var placesWithChannels: [(pool: LabelSpace.Pool, counts: ChannelStatus.Counts)] {
         zip(labels.pools, channelCounts)
             .filter { _, counts in
@@ -61,7 +61,8 @@ extension StatusBuilder {
 
     private func age(_ moment: Int64) -> Int64 { max(0, difference(moment)) }
 
-    /// Moments come from Redis too, which others may write.
+    /// Returns how long ago a time was; 0 if the subtraction overflows. Times come from Redis, where other
+    /// programs may write any number.
     private func difference(_ moment: Int64) -> Int64 {
         let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(moment)
         return overflows ? 0 : difference

@@ -1,8 +1,8 @@
 import Numbers
 
-/// Builds the status report from the numbers.
+/// Builds the status report from the metrics and the worker's state.
 struct StatusBuilder {
-    /// The most partitions that are shown: those with the largest lag or wait.
+    /// The most partitions that are shown. The table has those with the largest lag or wait.
     static let partitionsMax = 12
     static let eventsMax = 20
     static let countsMax = 5
@@ -13,7 +13,7 @@ struct StatusBuilder {
     let processBefore: ProcessReading?
     let condition: WorkerCondition
     let events: [RecentEvents.Event]
-    /// By the number of the pool.
+    /// The counts of channels, by the index of the pool.
     let channelCounts: [ChannelStatus.Counts]
     let wallMilliseconds: Int64
 
@@ -52,7 +52,8 @@ struct StatusBuilder {
         )
     }
 
-    /// Adds the log's details to a finding, so that the reader need not search for them in a table.
+    /// Adds the matching log lines to a finding, so that the reader need not search for them in the table of
+    /// events.
     private func withItsEvents(_ finding: Finding) -> Finding {
         var finding = finding
         finding.seen = events.filter { finding.kinds.contains($0.kind) }
@@ -64,7 +65,7 @@ struct StatusBuilder {
         return finding
     }
 
-    /// One sentence about the flow of records and pushes.
+    /// One sentence about the current rates of records and pushes.
     private var summary: String {
         guard window.milliseconds > 0, let received = window.count(.recordsReceived), let pushes = window.count(.pushes)
         else { return "The worker has just started; rates come in a few seconds." }
@@ -104,7 +105,7 @@ struct StatusBuilder {
         .init(key: "perSecond", title: "per second, last minute"), .init(key: "total", title: "since the start"),
     ]
 
-    /// The cells of ``flowColumns`` for one pair of labels.
+    /// Returns the cells of ``flowColumns`` for one pair of labels.
     func flowCells(_ metric: Metric, _ first: Int, _ second: Int) -> [StatusCell] {
         [
             .rate(window.count(metric, first, second), windowMilliseconds: window.milliseconds),
@@ -228,7 +229,7 @@ struct StatusBuilder {
         )
     }
 
-    /// The most frequent counts, by name: `stream 1,144, deadline 2`.
+    /// Returns the largest counts with their names: `stream 1,144, deadline 2`.
     private func counts(_ metric: Metric, _ names: [String]) -> String {
         names.indices.map { (name: names[$0], count: now[metric, $0]) }
             .filter { $0.count > 0 }

@@ -1,18 +1,18 @@
 import LiveActivity
 import Numbers
 
-/// One value, for people and for programs.
+/// One value of the status report, as text and as JSON.
 struct StatusCell: Sendable, Equatable {
     enum Tone: String, Sendable {
         case plain, good, attention, broken, faint
     }
 
     var text: String
-    /// The value in JSON.
+    /// The value as JSON.
     var json: String
     var tone = Tone.plain
 
-    /// Whether it is a number, which is at the right of its column.
+    /// Whether the value is a number, which is right-aligned in its column.
     var isNumber: Bool { json.first.map { $0.isNumber || $0 == "-" } ?? false }
 
     func toned(_ tone: Tone) -> StatusCell {
@@ -29,7 +29,7 @@ struct StatusCell: Sendable, Equatable {
         StatusCell(text: flag ? "yes" : "no", json: flag ? "true" : "false")
     }
 
-    /// Events in a window, per second; nil if there is no window yet.
+    /// Returns events per second, from the number of events in a window; no value without a window.
     static func rate(_ events: Int64?, windowMilliseconds: Int64) -> StatusCell {
         guard let events, windowMilliseconds > 0 else { return .none }
         let hundredths = max(0, events) * 100_000 / windowMilliseconds
@@ -40,7 +40,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// In JSON: seconds.
+    /// Returns a duration. The JSON value is in seconds.
     static func duration(microseconds: Int64?) -> StatusCell {
         guard let microseconds else { return .none }
         return StatusCell(
@@ -49,7 +49,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// In JSON: seconds.
+    /// Returns a duration. The JSON value is in seconds.
     static func duration(milliseconds: Int64?) -> StatusCell {
         duration(
             microseconds: milliseconds.map { $0.multipliedReportingOverflow(by: 1_000) }
@@ -57,7 +57,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// In JSON: 0 to 1.
+    /// Returns a share. The JSON value is between 0 and 1.
     static func share(millionths: Int64?) -> StatusCell {
         guard let millionths else { return .none }
         return StatusCell(
@@ -74,12 +74,12 @@ struct StatusCell: Sendable, Equatable {
     static let none = StatusCell(text: "–", json: "null", tone: .faint)
 }
 
-/// A table of values.
+/// A table of the status report.
 struct StatusTable: Sendable {
     struct Column: Sendable {
-        /// The name in JSON.
+        /// The name of the column's values in JSON.
         var key: String
-        /// The title for people.
+        /// The title in the text and HTML forms.
         var title: String
     }
 
@@ -93,12 +93,12 @@ struct StatusTable: Sendable {
     var emptyText = "Nothing."
 }
 
-/// A fault, or something worth knowing, and what to do about it.
+/// A fault or another fact that the diagnosis found, and what to do about it.
 struct Finding: Sendable, Equatable {
     enum Severity: Int, Sendable, Comparable {
-        /// Worth knowing; harmless.
+        /// Worth knowing, but harmless.
         case note
-        /// Somebody should look during working hours.
+        /// An operator should look at this during working hours.
         case attention
         /// Pushes do not arrive as they should.
         case broken
@@ -109,16 +109,17 @@ struct Finding: Sendable, Equatable {
     }
 
     var severity: Severity
-    /// The alert for the same condition, which is also its heading in the runbook; empty if there is none.
+    /// The name of the alert for the same condition, which is also a heading in the runbook; empty without an
+    /// alert.
     var alert: String
-    /// What was observed.
+    /// What the diagnosis observed.
     var observation: String
-    /// What it means.
+    /// What the observation means.
     var meaning: String
     var action: String
-    /// The kinds of log lines that say more.
+    /// The kinds of log lines that give details.
     var kinds: [LogKind] = []
-    /// The details of the last of these lines, the latest first.
+    /// The metadata of the last lines of these kinds, the latest first.
     var seen: [String] = []
 }
 
@@ -134,7 +135,7 @@ struct StatusReport: Sendable {
     var ready: HealthReport
     var tables: [StatusTable]
 
-    /// The severity of the worst finding; nil if there is none.
+    /// The severity of the worst finding; nil without findings.
     var severity: Finding.Severity? { findings.map(\.severity).max() }
 }
 

@@ -1,6 +1,6 @@
 import Numbers
 
-/// /statusz as an HTML page: dark, without scripts or external content. It reloads itself every ten seconds.
+/// Writes /statusz as an HTML page without scripts or external content. The page reloads every ten seconds.
 enum StatusPage {
     static let contentType = "text/html; charset=utf-8"
 
@@ -133,7 +133,7 @@ enum StatusPage {
         """
 }
 
-/// /statusz as JSON, for programs.
+/// Writes /statusz as JSON, for programs.
 enum StatusDocument {
     static let contentType = "application/json"
 

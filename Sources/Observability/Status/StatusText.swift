@@ -1,15 +1,15 @@
 import HTTP
 import Numbers
 
-/// The forms of /statusz.
+/// The formats of /statusz.
 enum StatusForm: String, CaseIterable {
-    /// For terminals. The default format for clients that do not request one, such as curl.
+    /// Text for terminals. The default for clients such as curl that request no format.
     case text
-    /// For browsers, which name it.
+    /// HTML for browsers, which ask for it in `Accept`.
     case html
     case json
 
-    /// The query decides (`?format=text`), else the media types that the client names.
+    /// Chooses the format by the query (`?format=text`), else by the media types that the client accepts.
     init(_ head: HTTPRequestHead) {
         if let name = head.query["format"], let form = StatusForm(rawValue: name) {
             self = form
@@ -21,7 +21,7 @@ enum StatusForm: String, CaseIterable {
     }
 }
 
-/// /statusz as text: the same facts as on the page, for a terminal.
+/// Writes /statusz as text for a terminal, with the same facts as the HTML page.
 enum StatusText {
     private static let indentation = "  "
     private static let gap = "  "
@@ -62,7 +62,8 @@ enum StatusText {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// Columns in line: numbers at the right, words at the left. The last column has no width, because it may be long.
+    /// Writes a table with aligned columns: numbers to the right, words to the left. The last column is not
+    /// padded, because it may be long.
     private static func text(_ table: StatusTable) -> String {
         var rows = table.rows.map { $0.map { line($0.text) } }
         let titles = table.columns.map(\.title)
@@ -86,7 +87,7 @@ enum StatusText {
         return String(text)
     }
 
-    /// Text from outside on one line, without control characters: a terminal would obey these.
+    /// Returns foreign text on one line, without control characters, because a terminal would obey them.
     private static func line(_ text: String) -> String {
         String(
             String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 })

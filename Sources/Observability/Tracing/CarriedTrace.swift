@@ -1,30 +1,31 @@
-/// A record's trace, in the form in which the core carries it with the record: the context in 25 bytes, then
+/// A record's trace as bytes, in the form that the core keeps with the record: the context in 25 bytes, then
 /// `tracestate` as it was received.
 ///
-/// In the byte of flags, bit 2 is our own: the trace begins here.
+/// In the byte of flags, Causeway uses bit 2 to say that the trace begins at this worker.
 public struct CarriedTrace {
-    /// 16 bytes of the trace's id, 8 of the span's, 1 of flags.
+    /// 16 bytes of the trace id, 8 of the span id, 1 of flags.
     static let contextBytes = 25
-    /// The longest `tracestate` that is kept. At least this much must be propagated (W3C Trace Context, section
-    /// 3.3.1.5); a longer one is dropped.
+    /// The longest `tracestate` that is kept; a longer one is dropped. W3C Trace Context, section 3.3.1.5,
+    /// requires at least this length.
     public static let stateBytesMax = 512
-    /// The most that ``write(to:)`` writes.
+    /// The most bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + stateBytesMax
 
-    /// The trace, and the parent span of the spans for this record.
+    /// The trace id, and the span that is the parent of the record's spans.
     public var context: TraceContext
-    /// Whether the trace begins at this worker, because no header named one. Then the span is the record's own.
+    /// Whether the trace begins at this worker, because no header named a trace. The span is then the
+    /// record's own.
     public var isBegunHere = false
-    /// The `tracestate`; empty if there is none.
+    /// The `tracestate` header; empty without one.
     public var state = UnsafeRawBufferPointer(start: nil, count: 0)
 
-    /// A trace without a `tracestate`.
+    /// Makes a trace without a `tracestate`.
     public init(context: TraceContext, isBegunHere: Bool = false) {
         self.context = context
         self.isBegunHere = isBegunHere
     }
 
-    /// Reads what ``write(to:)`` wrote; nil if there are no bytes. Valid as long as the bytes.
+    /// Reads what ``write(to:)`` wrote. Returns nil if there are too few bytes. Valid as long as the bytes.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.contextBytes else { return nil }
         let flags = bytes[24]
@@ -39,7 +40,9 @@ public struct CarriedTrace {
         state = UnsafeRawBufferPointer(rebasing: bytes[Self.contextBytes...])
     }
 
-    /// - Parameter room: at least ``bytesMax`` bytes.
+    /// Writes the trace into a buffer.
+    ///
+    /// - Parameter room: the buffer, with at least ``bytesMax`` bytes.
     /// - Returns: the part that was written.
     public func write(to room: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
         precondition(room.count >= Self.contextBytes + state.count, "room for a trace")

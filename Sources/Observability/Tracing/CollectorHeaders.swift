@@ -1,20 +1,20 @@
 import CausewayConfiguration
 import HTTP
 
-/// The headers that a collector requires, above all its authorization. Read from a file with one `Name: value` per
-/// line; empty lines and lines that begin with `#` are ignored.
+/// Reads the headers that a collector requires, above all its authorization. The file has one `Name: value`
+/// per line; empty lines and lines that begin with `#` are ignored.
 ///
-/// Errors name the line, but never show its content.
+/// Errors name the line but do not show its content, because it may be a secret.
 package enum CollectorHeaders {
     static let bytesMax = 8_192
     static let countMax = 16
 
-    /// Headers that the request sets itself, and headers that would change how its end is found.
+    /// Headers that the request sets itself, and headers that would change where the request ends.
     private static let reserved: Set<String> = [
         "host", "content-length", "content-type", "connection", "transfer-encoding", "expect", "upgrade",
     ]
 
-    /// - Returns: the header lines of a request's head, each with its line end.
+    /// - Returns: the lines for the head of a request, each with its line end.
     package static func read(_ path: String) throws(SecretFileError) -> String {
         let text = try SecretFile.text(path, bytesMax: bytesMax)
         var head = ""

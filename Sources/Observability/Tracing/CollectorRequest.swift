@@ -2,22 +2,22 @@ import CausewayConfiguration
 import HTTP
 import Reactor
 
-/// One `POST` to a collector. It blocks, so it needs a thread that has nothing else to do.
+/// One `POST` to a collector. It blocks, so call it on a thread that has no other work.
 struct CollectorRequest: Sendable {
     struct Failure: Error, Equatable, CustomStringConvertible {
         var cause: TracePostFailure
-        /// For logs. Has nothing from the request's headers.
+        /// The text for logs. It contains no header of the request.
         var description: String
     }
 
     var address: CollectorAddress
     /// Required for an address with `https`.
     var tls: TLSContext?
-    /// Read again for each request, so that a credential can be replaced; see ``CollectorHeaders``.
+    /// Read for each request, so that a credential can be replaced; see ``CollectorHeaders``.
     var headersFile: String?
-    /// The limit for the whole request, including the name look-up.
+    /// The time limit of the whole request, including the name look-up.
     var timeoutMilliseconds: Int
-    /// Signalled when nobody waits any longer; see `HTTPClient`.
+    /// Signalled to cancel the request; see `HTTPClient`.
     var interruption: Wakeup
 
     /// - Returns: the status of the answer.
@@ -43,7 +43,7 @@ struct CollectorRequest: Sendable {
     }
 }
 
-/// Why a request failed; `reason` in `causeway_trace_posts_failed_total`.
+/// Why a request failed, the label `reason` of `causeway_trace_posts_failed_total`.
 enum TracePostFailure: UInt8, CaseIterable, Sendable {
     /// The collector's name could not be resolved.
     case unresolved
@@ -51,19 +51,19 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     case unconnected
     /// The collector's certificate is not trusted, out of date, or for another name.
     case certificate
-    /// The connection ended, or TLS failed otherwise, before the answer.
+    /// The connection ended, or TLS failed for another reason, before the answer.
     case lost
-    /// The answer is not HTTP.
+    /// The answer is not valid HTTP.
     case malformed
     /// The time limit passed before the answer.
     case late
-    /// The answer is 429, 502, 503 or 504: a retry may succeed.
+    /// The answer is 429, 502, 503 or 504, so a retry may succeed.
     case overloaded
-    /// The answer is another status that is no success.
+    /// The answer has another status that means failure.
     case refused
     /// The file with the headers could not be read.
     case headers
-    /// The worker got a second signal to stop.
+    /// A second stop signal cancelled the request.
     case hurried
 
     var name: String { "\(self)" }

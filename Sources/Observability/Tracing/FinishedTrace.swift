@@ -2,33 +2,36 @@ import Delivery
 public import LiveActivity
 import Numbers
 
-/// A lane's report about one record of a sampled trace, made when its result is produced. Has all data for its spans, in a fixed size.
+/// A lane's report about one record of a sampled trace, made when the record's result is produced. It has all
+/// data for the record's spans, in a fixed size.
 public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// How a record ended.
     enum Ending: BitwiseCopyable, Equatable, Sendable {
         case outcome(Outcome)
-        /// A command to an audience was fanned out into one record per range of members. These records are parts of the same trace.
+        /// The command went to an audience and was fanned out into one record for each range. These records
+        /// belong to the same trace.
         case fannedOut
-        /// One of these ranges is finished; this many members had their turn.
+        /// A range of a command to an audience is finished. `members` counts the members that the range has
+        /// passed.
         case range(RoundOutcome, members: UInt32)
     }
 
     public var context: TraceContext
-    /// The span that the record's producer named; nil if the trace begins here.
+    /// The span that the record's producer named; nil if the trace begins at this worker.
     var parent: UInt64?
-    /// Not used for a range.
+    /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic
     var partition: Int32
     var offset: Int64
-    /// The index of the app; beyond the end if there is none.
+    /// The index of the app. An index beyond the last app means no configured app.
     var application: Int
     var event: Event
     var ending: Ending
     var priority: UInt8
     var attempts: UInt8
-    /// 0 if APNs did not answer.
+    /// The status of APNs' answer; 0 if APNs did not answer.
     var status: UInt16
-    /// UNIX milliseconds; -1 if the record did not reach that stage.
+    /// When the record reached each stage, UNIX milliseconds; -1 if it did not reach the stage.
     var receivedMilliseconds: Int64
     var admittedMilliseconds: Int64
     var sentMilliseconds: Int64
@@ -37,9 +40,10 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     /// - Parameters:
     ///   - trace: the trace that came with the record, or that begins here.
-    ///   - seed: the lane's seed. If a record's result is produced a second time, its spans have the same ids as before.
+    ///   - seed: the lane's seed. If a record's result is produced twice, its spans have the same ids.
     public init(_ trace: CarriedTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
-        // Commands that the record's token released are further parts of the same trace, not its root.
+        // Only the record's first result has the root span. Held commands that the record's token released
+        // have their results after it.
         let isRoot = trace.isBegunHere && view.resultsBefore == 0
         context = Self.context(of: trace, offset: view.offset, resultsBefore: view.resultsBefore, seed: seed)
         parent = isRoot ? nil : trace.context.span
@@ -59,7 +63,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.finishedMilliseconds = finishedMilliseconds
     }
 
-    /// A command to an audience has been fanned out.
+    /// Makes the report of a command to an audience that was fanned out.
     ///
     /// - Parameter admittedMilliseconds: UNIX milliseconds.
     public init(
@@ -74,7 +78,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.admittedMilliseconds = admittedMilliseconds
     }
 
-    /// One range of a command to an audience is finished. Its fan-out record names the command's span.
+    /// Makes the report of one finished range. The parent is the command's span, which the fan-out record
+    /// names.
     public init(
         _ trace: CarriedTrace,
         _ range: FinishedRange,
@@ -100,8 +105,9 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.finishedMilliseconds = finishedMilliseconds
     }
 
-    /// The trace with the span for a record. Its id follows from the seed, the parent and the offset, so it is the same
-    /// whenever it is computed. Therefore a fan-out record can name its command's span before that span is exported.
+    /// Returns the trace context with the span for a record. The span id follows from the seed, the parent
+    /// and the offset, so it is the same whenever it is computed. So a fan-out record can name its command's
+    /// span before that span is exported.
     public static func context(of trace: CarriedTrace, offset: Int64, resultsBefore: Int, seed: UInt64) -> TraceContext
     {
         guard !trace.isBegunHere || resultsBefore > 0 else { return trace.context }
@@ -109,26 +115,26 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         return trace.context.child(span: span(seed ^ trace.context.span, number))
     }
 
-    /// The id of a span within this one.
+    /// Returns the id of a span inside this one.
     func span(inside number: UInt64) -> UInt64 { Self.span(context.span, number) }
 
-    /// Mixes two numbers into a third that is never zero.
+    /// Mixes two numbers into a third one that is never zero.
     private static func span(_ first: UInt64, _ second: UInt64) -> UInt64 {
         var generator = SplitMix64(seed: first &+ second &* 0xD6E8_FEB8_6659_FD93)
         return generator.nextNonzero()
     }
 }
 
-/// A finished range of a command to an audience, for its span.
+/// The data of a finished range for its span.
 public struct FinishedRange: BitwiseCopyable, Sendable {
     /// The partition of the fan-out record.
     public var partition: Int32
     public var offset: Int64
     public var event: Event
     public var outcome: RoundOutcome
-    /// The number of members that had their turn.
+    /// The number of members that the range has passed.
     public var members: UInt32
-    /// 5 or 10, the priority for members without frequent updates.
+    /// The priority (5 or 10) for members without frequent updates.
     public var priority: UInt8
     /// When the fan-out record was received, UNIX milliseconds.
     public var receivedMilliseconds: Int64

@@ -7,17 +7,18 @@ import Numbers
 
 /// Makes OpenTelemetry's request (`TraceRequest`) of finished traces. A record has up to three spans:
 ///
-/// - `consume <topic>`, kind consumer: from its receipt until its result was handed to the producer. The result names
-///   this span as its parent.
-/// - `admit`: from its receipt to the last verdict of Redis, including the wait for pace and budget. Only if the record was admitted.
-/// - `send`, kind client: from the last sending to APNs' answer. Only if APNs answered.
+/// - `consume <topic>`, kind consumer: from the record's receipt until its result went to the producer. The
+///   result names this span as its parent.
+/// - `admit`: from the receipt to the last verdict of Redis, including the wait for pace and budget. Only if
+///   the record was admitted.
+/// - `send`, kind client: from the last attempt to APNs' answer. Only if APNs answered.
 ///
-/// A command to an audience is consumed twice: until it is fanned out, and then in each range, until all members have
-/// had their turn. The spans of the ranges, `consume <fan-out topic>`, are children of the command's span. A range's
-/// result names its range's span; the command's result names the span of the last range.
+/// A command to an audience has one `consume` span until it is fanned out, and one in each range until the
+/// range is finished. The spans of the ranges, `consume <fan-out topic>`, are children of the command's span.
+/// A range's result names the range's span. The command's result names the span of the last range.
 ///
-/// The attributes follow OpenTelemetry's conventions for messaging and HTTP, and our own begin with `causeway.`. None
-/// of them has an id of an activity or device, or a token.
+/// The attributes follow OpenTelemetry's conventions for messaging and HTTP. Causeway's own begin with
+/// `causeway.`. No attribute contains a token, or the id of an activity or device.
 package struct SpanDocument: Sendable {
     var commandsTopic: String
     var registrationsTopic: String
@@ -25,7 +26,7 @@ package struct SpanDocument: Sendable {
     var groupIdentifier: String
     /// The apps' bundle ids, by index.
     var applications: [String]
-    /// The name of this process, such as a pod's name.
+    /// The name of this process, for example the pod's name.
     var instance: String
 
     package init(_ configuration: WorkerConfiguration) {
@@ -39,7 +40,7 @@ package struct SpanDocument: Sendable {
         instance = name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
     }
 
-    /// The body of a request.
+    /// Returns the body of a request.
     func json(_ traces: [FinishedTrace]) throws -> [UInt8] {
         let resource = TraceRequest.Resource(attributes: [
             .init("service.name", "causeway"), .init("service.instance.id", instance),
@@ -135,8 +136,8 @@ package struct SpanDocument: Sendable {
             traceId: Hexadecimal.text(trace.context.traceHigh) + Hexadecimal.text(trace.context.traceLow),
             spanId: Hexadecimal.text(identifier),
             parentSpanId: parent.map { Hexadecimal.text($0) },
-            // Bit 0: sampled. Bit 1: random. Bits 8 and 9: whether the parent is in another process, which is possible
-            // only for `consume`.
+            // Bit 0: sampled. Bit 1: random. Bits 8 and 9: whether the parent is in another process, as it
+            // can be for `consume` alone.
             flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
             name: name,
             kind: kind,

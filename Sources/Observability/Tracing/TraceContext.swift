@@ -1,6 +1,7 @@
 import Numbers
 
-/// A place in a distributed trace: W3C Trace Context's `traceparent` (https://www.w3.org/TR/trace-context/, section 3.2).
+/// The position of a span in a distributed trace: W3C Trace Context's `traceparent`
+/// (https://www.w3.org/TR/trace-context/, section 3.2).
 public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// The bytes of a `traceparent` of version 00: `00-` trace `-` parent `-` flags.
     public static let textBytes = 55
@@ -8,11 +9,12 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// The id of the trace: 16 bytes, never all zero.
     public var traceHigh: UInt64
     public var traceLow: UInt64
-    /// The span that is the parent of further spans; never zero.
+    /// The id of the span that is the parent of further spans; never zero.
     public var span: UInt64
-    /// Bit 0: the trace is recorded. Other bits of an unknown version are not kept (section 3.2.2.5).
+    /// Bit 0 of the flags: the trace is recorded. Unknown bits of other versions are not kept (section
+    /// 3.2.2.5).
     public var isSampled: Bool
-    /// Bit 1, in level 2: the low seven bytes of the trace's id are random.
+    /// Bit 1 of the flags, from level 2 of the specification: the low seven bytes of the trace id are random.
     public var isRandom: Bool
 
     public init(traceHigh: UInt64, traceLow: UInt64, span: UInt64, isSampled: Bool, isRandom: Bool = false) {
@@ -24,8 +26,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         self.isRandom = isRandom
     }
 
-    /// Reads a header's value. Nil if the specification tells receivers to ignore it: another form, upper case, zero
-    /// ids, version ff. A later version is read as if it were version 00 (section 4.3).
+    /// Reads a header's value. Returns nil if the specification tells receivers to ignore the value: wrong
+    /// form, upper case, zero ids, version ff. A later version is read like version 00 (section 4.3).
     public init?(_ text: UnsafeRawBufferPointer) {
         let dash = UInt8(ascii: "-")
         guard text.count >= Self.textBytes,
@@ -43,14 +45,14 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         isRandom = flags & 2 != 0
     }
 
-    /// The same trace with another parent span.
+    /// Returns the same trace with another parent span.
     public func child(span: UInt64) -> TraceContext {
         TraceContext(traceHigh: traceHigh, traceLow: traceLow, span: span, isSampled: isSampled, isRandom: isRandom)
     }
 
     /// Writes the context as version 00, without allocation.
     ///
-    /// - Parameter output: at least ``textBytes`` bytes.
+    /// - Parameter output: a buffer of at least ``textBytes`` bytes.
     public func write(to output: UnsafeMutableRawBufferPointer) {
         precondition(output.count >= Self.textBytes, "room for a traceparent")
         output[0] = UInt8(ascii: "0")
@@ -65,7 +67,7 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         output[54] = UInt8(ascii: "0") + UInt8(flags)
     }
 
-    /// The flags as in the header: bit 0 sampled, bit 1 random.
+    /// The flags of the header: bit 0 sampled, bit 1 random.
     var flags: Int { (isSampled ? 1 : 0) + (isRandom ? 2 : 0) }
 
     /// Reads at most 16 lower-case hexadecimal digits.

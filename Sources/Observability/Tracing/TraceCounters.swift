@@ -1,20 +1,21 @@
 import Synchronization
 
-/// Why a record's spans were dropped; `reason` in `causeway_traces_dropped_total`.
+/// Why a record's spans were dropped, the label `reason` of `causeway_traces_dropped_total`.
 enum TraceDrop: UInt8, CaseIterable, Sendable {
     /// The lane's ring was full: more records were sampled than the collector took.
     case full
     /// The collector refused the spans, and a retry would not help.
     case refused
-    /// The spans were offered as often as allowed.
+    /// The spans were sent as often as allowed, and the collector never took them.
     case undelivered
-    /// The worker ended before the spans were taken.
+    /// The worker ended before the collector took the spans.
     case stopped
 
     var name: String { "\(self)" }
 }
 
-/// Counts what happened to traces. The lanes' rings and the exporter write it; it is read with the metrics.
+/// Counts exported, failed and dropped traces. The lanes' rings and the exporter write the counts, and the
+/// metrics read them.
 package final class TraceCounters: Sendable {
     private struct Counts {
         var exported: UInt64 = 0
@@ -23,13 +24,13 @@ package final class TraceCounters: Sendable {
     }
 
     private let counts = Mutex(Counts())
-    /// Not under the lock of the other counts: a lane must never wait.
+    /// Not under the lock of the other counts, because a lane must never wait.
     private let full = Atomic<UInt64>(0)
 
     var exported: UInt64 { counts.withLock { $0.exported } }
-    /// Indexed by the raw value of ``TracePostFailure``.
+    /// The failed requests, indexed by the raw value of ``TracePostFailure``.
     var failures: [UInt64] { counts.withLock { $0.failures } }
-    /// Indexed by the raw value of ``TraceDrop``.
+    /// The dropped traces, indexed by the raw value of ``TraceDrop``.
     var drops: [UInt64] {
         var drops = counts.withLock { $0.drops }
         drops[Int(TraceDrop.full.rawValue)] = full.load(ordering: .relaxed)
@@ -37,7 +38,7 @@ package final class TraceCounters: Sendable {
     }
     var dropped: UInt64 { drops.reduce(0, &+) }
 
-    /// Counts a record whose ring was full. Called on any lane's thread.
+    /// Counts a trace that was dropped because its ring was full. Called on any lane's thread.
     func countFull() { full.wrappingAdd(1, ordering: .relaxed) }
 
     func noteExported(_ records: Int) { counts.withLock { $0.exported &+= UInt64(clamping: records) } }

@@ -3,12 +3,12 @@ import Dispatch
 import Logging
 import Reactor
 
-/// The collector that a worker's traces are sent to.
+/// The collector to which a worker's traces are sent.
 package struct TraceCollector: Sendable {
     var address: CollectorAddress
     /// Required for an address with `https`, else nil.
     var tls: TLSContext?
-    /// A file; see ``CollectorHeaders``.
+    /// The path of the file with the headers; see ``CollectorHeaders``.
     var headersFile: String?
 
     package init(address: CollectorAddress, tls: TLSContext?, headersFile: String?) {
@@ -20,20 +20,21 @@ package struct TraceCollector: Sendable {
 
 /// Sends the traces in the lanes' rings to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`.
 ///
-/// Uses the streams of `Reactor`, because FoundationNetworking's session can end the process when a collector is
-/// unreachable. A batch that the collector cannot take now is offered again, `attemptsMax` times in all. Meanwhile the
-/// rings fill, and the lanes drop traces. Nothing else in the worker waits for the exporter or fails because of it.
+/// Uses the streams of `Reactor`, because FoundationNetworking's session can end the process when a collector
+/// is unreachable. A batch that the collector cannot take now is sent again, up to `attemptsMax` times.
+/// Meanwhile the rings fill, and the lanes drop traces. No other part of the worker waits for the exporter or
+/// fails because of it.
 package actor TraceExporter {
     /// The time between two polls of the rings.
     static let interval = Duration.seconds(1)
     /// The most records in one request. Each has at most three spans.
     static let tracesPerRequest = 512
-    /// The most requests in one poll. It limits the time of a poll.
+    /// The most requests in one poll, which limits how long a poll takes.
     static let requestsPerPoll = 64
     static let attemptsMax = 5
     /// The time limit of one request.
     static let requestMilliseconds = 5_000
-    /// When the worker has stopped, the last poll begins requests only for this time.
+    /// After the worker has stopped, the last poll begins new requests only within this time.
     static let finishMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -42,11 +43,12 @@ package actor TraceExporter {
     private let counters: TraceCounters
     private let log: SharedKindLog
     private let interruption: Wakeup
-    /// Requests block a thread of this queue.
+    /// The queue whose thread the requests block.
     private let queue = DispatchQueue(label: "causeway.traces")
-    /// The batch that has not been taken yet.
+    /// The batch that the collector has not taken yet, with the number of attempts.
     private var waiting: (traces: [FinishedTrace], attempts: Int)?
-    /// The ring with which the next batch begins. It rotates, so that a busy lane does not displace the others.
+    /// The ring with which the next batch begins. It rotates, so that a busy lane does not crowd out the
+    /// others.
     private var firstRing = 0
     private var isTroubled = false
     private var dropsLogged: UInt64 = 0
@@ -66,10 +68,10 @@ package actor TraceExporter {
         interruption = try Wakeup()
     }
 
-    /// Ends the request in progress and all later ones at once, because nobody waits for them any longer.
+    /// Ends the request in progress and all later ones at once, because the worker no longer waits for them.
     package nonisolated func cancelRequests() { interruption.signal() }
 
-    /// Exports traces until its task is cancelled.
+    /// Exports traces until the task is cancelled.
     package func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
@@ -88,7 +90,7 @@ package actor TraceExporter {
         giveUp()
     }
 
-    /// Drops and counts the remaining traces. Also for a worker that ends without waiting.
+    /// Drops and counts the remaining traces. A worker that ends without waiting calls this too.
     package func giveUp() {
         var records = waiting?.traces.count ?? 0
         waiting = nil
@@ -99,7 +101,9 @@ package actor TraceExporter {
         logDrops()
     }
 
-    /// - Returns: whether anything was sent.
+    /// Sends batches until the rings are empty, a batch must be sent again, or the deadline passes.
+    ///
+    /// - Returns: whether any batch was sent.
     @discardableResult
     private func exportWaiting(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasSent = false
@@ -124,7 +128,10 @@ package actor TraceExporter {
         return traces.isEmpty ? nil : (traces, 0)
     }
 
-    /// - Returns: whether the waiting batch is done: taken or given up.
+    /// Sends the waiting batch once.
+    ///
+    /// - Returns: whether the next batch may be sent now: the collector took this batch, or refused it for
+    ///   good. False if the collector cannot take any batch now.
     private func offer(timeoutMilliseconds: Int) async -> Bool {
         guard var batch = waiting else { return true }
         batch.attempts += 1
@@ -148,8 +155,8 @@ package actor TraceExporter {
         return !isPassing
     }
 
-    /// - Returns: nil if the collector took the batch, else why not. The protocol defines which statuses allow a retry
-    ///   (OTLP specification, "OTLP/HTTP Response").
+    /// - Returns: nil if the collector took the batch, else why not. The OTLP specification ("OTLP/HTTP
+    ///   Response") says which statuses allow a retry.
     private func post(_ traces: [FinishedTrace], timeoutMilliseconds: Int) async -> CollectorRequest.Failure? {
         let request = CollectorRequest(
             address: collector.address,
@@ -187,7 +194,7 @@ package actor TraceExporter {
         }
     }
 
-    /// Logs new drops, at most once per poll.
+    /// Logs new drops, at most once in a poll.
     private func logDrops() {
         let total = counters.dropped
         guard total > dropsLogged, !isTroubled || waiting == nil else { return }

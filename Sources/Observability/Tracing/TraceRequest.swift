@@ -1,5 +1,5 @@
-/// The body of a request to a collector, in OpenTelemetry's JSON form (OTLP 1.x, ExportTraceServiceRequest): ids are hexadecimal, 64-bit
-/// numbers are strings. The members have the names that the protocol gives them.
+/// The body of a request to a collector, in OpenTelemetry's JSON form (OTLP 1.x, ExportTraceServiceRequest).
+/// Ids are hexadecimal, and 64-bit numbers are strings. The properties have the protocol's names.
 struct TraceRequest: Encodable {
     var resourceSpans: [ResourceSpans]
 
@@ -47,7 +47,7 @@ struct TraceRequest: Encodable {
     }
 
     struct Attribute: Encodable {
-        /// One of the two is set.
+        /// A value. Exactly one of the two properties is set.
         struct Value: Encodable {
             var stringValue: String?
             var intValue: String?

@@ -1,6 +1,7 @@
 import Reactor
 
-/// Finished traces in transit from one lane to the exporter. If the ring is full, a trace is dropped and counted: a lane never waits.
+/// Carries finished traces from one lane to the exporter. A full ring drops and counts the trace, because a
+/// lane never waits.
 package final class TraceRing: Sendable {
     static let capacity = 4_096
 
@@ -9,11 +10,11 @@ package final class TraceRing: Sendable {
 
     package init(_ counters: TraceCounters) { self.counters = counters }
 
-    /// Called on the lane's thread.
+    /// Adds a trace. Call this only on the lane's thread.
     package func push(_ trace: FinishedTrace) {
         if !ring.push(trace) { counters.countFull() }
     }
 
-    /// Called on the exporter's thread.
+    /// Removes and returns the oldest trace. Call this only on the exporter's thread.
     func pop() -> FinishedTrace? { ring.pop() }
 }

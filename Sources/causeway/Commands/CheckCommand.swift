@@ -4,7 +4,7 @@ import CausewayConfiguration
 import Foundation
 import LiveActivity
 
-/// `causeway check`: reports faults in configurations and records, and does nothing else.
+/// `causeway check`: reports faults in configurations and records, and changes nothing.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
@@ -67,7 +67,8 @@ struct CheckCommand: ParsableCommand {
                     }
                 )
                 for app in configuration.apps {
-                    // The loader has reported a wrong file. Without `--files`, a file may be missing.
+                    // The loader has already reported a faulty file of shapes. Without `--files`, the file
+                    // may be missing.
                     if let rule = try? app.contractRule() { contracts[app.bundleId] = rule }
                 }
             } catch {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import CausewayConfiguration
 
-/// `causeway configuration`: what the program knows about its own keys.
+/// `causeway configuration`: prints the reference of the configuration keys.
 struct ConfigurationCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "configuration",

@@ -6,13 +6,15 @@ import Foundation
 
 /// Loads a configuration for a command. Faults go to standard error, one on each line, and end the program with exit code 78.
 ///
-/// Without `requiresFiles`, a file that the configuration names may be missing. A command that needs it reports that when it connects.
+/// Without `requiresFiles`, a file that the configuration names may be missing. A command that needs the file
+/// reports this when it connects.
 enum ConfigurationOption {
     static func loader(requiresFiles: Bool) -> ConfigurationLoader {
         ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
     }
 
-    /// Also finds everything that a worker's start would refuse: keys, certificates, properties of librdkafka.
+    /// Makes a loader that also finds what a worker's start would refuse: keys, certificates, properties of
+    /// librdkafka.
     static func startLoader(requiresFiles: Bool) -> ConfigurationLoader {
         var loader = loader(requiresFiles: requiresFiles)
         loader.examination = { StartupCheck.faults(of: $0, requiresFiles: $1) }
@@ -23,7 +25,8 @@ enum ConfigurationOption {
         try load(path: path, with: loader(requiresFiles: requiresFiles))
     }
 
-    /// What a command needs to reach Kafka: the defaults, or a configuration's section, and other brokers if they are given.
+    /// Returns the settings with which a command connects to Kafka: the defaults or a configuration's
+    /// section, with other brokers if the user names some.
     static func kafka(path: String?, bootstrapServers: String?) throws(ExitCode) -> WorkerConfiguration.Kafka {
         var kafka = WorkerConfiguration.Kafka()
         if let path { kafka = try load(path: path, requiresFiles: false).kafka }

@@ -1,9 +1,10 @@
 import ArgumentParser
 
-/// Exit codes of `sysexits.h`, which init systems and scripts know. ArgumentParser itself uses 64 for a wrong command line.
+/// Exit codes of `sysexits.h`, which init systems and scripts know. ArgumentParser itself uses 64 for a
+/// faulty command line.
 extension ExitCode {
     /// An internal error, which the log describes.
     static let internalError = ExitCode(70)
-    /// The configuration is wrong, or names something that cannot be used.
+    /// The configuration is faulty, or names a file or key that cannot be used.
     static let configuration = ExitCode(78)
 }

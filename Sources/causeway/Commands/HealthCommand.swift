@@ -5,7 +5,7 @@ import Foundation
 import HTTP
 import Reactor
 
-/// `causeway health`: for the health check of a container without curl.
+/// `causeway health`: the health check of a container without curl.
 struct HealthCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health",
@@ -36,7 +36,7 @@ struct HealthCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The page to request, on this machine or another.", valueName: "url"))
     var url: String?
 
-    /// Limit for the whole answer.
+    /// The time limit of the whole request.
     static let timeoutMilliseconds = 3_000
 
     func validate() throws {
@@ -86,7 +86,7 @@ struct HealthCommand: ParsableCommand {
                 "several workers run here, with process ids \(names). Choose one with --process, --config or --url"
             )
         }
-        // No worker is visible: it may run as another user, or outside this container.
+        // No worker process is visible: the worker may run as another user, or outside this container.
         return try address(of: Self.environmentsHTTP())
     }
 
@@ -97,7 +97,8 @@ struct HealthCommand: ParsableCommand {
         return HTTPAddress(host: WorkerProcess.reachable(http.host), port: port, path: "/livez")
     }
 
-    /// The address from the environment, for a worker whose other settings are not known here.
+    /// Returns the address from the environment variables, for a worker whose other settings are unknown
+    /// here.
     private static func environmentsHTTP() throws -> WorkerConfiguration.HTTP {
         let environment = ProcessInfo.processInfo.environment
         var http = WorkerConfiguration.HTTP()

@@ -6,7 +6,8 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway inspect`: shows what Redis and the results topic know, and changes nothing.
+/// `causeway inspect`: shows the data of Redis and the results topic about an activity, a device, an audience
+/// or an app. Changes nothing.
 struct InspectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inspect",

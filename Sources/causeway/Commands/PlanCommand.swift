@@ -2,7 +2,7 @@ import ArgumentParser
 import CausewayWorker
 import Observability
 
-/// `causeway plan`: prints the size of a fleet.
+/// `causeway plan`: prints the size of the fleet for a given load.
 struct PlanCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plan",
@@ -100,7 +100,8 @@ struct PlanCommand: ParsableCommand {
 
     private func demand(activities: Int64) -> CapacityDemand {
         var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activities: activities)
-        // A value that is no whole number of hundredths becomes 0. That is out of range, so it is refused by name.
+        // A value that is too large, or not a number, becomes 0. The check of ranges then
+        // refuses it by name.
         demand.commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) ?? 0
         demand.devices = devices
         demand.restartedActivities = restartedActivities
@@ -128,7 +129,7 @@ struct PlanCommand: ParsableCommand {
     }
 }
 
-/// `causeway metrics-page`: for developers of Causeway.
+/// `causeway metrics-page`: prints the reference of the metrics, for developers of Causeway.
 struct MetricsPageCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "metrics-page",
@@ -139,7 +140,7 @@ struct MetricsPageCommand: ParsableCommand {
     func run() { print(MetricPage.markdown, terminator: "") }
 }
 
-/// `causeway capacity-page`: for developers of Causeway.
+/// `causeway capacity-page`: prints `CAPACITY.md` of the chart, for developers of Causeway.
 struct CapacityPageCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "capacity-page",

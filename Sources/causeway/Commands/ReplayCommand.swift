@@ -30,7 +30,7 @@ struct ReplayCommand: ParsableCommand {
     )
 }
 
-/// `causeway replay report`.
+/// `causeway replay report`: says what a worker would do with the commands of the range, and changes nothing.
 struct ReplayReportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "report",

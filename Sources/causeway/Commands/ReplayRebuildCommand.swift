@@ -7,7 +7,7 @@ import Redis
 
 import enum CausewayRecords.JSONValue
 
-/// `causeway replay rebuild`.
+/// `causeway replay rebuild`: writes to Redis what it has lost, from the topics.
 struct ReplayRebuildCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rebuild",
@@ -79,7 +79,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         run.progress.clear()
         let isInterrupted = run.interruption.pending != nil
         if let failure, !isInterrupted { run.say(failure) }
-        // Nothing was written, so there is nothing to count, and nothing to continue.
+        // Without any count there is nothing to report.
         guard let rebuilding, failure == nil || (execute && rebuilding.tally.hasCounts) else { throw ExitCode.failure }
         if options.json {
             run.printReport(["rebuilt": rebuilding.tally.json, "isDone": .boolean(execute)])
@@ -94,16 +94,18 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 
-    /// Writes tokens first, because the newest command of an activity without a token would be held.
+    /// Writes tokens first, because Redis would hold the newest command of an activity without a token.
     ///
-    /// Without `--execute` the commands are read first, so that only the tokens of their activities must be kept in memory.
+    /// Without `--execute`, the commands are read first. So only the tokens of their activities must be kept
+    /// in memory.
     private func rebuild(_ run: inout ReplayRun, _ rebuilding: inout ReplayRebuilding) throws {
         let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
         if let range, !execute {
             try run.read(range)
             rebuilding.lookFor(run.table.entries.keys)
         }
-        // After a partial reading nothing may be written: the rest may hold a newer command.
+        // If the range was read only in part, write nothing, because the unread part may have a newer
+        // command.
         guard run.unreadParts.isEmpty else { return }
         try run.readRegistrations { message in
             try rebuilding.register(

@@ -6,7 +6,8 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway replay send`.
+/// `causeway replay send`: writes the newest commands of the range to the commands topic again, if the
+/// activities do not show them.
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
@@ -73,7 +74,7 @@ struct ReplaySendCommand: ParsableCommand {
         sending?.finish(isStoppingAtOnce: failure != nil || run.interruption.pending != nil)
         if let failure {
             run.say(failure)
-            // Nothing was sent, so there is nothing to count.
+            // No command was sent, so there is nothing to count.
             guard sending != nil else { throw ExitCode.failure }
         }
         let members = sending.map { ["sent": $0.json] } ?? [:]

@@ -105,10 +105,14 @@ struct SendCommand: ParsableCommand {
         guard tally.failed == 0, case .success = inputFailure else { throw ExitCode.failure }
     }
 
-    /// A person should not wait longer than half a minute. The worker's producer waits longer.
+    /// How long Kafka may take for a record. A user should not wait longer than half a minute; a worker's
+    /// producer waits longer.
     private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
 
-    /// - Parameter invalid: counts the records that a worker refuses. Records for a topic that `--topic` names are not judged.
+    /// Sends all records of the input.
+    ///
+    /// - Parameter invalid: counts the records that a worker would refuse. Records for a topic that `--topic`
+    ///   names are not checked.
     private func feed(_ sender: inout RecordSender, invalid: inout Int) throws {
         var stamp = RecordStamp()
         func dated(_ record: [UInt8]) -> [UInt8] {

@@ -4,7 +4,7 @@ import CausewayConfiguration
 import CausewayWorker
 import Kafka
 
-/// `causeway topics`: the topics that must exist before a worker starts.
+/// `causeway topics`: prints or creates the topics that must exist before a worker starts.
 struct TopicsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "topics",
@@ -25,7 +25,7 @@ struct TopicsCommand: ParsableCommand {
             """
     )
 
-    /// How long to wait for the brokers.
+    /// How long to wait for the brokers' answer.
     static let timeoutMilliseconds: Int32 = 30_000
 
     @Option(
@@ -106,6 +106,8 @@ struct TopicsCommand: ParsableCommand {
         return "\(topic.name) partitions=\(topic.partitions) replication-factor=\(copies) \(settings)"
     }
 
+    /// Creates the topics.
+    ///
     /// - Returns: whether all topics exist now.
     private static func create(_ topics: [NewTopic], kafka: WorkerConfiguration.Kafka) throws(KafkaError) -> Bool {
         let properties = try kafka.producerProperties

@@ -7,7 +7,7 @@ import Observability
 import ServiceLifecycle
 import UnixSignals
 
-/// `causeway worker`: the service itself.
+/// `causeway worker`: runs the worker.
 struct WorkerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "worker",
@@ -60,7 +60,7 @@ struct WorkerCommand: AsyncParsableCommand {
         let services: [ServiceGroupConfiguration.ServiceConfiguration]
         do {
             worker = try Worker(configuration: configuration, source: source, logger: logger, version: Release.version)
-            // Services stop in reverse order, so the worker's HTTP endpoint answers until the worker has drained.
+            // Services stop in reverse order. So the HTTP endpoint answers until the worker has drained.
             services = try Self.observability(of: worker, configuration.http, logger: logger) + [.init(service: worker)]
         } catch {
             logger.critical("The worker cannot be made from this configuration.", metadata: ["error": "\(error)"])
@@ -99,11 +99,12 @@ struct WorkerCommand: AsyncParsableCommand {
             registry: worker.registry,
             logger: logger
         )
-        // A worker without its endpoint must not run: another, forgotten worker may have the port.
+        // A worker without its HTTP endpoint must not run, because the port may belong to an older worker
+        // that still runs.
         return [.init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)]
     }
 
-    /// Follows the signals until the worker has stopped and this task is cancelled.
+    /// Acts on signals until the worker has stopped and this task is cancelled.
     private static func follow(
         _ signals: UnixSignalsSequence,
         group: ServiceGroup,

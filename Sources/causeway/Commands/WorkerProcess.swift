@@ -2,15 +2,15 @@ import CausewayConfiguration
 import Foundation
 import Glibc
 
-/// A worker that runs on this machine, as the kernel shows it (proc(5)).
+/// A worker process on this machine, as the kernel shows it (proc(5)).
 struct WorkerProcess: Equatable {
-    /// Limits on the processes and descriptors that are read.
+    /// The most processes and descriptors that are read.
     private static let entriesMax = 65_536
     private static let textBytesMax = 16 << 20
 
     let identifier: Int32
 
-    /// The processes that run this program file as workers and that the user may read, by ascending id.
+    /// The worker processes that run this program file and that the user may read, by ascending process id.
     static var all: [WorkerProcess] {
         guard let own = link("/proc/self/exe") else { return [] }
         return entries(of: "/proc").compactMap { Int32($0) }.sorted().map(WorkerProcess.init)
@@ -21,8 +21,8 @@ struct WorkerProcess: Equatable {
         (Self.text("/proc/\(identifier)/cmdline") ?? "").split(separator: "\0").map(String.init)
     }
 
-    /// The address where the worker listens, as it can be reached from here. A worker listens at one address. Nil if it does not listen,
-    /// or may not be read.
+    /// The address at which the worker listens, as this machine can reach it. A worker listens at one
+    /// address. Nil if the worker does not listen, or if its files cannot be read.
     var listeningAddress: (host: String, port: UInt16)? {
         let directory = "/proc/\(identifier)/fd"
         let sockets = Set(
@@ -34,7 +34,8 @@ struct WorkerProcess: Equatable {
             let lines = (Self.text("/proc/\(identifier)/net/\(table)") ?? "").split(separator: "\n")
             for line in lines.dropFirst() {
                 let fields = line.split(separator: " ")
-                // sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode; 0A is TCP_LISTEN.
+                // The fields are: sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode.
+                // State 0A is TCP_LISTEN.
                 guard fields.count > 9, fields[3] == "0A", sockets.contains(String(fields[9])),
                     let address = Self.address(fields[1])
                 else { continue }
@@ -44,10 +45,11 @@ struct WorkerProcess: Equatable {
         return nil
     }
 
-    /// A program that listens on all addresses can be reached on loopback.
+    /// Replaces the address "all interfaces" by loopback, which reaches the program.
     static func reachable(_ host: String) -> String { ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host }
 
-    /// Reads `0100007F:2508`: an address as 32-bit words in the machine's byte order, and a port.
+    /// Reads an address as the kernel writes it, for example `0100007F:2508`: 32-bit words in the machine's
+    /// byte order, and a port.
     static func address(_ text: Substring) -> (host: String, port: UInt16)? {
         let parts = text.split(separator: ":")
         guard parts.count == 2, let port = UInt16(parts[1], radix: 16), [8, 32].contains(parts[0].count) else {
@@ -69,7 +71,7 @@ struct WorkerProcess: Equatable {
         Array(((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).prefix(entriesMax))
     }
 
-    /// Reads a file of the kernel to its end. Such a file claims to have no bytes and comes in several pieces.
+    /// Reads a kernel file to its end. Such a file reports a size of 0 and is read in several pieces.
     private static func text(_ path: String) -> String? {
         try? ConfigurationFile.text(path: path, bytesMax: textBytesMax)
     }

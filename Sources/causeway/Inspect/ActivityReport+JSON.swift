@@ -5,7 +5,7 @@ import Numbers
 import enum CausewayRecords.JSONValue
 
 extension ActivityReport {
-    /// For machines: the complete report. Times are UNIX milliseconds.
+    /// Returns the complete report as JSON, for programs. Times are UNIX milliseconds.
     func json(results: JSONValue?) -> JSONValue {
         .members([
             "app": .string(app), "activity": .string(activity), "now": .integer(nowMilliseconds),

@@ -5,7 +5,7 @@ import LiveActivity
 import enum CausewayRecords.JSONValue
 
 extension ActivityReport {
-    /// Reads the report from an activity's value in Redis, with the numbers of a policy.
+    /// Makes the report from an activity's value in Redis and the settings of its policy.
     init(
         _ inspection: ActivityInspection,
         app: InspectedApp,
@@ -48,7 +48,7 @@ extension ActivityReport {
 }
 
 extension DeviceReport {
-    /// Reads the report from a device's hash in Redis, with the numbers of a policy.
+    /// Makes the report from a device's hash in Redis and the settings of its policy.
     init(
         _ inspection: DeviceInspection,
         app: InspectedApp,

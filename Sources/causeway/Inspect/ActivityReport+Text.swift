@@ -5,7 +5,7 @@ import Numbers
 extension ActivityReport {
     private static let contentWidth = 200
 
-    /// For people: one line for each question that an operator asks during an incident.
+    /// Returns the report as text, with one line for each question that an operator asks during an incident.
     func lines() -> [String] {
         var lines = LabelledLines()
         lines.add("activity", "\(activity) of \(app)")
@@ -98,7 +98,8 @@ extension ActivityReport {
             : "\(birth); its 8 hours are over, only an end is sent"
     }
 
-    /// After this time the system drops an update, and Causeway does not send it.
+    /// For this time after its start (8 hours), iOS accepts updates of an activity. Causeway then sends only
+    /// an end.
     static let lifeMilliseconds: Int64 = 28_800_000
 }
 

@@ -19,24 +19,24 @@ struct ActivityReport {
     }
 
     struct Sent: Equatable {
-        /// The `aps.timestamp` that it was given.
+        /// The `aps.timestamp` that Causeway gave this version.
         var timestamp: Int64
         var atMilliseconds: Int64
     }
 
-    /// A bucket of pushes at priority 10, or of starts.
+    /// The state of a token bucket: the budget for pushes at priority 10, or for starts.
     struct Budget: Equatable {
         var left: Int
         var pushes: Int
         var reserved: Int
-        /// When the bucket will be full; nil if it is.
+        /// When the bucket will be full again; nil if it is full now.
         var fullAtMilliseconds: Int64?
     }
 
     struct Pace: Equatable {
-        /// The present spacing.
+        /// The current spacing between two pushes.
         var spacingMilliseconds: Int64
-        /// How many doublings of the spacing, caused by 429s, are in force.
+        /// How often the spacing is doubled at present, because APNs answered 429.
         var stretchLevel: Int
         /// When the next push may be sent; nil: at once.
         var nextPushAtMilliseconds: Int64?
@@ -45,15 +45,15 @@ struct ActivityReport {
     var app: String
     var activity: String
     var nowMilliseconds: Int64
-    /// The policy whose numbers the budget and the pace use.
+    /// The policy whose settings the budget and the pace use.
     var policy: String
     var token: Token?
-    /// When the token was registered. Without a token: when the last one was unregistered or retired.
+    /// When the token was registered. Without a token: when the last token was unregistered or retired.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     var newest: Newest?
     var sent: Sent?
-    /// The digest of what the activity shows; nil if it is not known.
+    /// The digest of the content that the activity shows; nil if the content is unknown.
     var shownDigest: UInt64?
     var held: HeldCommand?
     var pace: Pace
@@ -64,7 +64,8 @@ struct ActivityReport {
     var lifetimeEndsMilliseconds: Int64?
 }
 
-/// A command that Redis keeps: either there is no token, or a newer command carries its alert and is not known to have been sent yet.
+/// A command that Redis keeps for one of two reasons. Either the activity has no token, or a newer command
+/// carries this command's alert and is not known to have been sent.
 struct HeldCommand {
     var version: Version
     /// The command as Redis keeps it, in the form of a record of the commands topic.
@@ -73,7 +74,8 @@ struct HeldCommand {
 
     var event: String { record["aps"]?["event"]?.text ?? "command" }
     var timestampMilliseconds: Int64 { UnixSeconds.milliseconds(ofSeconds: version.timestamp) }
-    /// When the held command expires, UNIX milliseconds; nil: Redis holds it for as long as it keeps the activity.
+    /// When the held command expires, UNIX milliseconds. Nil: Redis holds the command as long as it keeps the
+    /// activity.
     var expirationMilliseconds: Int64? { record["expiration"]?.whole.map(UnixSeconds.milliseconds) }
     var contentState: JSONValue? { record["aps"]?["content-state"] }
     var alert: JSONValue? { record["aps"]?["alert"] }

@@ -2,11 +2,12 @@ import LiveActivity
 
 import enum CausewayRecords.JSONValue
 
-/// All activities of an app in a few numbers, and those with the most pushes.
+/// A summary of all activities of an app, with the activities that got the most pushes.
 struct AppOverview {
-    /// The most activities that are read. If there are more, the numbers cover a part of them, and the output says so.
+    /// The most activities that are read. If there are more, the summary covers a part of them, and the
+    /// output says so.
     static let activitiesMax = 200_000
-    /// Values that are read and kept at the same time.
+    /// How many activities' values are read and kept in memory at the same time.
     static let activitiesPerStep = 5_000
     static let busiestMax = 10
 
@@ -15,11 +16,12 @@ struct AppOverview {
     private(set) var held = 0
     private(set) var ended = 0
     private(set) var throttled = 0
-    /// Activities whose budget for updates is used up. Alerts may still have their reserve.
+    /// Activities whose budget for updates is used up. A reserve may still allow alerts.
     private(set) var outOfBudget = 0
-    /// Values that the scripts did not write.
+    /// Values that Causeway's scripts did not write.
     private(set) var unreadable = 0
-    /// First the activities that spent most, then those with the latest pushes.
+    /// The activities with the most pushes: first those that spent most of their budget, then those with the
+    /// latest pushes.
     private(set) var busiest: [ActivityReport] = []
 
     mutating func add(_ report: ActivityReport) {
@@ -46,7 +48,7 @@ struct AppOverview {
         return left.sent?.atMilliseconds ?? 0 > right.sent?.atMilliseconds ?? 0
     }
 
-    /// For people.
+    /// Returns the summary as text.
     func lines(app: InspectedApp, policy: Policy, now: Int64, isComplete: Bool) -> [String] {
         var lines = LabelledLines(labelWidth: 15)
         lines.add("app", "\(app.bundleIdentifier), policy \(policy.name)")
@@ -73,7 +75,7 @@ struct AppOverview {
         return lines.lines
     }
 
-    /// For machines.
+    /// Returns the summary as JSON, for programs.
     func json(app: InspectedApp, policy: Policy, now: Int64, isComplete: Bool) -> JSONValue {
         .members([
             "app": .string(app.bundleIdentifier), "policy": .string(policy.name), "now": .integer(now),

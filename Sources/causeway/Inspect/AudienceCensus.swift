@@ -3,13 +3,13 @@ import Glibc
 import LiveActivity
 import Redis
 
-/// The members of an audience, counted on their pages.
+/// Counts the members of an audience from their pages in Redis.
 ///
-/// Pages are read in steps. After each step the reading pauses for as long as the step took, so that Redis is free for workers at least
-/// half of the time. If there are more than ``pagesMax`` pages, the same share of each segment's pages is read, and the number of members
-/// is an estimate.
+/// Pages are read in steps. After each step the reading pauses for as long as the step took, so that Redis is
+/// free for workers at least half of the time. If there are more than ``pagesMax`` pages, the same share of
+/// each segment's pages is read, and the number of members is an estimate.
 struct AudienceCensus {
-    /// The most pages that are read: those of several million members, since a page has up to 32 KiB.
+    /// The most pages that are read. A page has up to 32 KiB, so these pages hold several million members.
     static let pagesMax = 20_000
     private static let pagesPerStep = 256
 
@@ -17,16 +17,16 @@ struct AudienceCensus {
     private(set) var devices = 0
     private(set) var sandbox = 0
     private(set) var frequent = 0
-    /// Devices whose activities may begin on a broadcast channel.
+    /// Devices whose starts may name a broadcast channel.
     private(set) var onChannels = 0
-    /// Number of pages that the directories name.
+    /// The number of pages that the directories name.
     private(set) var pages = 0
     private(set) var pagesRead = 0
-    /// Pages or directories that the scripts did not write.
+    /// Pages or directories that Causeway's scripts did not write.
     private(set) var unreadable = 0
-    /// Bytes of the pages that were read, without memory that Redis reserves beyond them.
+    /// Bytes of the pages that were read, without Redis' own overhead.
     private(set) var bytes = 0
-    /// The members that were read, by segment.
+    /// The number of members that were read, by segment.
     private(set) var membersBySegment = [Int](repeating: 0, count: MemberPlace.segmentCount)
 
     var isComplete: Bool { pagesRead == pages }
@@ -35,7 +35,7 @@ struct AudienceCensus {
         isComplete ? members : Int((Double(members) * Double(pages) / Double(max(1, pagesRead))).rounded())
     }
 
-    /// - Parameter pagesMax: the most pages to read; nil: all.
+    /// - Parameter pagesMax: the most pages to read; nil: all pages.
     init(of segments: InspectedSegments, pagesMax: Int? = AudienceCensus.pagesMax, _ queries: RedisQueries) throws {
         let directories = try queries.values(
             (0..<MemberPlace.segmentCount).map { segments.directoryKey(segment: UInt8($0)) }
@@ -50,7 +50,7 @@ struct AudienceCensus {
         }
         pages = keys.count
         if let pagesMax, keys.count > pagesMax {
-            // Every n-th page, in the order of the segments.
+            // Take every n-th page, in the order of the segments.
             keys = (0..<pagesMax).map { keys[$0 * keys.count / pagesMax] }
         }
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
@@ -65,7 +65,7 @@ struct AudienceCensus {
         }
     }
 
-    /// A page that has expired since has no members.
+    /// Counts the members of one page. An empty value is a page that has expired, which has no members.
     private mutating func count(_ value: [UInt8], segment: Int, _ scratch: UnsafeMutableBufferPointer<MemberReference>)
     {
         pagesRead += 1

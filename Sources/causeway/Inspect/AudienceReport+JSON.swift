@@ -4,7 +4,7 @@ import LiveActivity
 import enum CausewayRecords.JSONValue
 
 extension AudienceReport {
-    /// For machines: the complete report. Times are UNIX milliseconds.
+    /// The complete report as JSON, for programs. Times are UNIX milliseconds.
     var json: JSONValue {
         .members([
             "app": .string(app), "audience": .string(audience), "now": .integer(nowMilliseconds),

@@ -2,10 +2,10 @@ import ActivityStore
 import LiveActivity
 
 extension AudienceReport {
-    /// The number of ranges that are listed: those with the most work left.
+    /// The most ranges that are listed. The list has the ranges with the most work left.
     private static let rangesMax = 5
 
-    /// For people.
+    /// Returns the report as text.
     func lines() -> [String] {
         var lines = LabelledLines()
         lines.add("audience", "\(audience) of \(app)")

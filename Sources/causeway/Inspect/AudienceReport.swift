@@ -17,10 +17,10 @@ struct AudienceReport {
         var times: RoundTimes
         var parkedCount = 0
 
-        /// The part of all members' positions that the version has passed, 0 to 1.
+        /// How much of the audience the version has passed, from 0 to 1.
         var share: Double { (Double(rangesFinished) + ranges.reduce(0) { $0 + $1.share }) / Double(rangeCount) }
 
-        /// Members a second since the first answer.
+        /// Returns how many members a second got the version since APNs' first answer.
         func perSecond(now: Int64) -> Double? {
             let milliseconds = now - times.firstResponseMilliseconds
             guard times.firstResponseMilliseconds >= 0, milliseconds > 0 else { return nil }
@@ -45,7 +45,7 @@ struct AudienceReport {
     var admitted: AudienceInspection.Admitted?
     var budget: ActivityReport.Budget
     var frequentBudget: ActivityReport.Budget
-    /// Newest first.
+    /// The versions under way, newest first.
     var underWay: [UnderWay]
     /// Versions whose ranges are all finished, newest first.
     var finished: [AudienceInspection.Round]
@@ -86,7 +86,7 @@ extension AudienceReport.UnderWay {
             times: round.times
         )
         for entry in progress where Int(entry.range.count) == round.rangeCount {
-            // The range's last checkpoint may be older than its end, so a finished range counts as complete.
+            // Use no checkpoint of a finished range, because its last checkpoint may be older than its end.
             guard !round.finished.contains(Int(entry.range.index)),
                 let stands = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
                 let version = stands.versions.first(where: { $0.version == round.version })

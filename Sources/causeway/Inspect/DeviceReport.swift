@@ -2,11 +2,12 @@ import LiveActivity
 
 import enum CausewayRecords.JSONValue
 
-/// The known facts about one device: where activities can be started on it, and how many more at present.
+/// The known facts about one device: which activities can be started on it, and how many more its budget
+/// allows now.
 struct DeviceReport {
     struct Address {
         var attributesType: String
-        /// Nil if the last token was unregistered or retired.
+        /// The push-to-start token; nil if the last token was unregistered or retired.
         var token: ActivityReport.Token?
         var registeredAtMilliseconds: Int64?
         /// Starts that wait for a token, oldest first.
@@ -18,10 +19,10 @@ struct DeviceReport {
     var nowMilliseconds: Int64
     var policy: String
     var starts: ActivityReport.Budget
-    /// In the order of the attributes types.
+    /// The tokens and held starts of each attributes type, in the order of the types' names.
     var addresses: [Address]
 
-    /// For people.
+    /// Returns the report as text.
     func lines() -> [String] {
         var lines = LabelledLines()
         lines.add("device", "\(device) of \(app)")
@@ -48,7 +49,7 @@ struct DeviceReport {
         return held.count == 1 ? "start of \(time)" : "\(held.count) starts, the oldest of \(time)"
     }
 
-    /// For machines.
+    /// The report as JSON, for programs.
     var json: JSONValue {
         .members([
             "app": .string(app), "device": .string(device), "now": .integer(nowMilliseconds),

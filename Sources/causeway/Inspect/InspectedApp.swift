@@ -1,19 +1,19 @@
 import ActivityStore
 import LiveActivity
 
-/// An app of the configuration, and the numbers of its policies.
+/// An app of the configuration, with the policies that its commands may use.
 struct InspectedApp {
     var bundleIdentifier: String
-    /// The policy that the app names.
+    /// The name of the app's own policy.
     var policyName: String
     var policies: [Policy]
 
-    /// The policy with this name, or else the app's own.
+    /// Returns the policy with this name, or the app's own policy if there is none.
     func policy(named name: String?) -> Policy {
         policies.first { $0.name == name } ?? policies.first { $0.name == policyName } ?? Policy(name: policyName)
     }
 
-    /// Whether Redis may have a time at which an activity is ended.
+    /// Whether any policy limits the lifetime of activities, so that Redis may have a timetable.
     var limitsLifetimes: Bool { policies.contains { $0.lifetimeSeconds > 0 } }
 
     func activityKey(_ activity: String) -> [UInt8] {
@@ -22,10 +22,10 @@ struct InspectedApp {
 
     func deviceKey(_ device: String) -> [UInt8] { Array("{\(bundleIdentifier)/\(device)}".utf8) }
 
-    /// A glob pattern for the keys of all activities.
+    /// The glob pattern of the keys of all activities of the app.
     var activityPattern: String { ActivityKey.pattern(app: bundleIdentifier) }
 
-    /// The activity of a key that matches the pattern.
+    /// Returns the activity of a key that matches the pattern.
     func activity(ofKey key: [UInt8]) -> String {
         String(decoding: ActivityKey.activity(ofKey: key, app: Array(bundleIdentifier.utf8)), as: UTF8.self)
     }

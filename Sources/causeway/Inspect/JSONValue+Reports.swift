@@ -3,7 +3,7 @@ import Documents
 import enum CausewayRecords.JSONValue
 
 extension JSONValue {
-    /// Nil if the bytes are not JSON.
+    /// Reads a JSON value. Returns nil if the bytes are not JSON.
     init?(parsing bytes: some Sequence<UInt8>) {
         guard let value = StableJSON.decode(JSONValue.self, bytes) else { return nil }
         self = value
@@ -24,13 +24,13 @@ extension JSONValue {
         return number
     }
 
-    /// The value on one line, with an object's members in the order of their names.
+    /// The value on one line, with the members of objects sorted by name.
     var line: String {
-        // A value from a decoder has no number that an encoder refuses.
+        // Encoding cannot fail, because a decoded value has only numbers that an encoder accepts.
         (try? StableJSON.text(self)) ?? "null"
     }
 
-    /// An object without the members whose value is nil.
+    /// Makes an object and leaves out the members whose value is nil.
     static func members(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
         .object(Dictionary(uniqueKeysWithValues: members.compactMap { key, value in value.map { (key, $0) } }))
     }

@@ -1,4 +1,4 @@
-/// Aligned lines with a label each, for a person who reads a screen in a hurry.
+/// Aligned lines of text, each with a label.
 struct LabelledLines {
     private(set) var lines: [String] = []
     private let labelWidth: Int
@@ -7,7 +7,7 @@ struct LabelledLines {
         self.labelWidth = labelWidth
     }
 
-    /// Text that does not fit the first line follows below it, indented.
+    /// Adds a line with a label. Each further text goes on its own line below, indented.
     mutating func add(_ label: String, _ texts: String...) {
         for (index, text) in texts.enumerated() where !text.isEmpty {
             lines.append(Self.padded(index == 0 ? label : "", labelWidth) + text)
@@ -18,7 +18,7 @@ struct LabelledLines {
         lines.append(line)
     }
 
-    /// A table whose columns are as wide as their widest cell. Columns of numbers are right-aligned.
+    /// Adds a table whose columns are as wide as their widest cell. Columns of numbers are right-aligned.
     mutating func addTable(header: [String], rows: [[String]], rightAligned: Set<Int>) {
         let widths = header.indices.map { column in
             ([header] + rows).map { $0[column].count }.max() ?? 0

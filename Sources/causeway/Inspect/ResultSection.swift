@@ -3,7 +3,7 @@ import Kafka
 
 import enum CausewayRecords.JSONValue
 
-/// The results, beside what Redis says. Kafka may be away while Redis answers.
+/// The results part of a report. It holds an error instead if Kafka is down while Redis answers.
 struct ResultSection {
     private let tail: Result<ResultTail, KafkaError>
 
@@ -13,7 +13,7 @@ struct ResultSection {
         }
     }
 
-    /// The policy of the newest command whose push is known.
+    /// The policy of the newest command for which a push was sent.
     var policyName: String? {
         (try? tail.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }

@@ -1,7 +1,7 @@
 import enum CausewayRecords.JSONValue
 
 extension ResultTail {
-    /// A table for people, newest first. If it is empty, it says how far the search went.
+    /// Returns a table of the results, newest first. Without results, says how far the search went.
     func lines(now: Int64) -> [String] {
         var lines = LabelledLines()
         guard !records.isEmpty else {

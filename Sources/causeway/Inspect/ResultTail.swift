@@ -5,12 +5,12 @@ import Kafka
 
 import enum CausewayRecords.JSONValue
 
-/// The newest results of one activity, read backwards from the end of its partition. The partition follows from the producer's
-/// `partitioner`, so this needs the worker's own configuration.
+/// The newest results of one activity, read backwards from the end of its partition. The partition follows
+/// from the producer's `partitioner`, so the worker's own configuration is needed.
 ///
-/// The reading goes in windows. Each is several times as long as the one before, until enough results are found. So an activity with a
-/// recent push costs one short fetch. ``recordsMax`` and ``timeMilliseconds`` limit the search. A window of which only a part was read
-/// does not count.
+/// The search reads one window of offsets after another, each several times as long as the one before, until
+/// it has enough results. So an activity with a recent push costs one short fetch. ``recordsMax`` and
+/// ``timeMilliseconds`` limit the search. A window that was read only in part is dropped.
 struct ResultTail {
     static let recordsMax: Int64 = 200_000
     static let timeMilliseconds: Int64 = 5_000
@@ -18,16 +18,16 @@ struct ResultTail {
     private static let windowGrowth: Int64 = 5
     private static let requestMilliseconds: Int32 = 3_000
 
-    /// As in the topic, newest first.
+    /// The results as the topic has them, newest first.
     private(set) var records: [JSONValue] = []
     /// How many records, of any activity, were read.
     private(set) var recordsRead: Int64 = 0
-    /// Whether the topic has nothing older.
+    /// Whether the search has reached the beginning of the topic.
     private(set) var isComplete = false
 
     /// - Parameters:
     ///   - count: the most results to find.
-    ///   - limitMilliseconds: how long the reading may take.
+    ///   - limitMilliseconds: how long the search may take.
     init(
         of activity: String,
         app: String,
@@ -66,7 +66,7 @@ struct ResultTail {
             .prefix(count).map(\.element.record)
     }
 
-    /// Newest first.
+    /// Fills `records`, newest first.
     private mutating func search(
         _ reader: PartitionReader,
         _ partition: Int32,
@@ -89,7 +89,7 @@ struct ResultTail {
             ) { message in
                 if let record = match(message) { inWindow.append((message.timestampMilliseconds, record)) }
             }
-            // A partial window has only its older records, and newer results would be missing.
+            // A window that was read in part has only its older records, so newer results would be missing.
             guard isRead else { break }
             recordsRead += end - start
             found += inWindow.reversed()

@@ -1,8 +1,9 @@
 import Glibc
 
-/// Moments and durations for people. Moments are UNIX milliseconds and are printed in UTC, as in the logs.
+/// Writes times and durations as text for reports. Times are UNIX milliseconds and are printed in UTC, as in
+/// the logs.
 enum TimeText {
-    /// At most two units: `3 s`, `12 min`, `2 h 13 min`, `3 d 4 h`.
+    /// Writes a duration with at most two units: `3 s`, `12 min`, `2 h 13 min`, `3 d 4 h`.
     static func span(_ milliseconds: Int64) -> String {
         let seconds = max(0, milliseconds) / 1_000
         switch seconds {
@@ -14,7 +15,7 @@ enum TimeText {
         }
     }
 
-    /// `3 s ago`, or `in 3 s` for a moment in the future.
+    /// Writes `3 s ago`, or `in 3 s` for a time in the future.
     static func relative(_ moment: Int64, to now: Int64) -> String {
         let (difference, overflows) = now.subtractingReportingOverflow(moment)
         guard !overflows else { return moment < now ? "long ago" : "far ahead" }
@@ -22,7 +23,7 @@ enum TimeText {
         return difference >= 0 ? "\(span) ago" : "in \(span)"
     }
 
-    /// The time of day, with the date before it if that is not today.
+    /// Writes the time of day, and the date before it if the day is not today.
     static func clock(_ moment: Int64, now: Int64) -> String {
         let parts = utc(moment)
         let time = "\(digits(parts.tm_hour, 2)):\(digits(parts.tm_min, 2)):\(digits(parts.tm_sec, 2))"
@@ -48,7 +49,8 @@ enum TimeText {
     }
 }
 
-/// Seconds from outside may be any number. A number too large for milliseconds becomes the nearest one that fits.
+/// Converts seconds from records, which may be any number. A value that is too large becomes the largest one
+/// that fits.
 enum UnixSeconds {
     static func milliseconds(ofSeconds seconds: Int64) -> Int64 {
         let (product, overflows) = seconds.multipliedReportingOverflow(by: 1_000)

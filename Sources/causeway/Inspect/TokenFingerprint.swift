@@ -1,12 +1,13 @@
 import COpenSSL
 import Numbers
 
-/// The text that people see instead of a token. It distinguishes tokens, and nobody can send to it.
+/// A text that reports show instead of a token. Different tokens have different texts, and nobody can send a
+/// push with the text.
 enum TokenFingerprint {
-    /// Hexadecimal digits of the hash that are shown.
+    /// The number of hexadecimal digits of the hash that are shown.
     static let digits = 12
 
-    /// The beginning of the token's SHA-256, as printed by `printf %s TOKEN | sha256sum`.
+    /// Returns the beginning of the token's SHA-256, as printed by `printf %s TOKEN | sha256sum`.
     static func text(of token: some Collection<UInt8>) -> String {
         let bytes = Array(token)
         var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))

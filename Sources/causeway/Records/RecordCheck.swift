@@ -7,24 +7,24 @@ struct RecordCheck {
         case command, registration
     }
 
-    /// The names in a configuration that records may use.
+    /// The names that records may use, from a configuration.
     struct Names {
-        /// The policy of each app, by bundle id.
+        /// The name of each app's policy, by bundle id.
         var apps: [String: String]
-        /// What each policy drops from a body that is too large.
+        /// The fields that each policy drops from a body that is too large, by the policy's name.
         var policies: [String: DroppedFields]
     }
 
-    /// Nil: any name.
+    /// The allowed names; nil allows any name.
     var names: Names?
-    /// What the apps' phones can decode, by bundle id.
+    /// The contract of each app, by bundle id: the shapes that its phones can decode.
     var contracts: [String: ContractRule]
     private(set) var records = 0
     private(set) var faults = 0
-    /// What a worker would do to records that have no fault, as `file:line: message`.
+    /// What a worker would change in records without faults, as `file:line: message`.
     private(set) var remarks: [String] = []
 
-    /// The clock that timestamps are compared with.
+    /// The clock with which timestamps are compared.
     private let wallSeconds: () -> Int64
 
     init(
@@ -37,7 +37,7 @@ struct RecordCheck {
         self.wallSeconds = wallSeconds
     }
 
-    /// The most faults of one record that are looked for.
+    /// The most faults that are searched in one record.
     private static let faultsMax = 32
 
     /// Checks all records of a file, and reports each fault as `file:line: message`.
@@ -53,7 +53,8 @@ struct RecordCheck {
         }
     }
 
-    /// All faults of a record. The decoder stops at the first, so the record is repaired for the next one.
+    /// Returns all faults of a record. A decoder stops at the first fault, so this repairs each fault in a
+    /// copy to find the next one.
     func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
         var found: [(line: Int, message: String, isOfEvent: Bool)] = []
@@ -77,7 +78,8 @@ struct RecordCheck {
         return found.filter { !(repair.hasOpenEvent && $0.isOfEvent) }.map { ($0.line, $0.message) }
     }
 
-    /// What a worker drops from a command that is too large; nil if it drops nothing, or if the command stays too large.
+    /// Returns which fields a worker drops from a command that is too large. Returns nil if it drops none, or
+    /// if the command stays too large.
     private func remark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in
             guard let command = try? Command.decodeAnySize(bytes), !command.fits,
@@ -88,15 +90,17 @@ struct RecordCheck {
         }
     }
 
-    /// A command that is too large, without what its policy drops.
+    /// A command that was too large, after its policy's fields were dropped.
     private struct Fitting {
         var bodyCount: Int
         var dropped: String
-        /// Why no phone could decode the state after these fields were dropped.
+        /// Why the phones of the app cannot decode the state without the dropped fields; nil if they can.
         var mismatch: (offset: Int, message: String)?
     }
 
-    /// - Throws: the fault of a command that stays too large. Without a configuration nothing is dropped.
+    /// Drops the policy's fields from a command that is too large.
+    ///
+    /// - Throws: the fault of a command that stays too large. Without a configuration, no field is dropped.
     private func fitting(_ command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> Fitting {
         let policy = command.policy.isAbsent ? names?.apps[command.app.text(in: bytes)] : command.policy.text(in: bytes)
         guard let fields = policy.flatMap({ names?.policies[$0] }), !fields.isEmpty else { throw command.sizeFault }
@@ -106,7 +110,7 @@ struct RecordCheck {
         let rest = UnsafeRawBufferPointer(rebasing: room[..<trimmed.byteCount])
         let smaller = try Command.decode(rest)
         let dropped = String(decoding: fields.text(of: trimmed), as: UTF8.self).split(separator: ",")
-        // What was dropped may come before the mismatch, so its line is that of the state.
+        // A dropped field may come before the mismatch and shift its line, so report the line of the state.
         let message = mismatch(of: smaller, in: rest)?.message
         return Fitting(
             bodyCount: smaller.bodyCount,
@@ -119,7 +123,7 @@ struct RecordCheck {
         record.line + record.bytes.prefix(max(0, offset)).count { $0 == UInt8(ascii: "\n") }
     }
 
-    /// The faults of a record that can be decoded: its names and its time.
+    /// Returns the faults in the names and the time of a record that can be decoded.
     private func namedFaults(
         _ bytes: UnsafeRawBufferPointer,
         kind: Kind,
@@ -162,7 +166,8 @@ struct RecordCheck {
         }
     }
 
-    /// What no phone of the command's app could decode. Also for an app that only wants to be warned, because a check changes nothing.
+    /// Returns where the content breaks the app's contract, so that no phone of the app can decode it. A
+    /// check also reports this for an app whose worker only warns.
     private func mismatch(of command: Command, in bytes: UnsafeRawBufferPointer) -> (offset: Int, message: String)? {
         guard let rule = contracts[command.app.text(in: bytes)] else { return nil }
         let image = ContractImage(copying: rule.contract)

@@ -1,17 +1,18 @@
 import LiveActivity
 
-/// Repairs a record's first fault, so that a check finds the next one. What a repaired record says does not matter.
+/// Repairs a record's first fault in a copy, so that a check can find the next fault. Only the faults are
+/// used; the repaired record is never sent.
 struct RecordRepair {
     private(set) var bytes: [UInt8]
-    /// The fields that have no value of the record's own any more.
+    /// The fields whose value was replaced or added by a repair.
     private(set) var repaired: Set<Field> = []
-    /// Where bytes were inserted, in the order of the insertions, and how many.
+    /// The offset and the length of each insertion, in the order in which they were made.
     private var insertions: [(offset: Int, count: Int)] = []
     private var last: (code: FaultCode, field: Field, offset: Int)?
 
     init(_ record: [UInt8]) { bytes = record }
 
-    /// The place in the record as it was read.
+    /// Converts an offset in the repaired record to the offset in the original record.
     func originalOffset(_ offset: Int) -> Int {
         insertions.reversed()
             .reduce(offset) { place, insertion in
@@ -19,7 +20,7 @@ struct RecordRepair {
             }
     }
 
-    /// - Returns: false if what follows cannot be judged: the record is no JSON, or its kind is not known.
+    /// - Returns: false if the check cannot continue, because the record is not JSON or its kind is unknown.
     mutating func repair(_ fault: Fault) -> Bool {
         let field = fault.field.field
         let place = (fault.code, field, fault.offset)
@@ -45,10 +46,11 @@ struct RecordRepair {
         }
     }
 
-    /// Whether the record has no event of its own, so that faults of its event are none.
+    /// Whether the event of the record was repaired. The true event is then unknown, so faults that depend on
+    /// it are not reported.
     var hasOpenEvent: Bool { !repaired.isDisjoint(with: [.event, .aps]) }
 
-    /// Whether the fault follows from the event: another event might allow or need the field.
+    /// Whether the fault depends on the event: another event might allow or need the field.
     static func isOfEvent(_ fault: Fault) -> Bool {
         switch fault.code {
         case .missingField, .notAllowed: break
@@ -59,7 +61,7 @@ struct RecordRepair {
         return [.device, .activity, .environment].contains(field) || field.path.description.hasPrefix("aps.")
     }
 
-    /// A right value for each field.
+    /// A valid value for each field.
     private static let samples: [Field: String] = [
         .event: #""update""#, .aps: #"{"event":"update","timestamp":1000000000,"content-state":{}}"#,
         .app: #""a""#, .activity: #""a""#, .audience: #""a""#, .device: #""d""#, .id: #""i""#, .sequence: "1",
@@ -90,7 +92,7 @@ struct RecordRepair {
         for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
     }
 
-    /// - Parameter place: of the member's key, or of its value.
+    /// - Parameter place: the offset of the member's key, or of its value.
     private mutating func remove(memberAt place: Int) -> Bool {
         let offset = key(ofValueAt: place) ?? place
         guard byte(at: offset) == UInt8(ascii: "\""), let keyEnd = end(ofValueAt: offset),
@@ -101,7 +103,7 @@ struct RecordRepair {
             blank(offset..<after + 1)
             return true
         }
-        // The last member: the comma before it has no use any more.
+        // This was the last member, so the comma before it must go too.
         blank(offset..<end)
         if let before = bytes[..<offset].lastIndex(where: { !Self.isBlank($0) }), bytes[before] == UInt8(ascii: ",") {
             bytes[before] = UInt8(ascii: " ")
@@ -109,7 +111,8 @@ struct RecordRepair {
         return true
     }
 
-    /// The beginning of the key before a value; nil if there is none. A key that a decoder knows has no escapes.
+    /// Returns the beginning of the key before a value; nil if there is no key. A key that a decoder knows
+    /// has no escapes.
     private func key(ofValueAt offset: Int) -> Int? {
         func last(before end: Int) -> Int? { bytes[..<min(end, bytes.count)].lastIndex { !Self.isBlank($0) } }
         guard let colon = last(before: offset), bytes[colon] == UInt8(ascii: ":"),
@@ -118,12 +121,12 @@ struct RecordRepair {
         return bytes[..<quote].lastIndex(of: UInt8(ascii: "\""))
     }
 
-    /// The first byte from here on that is no white space.
+    /// Returns the offset of the first byte from here on that is not white space.
     private func next(from offset: Int) -> Int? { bytes[min(offset, bytes.count)...].firstIndex { !Self.isBlank($0) } }
 
     private static func isBlank(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
 
-    /// The end of a JSON value.
+    /// Returns the offset behind a JSON value.
     private func end(ofValueAt offset: Int) -> Int? {
         var (index, depth, isInText) = (offset, 0, false)
         while let byte = byte(at: index) {

@@ -1,7 +1,7 @@
 import LiveActivity
 
 extension TextRange {
-    /// The unescaped text.
+    /// Returns the text with its JSON escapes resolved.
     func text(in record: UnsafeRawBufferPointer) -> String { String(decoding: bytes(in: record), as: UTF8.self) }
 
     func bytes(in record: UnsafeRawBufferPointer) -> [UInt8] {

@@ -2,18 +2,18 @@ import CausewayCommandLine
 import Glibc
 import Kafka
 
-/// Writes the records of a topic to standard output from the beginning, one on each line.
+/// Writes the records of a topic to standard output, from the topic's beginning, one on each line.
 final class TopicPrinter: ConsumerHandler {
-    /// How long to wait for brokers that give nothing before the end of the topic is reached.
+    /// How long to wait for brokers that send no records although the end of the topic is not reached.
     static let patienceMilliseconds: Int64 = 30_000
     static let closeMilliseconds: Int64 = 5_000
-    /// A group that no broker knows has nothing to say good-bye to.
+    /// The closing time if no broker was ever reached, so that there is no group to leave.
     private static let closeAloneMilliseconds: Int64 = 100
     private static let pauseMicroseconds: UInt32 = 2_000
-    /// A full buffer is written at once, otherwise when nothing more is there.
+    /// The buffer is written when it has this many bytes, or when no further record is waiting.
     private static let bufferBytesMax = 1 << 20
 
-    /// RD_KAFKA_RESP_ERR__TIMED_OUT, for the whole reading.
+    /// RD_KAFKA_RESP_ERR__TIMED_OUT, the error if the brokers send no records.
     private static let silence = KafkaError(
         code: -185,
         reason: "the brokers sent no records for \(patienceMilliseconds / 1_000) s"
@@ -29,7 +29,7 @@ final class TopicPrinter: ConsumerHandler {
     private var isAssigned = false
     private var hasHadPartitions = false
 
-    /// - Parameter follows: if false, stop at the present end of the topic.
+    /// - Parameter follows: if false, stops at the topic's end at the time of the start.
     init(properties: [(name: String, value: String)], topic: String, follows: Bool) throws(KafkaError) {
         self.topic = topic
         self.follows = follows
@@ -45,7 +45,10 @@ final class TopicPrinter: ConsumerHandler {
         )
     }
 
-    /// - Throws: if the topic does not exist or cannot be read any more, or if its end cannot be reached.
+    /// Prints until the end is reached, or forever with `follows`.
+    ///
+    /// - Throws: an error if the topic does not exist, if it cannot be read any more, or if its end cannot be
+    ///   reached.
     func run() throws(KafkaError) {
         guard let consumer else { return }
         defer {
@@ -65,8 +68,9 @@ final class TopicPrinter: ConsumerHandler {
                 open.remove(partition)
                 deadline = Clock.milliseconds + Self.patienceMilliseconds
             case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
-                // Also with `follows`: it could be minutes until the consumer notices that somebody created the topic. After records came,
-                // only one broker may not know the topic, for a moment.
+                // Stop also with `follows`, because the consumer may take minutes to notice a topic that is
+                // created now. After the first assignment, a single broker may report an unknown topic for a
+                // moment.
                 throw noTopic
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")
@@ -78,7 +82,8 @@ final class TopicPrinter: ConsumerHandler {
                 }
                 guard buffer.isEmpty else {
                     flush()
-                    // The program that reads our output may have been slow. That is not the brokers' silence.
+                    // The program that reads the output may have been slow, so restart the brokers' time
+                    // limit.
                     deadline = Clock.milliseconds + Self.patienceMilliseconds
                     continue
                 }

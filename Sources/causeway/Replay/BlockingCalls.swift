@@ -3,30 +3,31 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Calls that a thread makes over a loop of its own and waits for.
+/// Makes Redis calls on the thread's own event loop and waits for all replies.
 final class BlockingCalls<Call, Reply> {
     private let loop: EventLoop
     private var replies: [Reply?] = []
-    /// The number of this group of calls, in the upper half of each tag. A reply to a call that was given up may still come, and must be
-    /// ignored.
+    /// The number of this group of calls, in the upper half of each tag. A late reply to a call of an earlier
+    /// group is recognized by its number and ignored.
     private var round: UInt64 = 0
-    /// The calls of ``perform(_:until:issue:)`` that must still be made, by index.
+    /// The indices of the calls that ``perform(_:until:issue:)`` must still make.
     private var waiting: [Int] = []
     private var outstanding = 0
-    /// After a refused call, no call is made before this time.
+    /// After Redis has refused a call, no call is made before this time.
     private var pauseEndMilliseconds: Int64 = 0
     private var lastFailure = RedisError(.stream)
     private var refusal: RedisError?
 
     init(loop: EventLoop) { self.loop = loop }
 
-    /// Makes the calls and waits until each is answered.
+    /// Makes the calls and waits until each call is answered.
     ///
     /// - Parameters:
-    ///   - isOver: asked while they wait. Once it returns true, the wait is limited to ``BlockingStore/lastPatienceMilliseconds``.
-    ///   - issue: makes a call with a tag; nil: the store is closed.
-    /// - Throws: if no call was answered for ``BlockingStore/patienceMilliseconds``, or if one was refused for good. Any of them may have
-    ///   been carried out.
+    ///   - isOver: asked during the wait. Once it returns true, the wait is limited to
+    ///     ``BlockingStore/lastPatienceMilliseconds``.
+    ///   - issue: makes a call with a tag; returns nil if the store is closed.
+    /// - Throws: an error if no call was answered for ``BlockingStore/patienceMilliseconds``, or if Redis
+    ///   refused a call for good. Redis may have carried out any of the calls.
     func perform(
         _ calls: [Call],
         until isOver: () -> Bool,

@@ -3,12 +3,12 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// The stores of activities and audiences for a thread that waits for each reply. The calls are the same as a lane's, over a loop of
-/// their own.
+/// The stores of activities and audiences for a thread that waits for each reply. The calls are those of a
+/// lane, made on their own event loop.
 final class BlockingStore {
-    /// How long Redis may be away, or may refuse for a passing reason.
+    /// How long Redis may be down, or may refuse calls for a temporary reason.
     static let patienceMilliseconds: Int64 = 30_000
-    /// The same after the user has asked to stop.
+    /// How long Redis may be down after the user has asked to stop.
     static let lastPatienceMilliseconds: Int64 = 1_000
     static let turnMilliseconds: Int32 = 100
     /// The pause before a refused call is repeated.
@@ -19,7 +19,7 @@ final class BlockingStore {
     private let activityCalls: BlockingCalls<StoreCall<[UInt8]>, StoreReply<[UInt8]>>
     private let audienceCalls: BlockingCalls<AudienceCall<[UInt8]>, AudienceReply<[UInt8]>>
     private var activities: ActivityStore?
-    /// The store of audiences; nil before the first call about one.
+    /// The store of audiences; nil before the first call about an audience.
     private var audiences: AudienceStore?
     private var isClosed = false
 
@@ -40,11 +40,13 @@ final class BlockingStore {
         (activities, audiences) = (nil, nil)
     }
 
-    /// Makes the calls and waits until each is answered. No two calls may have the same subject, because their order is not kept.
+    /// Makes the calls and waits until each call is answered. No two calls may have the same subject, because
+    /// their order is not kept.
     ///
-    /// - Parameter isOver: asked while they wait. Once it returns true, the wait is limited to ``lastPatienceMilliseconds``.
-    /// - Throws: if no call was answered for ``patienceMilliseconds``, or if one was refused for good. Any of them may have been carried
-    ///   out.
+    /// - Parameter isOver: asked during the wait. Once it returns true, the wait is limited to
+    ///   ``lastPatienceMilliseconds``.
+    /// - Throws: an error if no call was answered for ``patienceMilliseconds``, or if Redis refused a call
+    ///   for good. Redis may have carried out any of the calls.
     func perform(
         _ calls: [StoreCall<[UInt8]>],
         until isOver: () -> Bool = { false }
@@ -56,8 +58,8 @@ final class BlockingStore {
         }
     }
 
-    /// The same for audiences: no two calls for one audience's record, or for one member of it. Afterwards, pages that became too long
-    /// are rearranged, as far as Redis permits.
+    /// Makes the calls for audiences. No two calls may concern one audience's record or one member of it.
+    /// Afterwards, rearranges pages that became too long, as far as Redis permits.
     func perform(
         _ calls: [AudienceCall<[UInt8]>],
         until isOver: () -> Bool = { false }

@@ -1,6 +1,6 @@
 import enum CausewayRecords.JSONValue
 
-/// The counts of a rebuild of Redis.
+/// Counts what a rebuild of Redis wrote.
 struct RebuildTally {
     enum Count: String, CaseIterable {
         case registrationsWritten, registrationsStale, registrationsOver, registrationsInvalid, unregistered
@@ -63,7 +63,7 @@ struct RebuildTally {
 
     subscript(_ count: Count) -> Int { counts[count] ?? 0 }
 
-    /// - Parameter isDone: false if nothing was written. Then the counts say what would be written.
+    /// - Parameter isDone: false if nothing was written. The counts then say what `--execute` would write.
     func lines(isDone: Bool) -> [String] {
         var lines = LabelledLines()
         let rows = Count.allCases.filter { self[$0] > 0 }.map { [$0.title, "\(self[$0])", $0.explanation] }

@@ -3,15 +3,16 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// The calls for an audience's newest command: its version counts as fanned out, with its round over, and members that join are shown its
-/// state.
+/// The calls that restore an audience's newest command. They record the version as fanned out and its round
+/// as finished. Members that join later get the version's state.
 struct RebuiltAudience {
     let admission: AudienceCall<[UInt8]>
     let settlement: AudienceCall<[UInt8]>
-    /// Ends its only range, so that no open round fixes the number of ranges.
+    /// Ends the version's only range. An open round would fix the audience's number of ranges.
     let finish: AudienceCall<[UInt8]>
 
-    /// Nil if the command is expired or too old, or is no command under this configuration.
+    /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this
+    /// configuration.
     init?(_ candidate: ReplayCandidate, app: Int, scope: ReplayScope) {
         let nowSeconds = Clock.wallMilliseconds / 1_000
         let made = candidate.value.withUnsafeBytes { record -> AudienceAdmission<[UInt8]>? in
@@ -29,7 +30,7 @@ struct RebuiltAudience {
         guard var admission = made, let name = candidate.audience, let range = SegmentRange(index: 0, count: 1) else {
             return nil
         }
-        // No content has this digest, so the next state is sent even if it is the same.
+        // The digest 0 belongs to no content, so the next state is sent even if its content is the same.
         admission.digest = 0
         let audience = name.withUnsafeBytes { AudienceDigest(of: $0) }
         let application = Array(scope.apps[app].bundleIdentifier.utf8)
@@ -43,7 +44,7 @@ struct RebuiltAudience {
 }
 
 extension AudienceAdmission<[UInt8]> {
-    /// Nothing is sent, so no spacing is needed.
+    /// The admission without spacing, because nothing is sent.
     fileprivate var withoutSpacing: AudienceAdmission<[UInt8]> {
         var admission = self
         admission.pace = Policy.Pace(

@@ -1,17 +1,17 @@
 import LiveActivity
 
-/// The changes of audiences that follow from a reply about an activity or a device: the same entries as a lane writes, and the
-/// confirmation for the activity store.
+/// The changes of audiences that follow from Redis' reply about an activity or a device. They are the entries
+/// that a lane would write, and the confirmation for the activity store.
 struct RebuiltMembership {
-    /// Entries for the audiences' pages: first for those that the member leaves, then for those that it joins.
+    /// The entries for the audiences' pages: first leaves, then joins.
     let entries: [AudienceCall<[UInt8]>]
     let joinCount: Int
-    /// Confirms that the left audiences know of it.
+    /// The call that confirms to the member's record that the audiences which the member left know of this.
     let confirmation: StoreCall<[UInt8]>?
 
     var leaveCount: Int { entries.count - joinCount }
 
-    /// Nil if the reply changes nothing.
+    /// Makes the changes. Returns nil if the reply changes no audience.
     init?(_ call: StoreCall<[UInt8]>, _ reply: StoreReply<[UInt8]>) {
         let subject = call.subject
         let joining = reply.verdict == .registered ? JoiningMember(call.operation) : nil
@@ -41,7 +41,8 @@ struct RebuiltMembership {
         var entries: [AudienceCall<[UInt8]>] = []
         var confirmation: StoreCall<[UInt8]>?
         if let left {
-            // A member that joins an audience has not left it, unless it left later than it registered.
+            // An audience that the member joins gets no leave, unless the member left it after this
+            // registration.
             let registeredAt = joining?.registration.registeredAtMilliseconds ?? .min
             for audience in left.audiences where left.atMilliseconds > registeredAt || !joins.contains(audience) {
                 entries.append(entry(audience, nil, at: left.atMilliseconds))
@@ -61,14 +62,14 @@ struct RebuiltMembership {
     }
 }
 
-/// The member of audiences that a registration describes.
+/// The audience member that a registration describes.
 struct JoiningMember {
     let registration: TokenRegistration<[UInt8]>
     let frequentUpdates: Bool
     let takesChannels: Bool
     let audiences: [AudienceDigest]
 
-    /// Nil if the call is no registration that names audiences.
+    /// Makes the member. Returns nil if the call is not a registration that names audiences.
     init?(_ operation: StoreCall<[UInt8]>.Operation) {
         let named: [UInt8]?
         switch operation {

@@ -3,13 +3,13 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// The calls for an activity's newest command.
+/// The calls that restore an activity's newest command.
 struct RebuiltState {
     let admission: StoreCall<[UInt8]>
     let settlement: StoreCall<[UInt8]>
     let holdCall: StoreCall<[UInt8]>
 
-    /// Nil if the command is expired, or is no command under this configuration.
+    /// Makes the calls. Returns nil if the command is expired, or not valid under this configuration.
     init?(_ candidate: ReplayCandidate, _ activity: [UInt8], app: Int, scope: ReplayScope) {
         let name = Array(scope.apps[app].bundleIdentifier.utf8)
         let identifier = ActivityKey.activity(ofKey: activity, app: name)
@@ -28,7 +28,7 @@ struct RebuiltState {
                 dropsAlert: command.hasAlert,
                 nowSeconds: nowSeconds
             )
-            // An older command's alert that Redis keeps stays there, and is not put into this command.
+            // With this flag, Redis keeps an older command's alert apart and does not add it to this command.
             admission.carriesAlert = true
             let held = Self.heldCommand(command, of: record, app: name, activity: identifier)
             return (admission, held, command.hasAlert)
@@ -36,8 +36,8 @@ struct RebuiltState {
         guard let (admission, held, hasAlert) = made else { return nil }
         let version = candidate.version
         self.admission = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
-        // No content has this digest, so what the activity shows counts as unknown. This command's alert and all older ones count as
-        // rung.
+        // The digest 0 belongs to no content, so what the activity shows counts as unknown. The alerts of
+        // this command and of all older commands count as rung.
         settlement = StoreCall(
             tag: 0,
             subject: subject,
@@ -56,7 +56,7 @@ struct RebuiltState {
         )
     }
 
-    /// The command without its alert, in the form in which the core has Redis hold it.
+    /// Returns the command without its alert, in the form in which the core lets Redis hold it.
     private static func heldCommand(
         _ command: Command,
         of record: UnsafeRawBufferPointer,

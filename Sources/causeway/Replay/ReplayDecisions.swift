@@ -3,28 +3,30 @@ import CausewayCommandLine
 import LiveActivity
 import Redis
 
-/// The decision on the newest command of an activity or audience, or on the start beside it.
+/// The decision about one command of an activity or audience: its newest state, or the start that is kept
+/// beside this state.
 struct ReplayDecision {
     var app: Int
-    /// The key in Redis of the activity or audience.
+    /// The activity's or audience's key in Redis.
     var key: [UInt8]
     var candidate: ReplayCandidate
     var verdict: ReplayVerdict
 }
 
-/// Asks Redis about the activities and audiences of a table in batches, and has the judge decide on each.
+/// Reads from Redis the activities and audiences of a table in batches, and lets the judge decide about each.
 struct ReplayDecisions {
-    /// Activities and audiences in one batch.
+    /// The number of activities and audiences in one batch.
     static let batch = 512
 
     let scope: ReplayScope
     let queries: RedisQueries
     var takesStarts: Bool
 
-    /// Passes on the decisions in the order of the commands' times in the topic, a start before the state of its activity.
+    /// Passes the decisions to `body`, ordered by the commands' times in the topic. A start comes before the
+    /// state of its activity.
     ///
     /// - Parameter body: returns whether to continue.
-    /// - Returns: whether `body` always returned true.
+    /// - Returns: false if `body` stopped the loop.
     func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws -> Bool {
         let order = table.entries.sorted { Self.place($0.value) < Self.place($1.value) }
         for start in stride(from: 0, to: order.count, by: Self.batch) {

@@ -3,14 +3,14 @@ import Audiences
 import Delivery
 import LiveActivity
 
-/// Decisions on commands to audiences.
+/// Decides about commands to audiences.
 ///
-/// What their members show is not asked: Redis knows that the newest version was fanned out, and a round that has begun ends by itself.
-/// So the newest command is sent only if Redis does not know it.
+/// The members' own state is not read. Redis knows whether the newest version was fanned out, and a round
+/// that has begun ends by itself. So the newest command is sent only if Redis does not know it.
 extension ReplayJudge {
-    /// The verdict on an update, an end or a start to an audience.
+    /// Returns the verdict on an update, an end or a start to an audience.
     ///
-    /// - Parameter command: decoded from `record`.
+    /// - Parameter command: the command as decoded from `record`.
     func verdict(
         onAudienceCommand command: Command,
         of record: UnsafeRawBufferPointer,
@@ -21,7 +21,7 @@ extension ReplayJudge {
         let admission = Self.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
         switch AudienceState(audience).verdict(on: admission, nowMilliseconds: redisMilliseconds) {
         case .send, .wait:
-            // It was admitted, and is not known to be fanned out yet.
+            // The command was admitted, and Redis does not yet know that it was fanned out.
             if audience.admitted?.version == command.version { return ReplayVerdict(reason: .underWay) }
             let dropsAlert = command.event != .start && dropsAlert(of: command, policy)
             return ReplayVerdict(reason: .send, dropsAlert: dropsAlert)
@@ -32,7 +32,7 @@ extension ReplayJudge {
         }
     }
 
-    /// Nil if the command is young enough.
+    /// Returns why the command is too old; nil if it is young enough.
     private func reasonOfAge(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }
@@ -49,7 +49,7 @@ extension ReplayJudge {
         return AgeRules.isExpired(expiration, now: nowSeconds) ? .startTooOld : nil
     }
 
-    /// The admission that a worker would request from Redis, but it spends nothing of the budgets.
+    /// Makes the admission that a worker would request from Redis, without any draw on the budgets.
     static func audienceAdmission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,
@@ -78,7 +78,7 @@ extension ReplayJudge {
         )
     }
 
-    /// The body that a member which joins would get.
+    /// Returns the body that a member which joins would get.
     private static func joinerBody(of command: Command, _ record: UnsafeRawBufferPointer) -> [UInt8] {
         withUnsafeTemporaryAllocation(byteCount: command.bodyCount * 2, alignment: 1) { memory in
             let layout = Body.write(command, from: record, into: memory)

@@ -2,25 +2,26 @@ import ActivityStore
 import Delivery
 import LiveActivity
 
-/// Decides what a worker would do with a command that it read now.
+/// Decides what a worker would do with a command if it read the command now.
 ///
-/// It does no I/O: the state in Redis is passed to it. Ages follow the core's rules (``AgeRules``), and the model of the scripts tells
-/// what Redis would answer.
+/// The judge does no I/O: the caller passes the state in Redis. Ages follow the core's rules (``AgeRules``),
+/// and the model of the scripts gives Redis' answers.
 struct ReplayJudge {
-    /// By this machine's clock, which is used for the ages of commands.
+    /// The time by this machine's clock, for the ages of commands.
     var nowMilliseconds: Int64
-    /// By Redis' clock, which is used for the life of an activity.
+    /// The time by Redis' clock, for the ages of activities.
     var redisMilliseconds: Int64
     /// Whether starts may be sent.
     var takesStarts: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }
 
-    /// The verdict on an update or an end.
+    /// Returns the verdict on an update or an end.
     ///
     /// - Parameters:
-    ///   - command: decoded from `record`, whose timestamp in the topic is `recordMilliseconds`.
-    ///   - followsStart: whether a start of its activity is sent before it.
+    ///   - command: the command as decoded from `record`, whose timestamp in the topic is
+    ///     `recordMilliseconds`.
+    ///   - followsStart: whether a start of the activity is sent before this command.
     func verdict(
         on command: Command,
         of record: UnsafeRawBufferPointer,
@@ -55,9 +56,9 @@ struct ReplayJudge {
         return ReplayVerdict(reason: reason, dropsAlert: dropsAlert && reason.isSent)
     }
 
-    /// The verdict on a start.
+    /// Returns the verdict on a start.
     ///
-    /// - Parameter hasToken: whether a push-to-start token of its device is known or comes with the command.
+    /// - Parameter hasToken: whether Redis or the command has a push-to-start token of the device.
     func verdict(
         onStart command: Command,
         policy: Policy,
@@ -87,7 +88,7 @@ struct ReplayJudge {
             )
     }
 
-    /// The admission that a worker would ask Redis for.
+    /// Makes the admission that a worker would request from Redis.
     static func admission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,
@@ -116,7 +117,7 @@ struct ReplayJudge {
         )
     }
 
-    /// The digest of what the activity would show.
+    /// Returns the digest of the content that the activity would show.
     static func digest(of command: Command, _ record: UnsafeRawBufferPointer, dropsAlert: Bool) -> UInt64 {
         withUnsafeTemporaryAllocation(byteCount: command.bodyCount * 2, alignment: 1) { memory in
             let layout = Body.write(command, from: record, into: memory)
@@ -131,7 +132,7 @@ struct ReplayJudge {
     private static func reason(of verdict: StoreVerdict, sent: ReplayReason, hasToken: Bool) -> ReplayReason {
         switch verdict {
         case .send, .wait: sent
-        // The command carries the alert of an older command, which Redis keeps.
+        // The command carries the alert of an older command that Redis keeps.
         case .alertHeld: hasToken ? sent : .tokenUnknown
         case .noToken, .held: .tokenUnknown
         case .duplicate: .duplicate

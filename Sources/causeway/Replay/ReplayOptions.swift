@@ -51,7 +51,10 @@ struct ReplayOptions: ParsableArguments {
         }
     }
 
-    /// - Parameter defaultFrom: where reading begins if neither a time nor offsets are given; nil: one of them is required.
+    /// Reads the range from the options.
+    ///
+    /// - Parameter defaultFrom: where reading begins if the user gives neither a time nor offsets; nil: the
+    ///   user must give one of them.
     func range(defaultFrom: String? = nil) throws -> ReplayRange {
         do throws(ReplayRangeError) {
             return try ReplayRange(

@@ -1,7 +1,7 @@
 import CausewayCommandLine
 import Glibc
 
-/// The progress of a replay, printed to standard error if that is a terminal.
+/// Shows the progress of a replay on standard error, if standard error is a terminal.
 struct ReplayProgress {
     private static let barWidth = 30
     private static let redrawMilliseconds: Int64 = 100
@@ -33,7 +33,7 @@ struct ReplayProgress {
     }
 
     private static func write(_ text: String) {
-        // If standard error is closed, nobody reads the progress.
+        // A closed standard error is no reason to stop, so ignore the failure.
         _ = Array(text.utf8).withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
     }
 }

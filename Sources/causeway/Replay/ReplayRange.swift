@@ -1,10 +1,10 @@
 import Foundation
 
-/// The records of a topic that are replayed.
+/// Selects the records of a topic that are replayed.
 enum ReplayRange: Equatable {
-    /// By the records' own times, UNIX milliseconds. `to` is exclusive; nil: up to the end.
+    /// Records by their own times, UNIX milliseconds. `to` is exclusive; nil: up to the topic's end.
     case times(from: Int64, to: Int64?)
-    /// First and last offset of each named partition. Other partitions are not read.
+    /// Records by the first and the last offset of each named partition. Other partitions are not read.
     case offsets([Int32: ClosedRange<Int64>])
 
     func contains(timestampMilliseconds: Int64) -> Bool {
@@ -21,11 +21,12 @@ struct ReplayRangeError: Error, Equatable {
 }
 
 extension ReplayRange {
-    /// The last offset of a range without an end: one below the greatest number, so that the next offset is still a number.
+    /// The last offset of a range without an end. It is one below the greatest number, so that adding 1 does
+    /// not overflow.
     static let openEnd = Int64.max - 1
 
     /// - Parameters:
-    ///   - offsets: each is `partition:from-to` or `partition:from-`.
+    ///   - offsets: texts of the form `partition:from-to` or `partition:from-`.
     ///   - nowMilliseconds: the time from which durations count back.
     init(from: String?, to: String?, offsets: [String], nowMilliseconds: Int64) throws(ReplayRangeError) {
         guard !offsets.isEmpty else {

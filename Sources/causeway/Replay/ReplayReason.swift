@@ -1,15 +1,16 @@
 /// What a replay decides about a command of the range, and why.
 enum ReplayReason: String, CaseIterable {
-    /// Newer than everything that Redis knows of its activity or audience.
+    /// The command is newer than everything that Redis knows of its activity or audience.
     case send
-    /// Redis knows that it was settled without having been shown: it expired or failed.
+    /// Redis knows that the command expired or failed, so the activity never showed it.
     case sendAgain
     case supersededInRange
     case superseded
     case duplicate
     case unchanged
     case underWay
-    /// The workers have not committed its offset and will read it. Sending it too would double the backlog.
+    /// The workers have not committed the command's offset and will read it themselves. A replay would double
+    /// the backlog.
     case unread
     case held
     case tokenUnknown
@@ -26,7 +27,7 @@ enum ReplayReason: String, CaseIterable {
 
     var isSent: Bool { self == .send || self == .sendAgain }
 
-    /// The heading after the commands have been sent.
+    /// The heading in a report after the commands have been sent.
     var titleWhenSent: String {
         switch self {
         case .send: "sent"
@@ -35,7 +36,7 @@ enum ReplayReason: String, CaseIterable {
         }
     }
 
-    /// The heading.
+    /// The heading in a report before any command is sent.
     var title: String {
         switch self {
         case .send: "would be sent"
@@ -90,6 +91,6 @@ enum ReplayReason: String, CaseIterable {
 /// The decision on one command.
 struct ReplayVerdict: Equatable {
     var reason: ReplayReason
-    /// Whether it would be sent without its alert, because the alert is too old.
+    /// Whether the command would be sent without its alert, because the alert is too old.
     var dropsAlert = false
 }

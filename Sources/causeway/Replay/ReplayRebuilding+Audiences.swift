@@ -2,7 +2,7 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// The newest commands of audiences.
+/// Restores the newest commands of audiences.
 extension ReplayRebuilding {
     /// Writes the commands that Redis does not know.
     mutating func take(ofAudiences entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
@@ -35,7 +35,7 @@ extension ReplayRebuilding {
         waitForTurn(writing: audiences.count)
         var next: [RebuiltAudience] = []
         for (audience, reply) in zip(audiences, try store.perform(audiences.map(\.admission), until: isOver)) {
-            // A worker may have admitted it since.
+            // A worker may have admitted the command since Redis was read.
             if reply.verdict == .send { next.append(audience) } else { count(.audiencesKnown) }
         }
         _ = try store.perform(next.map(\.settlement), until: isOver)

@@ -4,35 +4,37 @@ import Delivery
 import LiveActivity
 import Redis
 
-/// Writes to Redis what it has forgotten, and sends nothing.
+/// Writes the data that Redis has lost, and sends nothing.
 ///
-/// It restores tokens, the members of audiences, and the newest command of each activity and audience as one that was sent. What an
-/// activity shows stays unknown, so that the next state never counts as unchanged.
+/// It restores tokens, the members of audiences, and the newest command of each activity and audience,
+/// recorded as sent. The content that an activity shows stays unknown, so that the next state never counts as
+/// unchanged.
 ///
-/// Without a store it only counts, by the answers of the scripts' model. It does not ask whether Redis already knows the token of a
-/// device, or of an activity without a command in the range.
+/// Without a store, this type only counts what it would write, with the answers of the scripts' model. It
+/// then does not check whether Redis already knows the token of a device, or of an activity without a command
+/// in the range.
 struct ReplayRebuilding {
-    /// Calls that are made at the same time.
+    /// The number of calls that are made at the same time.
     static let batch = 256
 
     let scope: ReplayScope
     let store: BlockingStore?
     let queries: RedisQueries
     private let rate: RecordRate
-    /// Whether waiting for the rate must end.
+    /// Returns true when the wait for the rate must end.
     let isOver: () -> Bool
     private let beganMilliseconds = Clock.milliseconds
     private var written = 0
     private(set) var tally = RebuildTally()
-    /// Calls with different subjects.
+    /// The calls that are not made yet. No two have the same subject.
     private var calls: [StoreCall<[UInt8]>] = []
     private var subjects: Set<[UInt8]> = []
-    /// Without a store: when the newest token of each activity in the range was registered, nil if it has none. By the activity's key in
-    /// Redis.
+    /// Without a store: when the newest token of each activity in the range was registered; nil if the
+    /// activity has none. By the activity's key in Redis.
     private var registeredAtMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
-    ///   - rate: calls a second; nil: as fast as Redis takes them.
+    ///   - rate: the most calls a second; nil: as fast as Redis takes them.
     ///   - isOver: returns true when every wait must end.
     init(
         scope: ReplayScope,
@@ -48,14 +50,15 @@ struct ReplayRebuilding {
         self.rate = RecordRate(perSecond: rate)
     }
 
-    /// Without a store: remembers the tokens of these activities, because the decisions on their commands depend on them.
+    /// Without a store: notes the activities whose tokens must be remembered, because the decisions about
+    /// their commands depend on them.
     mutating func lookFor(_ activities: some Collection<[UInt8]>) {
         registeredAtMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
 
     // MARK: - Registrations
 
-    /// Takes one record of the registrations topic.
+    /// Collects the call for one record of the registrations topic.
     mutating func register(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,
@@ -75,7 +78,7 @@ struct ReplayRebuilding {
         if isOver { tally.count(.registrationsOver) } else { try collect(call) }
     }
 
-    /// Nil if the registration belongs to an app or activity that the options exclude.
+    /// Makes the call for a registration. Returns nil if the options exclude its app or activity.
     private func call(
         for registration: Registration,
         app: Int,
@@ -137,7 +140,7 @@ struct ReplayRebuilding {
         }
     }
 
-    /// A tombstone names an activity or a device by its key, and names no app.
+    /// Collects the calls for a tombstone. Its key names an activity or a device, but no app.
     private mutating func unregister(_ key: UnsafeRawBufferPointer?, recordMilliseconds: Int64) throws {
         guard let key, (1...Limits.identifierBytes).contains(key.count) else {
             return tally.count(.registrationsInvalid)
@@ -179,16 +182,17 @@ struct ReplayRebuilding {
         }
     }
 
-    /// Makes the calls and returns the replies, after the audiences that they name know of the changes.
+    /// Makes the calls and returns the replies. If a reply names audiences whose members change, writes these
+    /// changes to the audiences and makes the call a second time.
     ///
-    /// A reply that names audiences lacks the held command, and an admission waits for those audiences. So such a call is made a second
-    /// time.
+    /// The second call is needed because the first reply lacks the held command, and because Redis admits no
+    /// command before the audiences know of the change.
     private mutating func answers(
         to calls: [StoreCall<[UInt8]>],
         _ store: BlockingStore
     ) throws -> [StoreReply<[UInt8]>] {
         var replies = try store.perform(calls, until: isOver)
-        // The reply to a batch may have had no room for the held command.
+        // In a batch, a reply may have had no room for the held command. Make the call again by itself.
         for index in replies.indices where replies[index].verdict == .full {
             replies[index] = try store.perform([calls[index]], until: isOver)[0]
         }
@@ -245,8 +249,8 @@ struct ReplayRebuilding {
 
     // MARK: - Newest states
 
-    /// Writes the newest commands of some activities and audiences. A command that Redis knows is left alone: it may still wait to be
-    /// sent.
+    /// Writes the newest commands of some activities and audiences. Does not touch a command that Redis
+    /// knows, because a worker may still send it.
     mutating func take(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
         try take(ofAudiences: entries.filter(\.value.isOfAudience))
         try take(ofActivities: entries.filter { !$0.value.isOfAudience })
@@ -275,7 +279,7 @@ struct ReplayRebuilding {
         if !states.isEmpty { try admit(states.map(\.state), store) }
     }
 
-    /// Counts what Redis would answer.
+    /// Counts the answers that Redis would give.
     private mutating func forecast(
         _ states: [(state: RebuiltState, known: ActivityInspection, activity: [UInt8])]
     ) throws {
@@ -284,7 +288,7 @@ struct ReplayRebuilding {
         for (state, known, activity) in states {
             guard case .admit(var admission) = state.admission.operation else { continue }
             if let registered = registeredAtMilliseconds[activity] ?? nil {
-                // The decision does not depend on which token it is.
+                // The decision depends only on whether there is a token, so this token is empty.
                 admission.registration = TokenRegistration(
                     token: [],
                     environment: .production,
@@ -303,13 +307,13 @@ struct ReplayRebuilding {
             if count == .statesHeld { next.append(state.holdCall) }
             tally.count(count)
         }
-        // An end removes its activity from its audiences.
+        // An end removes its activity from its audiences, so `answers` also tells the audiences.
         if !next.isEmpty { _ = try answers(to: next, store) }
     }
 
     private static func count(of verdict: StoreVerdict) -> RebuildTally.Count {
         switch verdict {
-        // The command would only wait for its pace.
+        // A command that must wait for its pace is written too.
         case .send, .wait: .statesWritten
         case .noToken: .statesHeld
         case .expired, .tooOld: .statesTooOld

@@ -8,7 +8,8 @@ import Redis
 
 import enum CausewayRecords.JSONValue
 
-/// The common part of all replays: it reads the range, keeps the newest command of each activity and audience, and asks Redis about them.
+/// The common part of all replays. It reads the range, keeps the newest command of each activity and
+/// audience, and looks up these activities and audiences in Redis.
 struct ReplayRun {
     let name: String
     let options: ReplayOptions
@@ -19,9 +20,9 @@ struct ReplayRun {
     let interruption = Interruption(endsAtSecond: true)
     private(set) var tally = ReplayTally()
     private(set) var table: ReplayTable
-    /// The parts of the range that were not read because of an interruption.
+    /// The parts of the range that an interruption left unread.
     private(set) var unreadParts: [ReplaySource.Part] = []
-    /// Whether not all registrations were read, or Redis was not asked about every activity.
+    /// Whether some registrations were not read, or some activities were not looked up in Redis.
     private(set) var isInterrupted = false
     /// Whether the range names offsets that the topic does not have.
     private(set) var hasGaps = false
@@ -93,12 +94,13 @@ struct ReplayRun {
         progress.clear()
     }
 
-    /// Asks Redis about each activity and audience of the table, and passes on the decision on its newest command.
+    /// Looks up each activity and audience of the table in Redis, and passes the decision about its newest
+    /// command to `body`.
     mutating func decide(
         takesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
     ) throws {
-        // What was read before an interruption is still decided.
+        // After an interruption of the reading, the commands read so far are still decided.
         let wasInterrupted = !unreadParts.isEmpty
         let interruption = interruption
         let isOver = { interruption.pending != nil && !wasInterrupted }
@@ -118,13 +120,13 @@ struct ReplayRun {
             }
             isInterrupted = !isWhole
         } catch is RedisError where isOver() {
-            // Nobody waits for Redis any longer.
+            // The user has asked to stop, so the lack of an answer is no failure.
         }
     }
 
     func say(_ line: String) { StandardStreams.printError("\(name): \(line)") }
 
-    /// Prints a line for one command, with `--verbose`.
+    /// Prints a line for one command if `--verbose` is set.
     func printLine(_ decision: ReplayDecision) {
         guard options.verbose else { return }
         let app = scope.apps[decision.app]
@@ -153,7 +155,7 @@ struct ReplayRun {
         StandardStreams.printOutput(line.line)
     }
 
-    /// Prints a line for a record that a worker would not take as a command, with everything that is known of it.
+    /// Prints a line for a record that a worker would refuse, with everything that is known of the record.
     private func printLine(invalid message: borrowing Message, code: String) {
         guard options.verbose else { return }
         let source = "\(topic)/\(message.partition)/\(message.offset)"
@@ -200,8 +202,9 @@ struct ReplayRun {
 
     /// Runs code in which Kafka or Redis may fail.
     ///
-    /// - Parameter configuration: names the address of Kafka, because Kafka's errors do not contain it.
-    /// - Returns: the failure as text; nil if there is none.
+    /// - Parameter configuration: gives the address of Kafka for the text, because Kafka's errors do not
+    ///   contain the address.
+    /// - Returns: the failure as text; nil if the code succeeded.
     static func failure(_ configuration: WorkerConfiguration, _ body: () throws -> Void) throws -> String? {
         do {
             try body()
@@ -209,7 +212,7 @@ struct ReplayRun {
         } catch let error as RedisError {
             return "\(error)"
         } catch let error as KafkaError {
-            // An error in our own words names the address, if that matters.
+            // Causeway's own errors already name the address where it matters.
             return error.isOwn ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {
             return "\(error)"
@@ -218,7 +221,7 @@ struct ReplayRun {
 }
 
 extension Event {
-    /// The name in `aps.event`.
+    /// The event's name, as in `aps.event`.
     var name: String {
         switch self {
         case .start: "start"

@@ -3,10 +3,10 @@ import CausewayConfiguration
 import Kafka
 import LiveActivity
 
-/// The apps and policies of the configuration, and the part of them that the options choose.
+/// The apps and policies of the configuration, and the app or activity to which the options limit the replay.
 struct ReplayScope {
     let apps: [InspectedApp]
-    /// Nil: all.
+    /// The only app to replay; nil: all apps.
     var onlyApp: String?
     var onlyActivity: String?
 
@@ -22,13 +22,14 @@ struct ReplayScope {
 
     func isLookedAt(app name: String) -> Bool { onlyApp.map { $0 == name } ?? true }
 
-    /// The app's index. A bundle id that is written with escapes is not found, as in a worker.
+    /// Returns the app's index. A bundle id that is written with JSON escapes is not found, as in a worker.
     func app(_ name: TextRange, in record: UnsafeRawBufferPointer) -> Int? {
         let bytes = name.range.bytes(in: record)
         return apps.firstIndex { $0.bundleIdentifier.utf8.elementsEqual(bytes) }
     }
 
-    /// The policy that the command names, or its app's own; nil if it names one that is not configured.
+    /// Returns the policy that the command names, or the app's own policy if it names none. Returns nil if
+    /// the named policy is not configured.
     func policy(of command: Command, app: Int, in record: UnsafeRawBufferPointer) -> Policy? {
         guard !command.policy.isAbsent else { return apps[app].policy(named: nil) }
         let name = command.policy.text(in: record)
@@ -36,15 +37,15 @@ struct ReplayScope {
     }
 }
 
-/// What kind of record was read.
+/// The result of reading one record.
 enum ReplayIntake: Equatable {
-    /// - of: the key in Redis of its activity or audience.
+    /// - of: the activity's or audience's key in Redis.
     case command(ReplayCandidate, of: [UInt8], app: Int)
-    /// A record that a worker would not take, with the code of its result.
+    /// A record that a worker would refuse. `code` is the code of its result.
     case invalid(code: String, app: Int?)
-    /// A record of the registrations topic, or a dead letter from there.
+    /// A record of the registrations topic, or a dead letter of such a record.
     case registration
-    /// A record of another app or activity, or one that names none.
+    /// A record that the options exclude, or that names no app or activity.
     case passedOver
 }
 
@@ -55,7 +56,8 @@ extension ReplayScope {
         return InspectedSegments(app: name, audience: String(decoding: addressee, as: UTF8.self))?.recordKey ?? []
     }
 
-    /// The record as a worker takes it: without what its policy drops from a body that is too large; nil if the body stays too large.
+    /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil
+    /// if the body stays too large.
     private static func fitting(_ value: UnsafeRawBufferPointer, of command: Command, policy: Policy) -> [UInt8]? {
         if command.fits { return Array(value) }
         return withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { room in
@@ -65,7 +67,7 @@ extension ReplayScope {
         }
     }
 
-    /// Reads a record by the rules of a worker.
+    /// Reads a record by the rules of a worker, and says what kind of record it is.
     func take(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,
@@ -80,7 +82,8 @@ extension ReplayScope {
             guard let app = app(command.app, in: value) else {
                 return isNarrow ? .passedOver : .invalid(code: "unknownApp", app: nil)
             }
-            // Replay does not query Redis about a channel that the producer manages.
+            // Redis knows nothing of a channel that the producer manages, so a replay cannot decide about its
+            // commands.
             guard command.channel.isAbsent else { return .passedOver }
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)

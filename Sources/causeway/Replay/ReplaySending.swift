@@ -10,30 +10,35 @@ import enum CausewayRecords.JSONValue
 
 /// Writes commands of the range to the commands topic again, at a given rate.
 ///
-/// A copy keeps the time of its record. A token in it is as old as the record, and would otherwise displace a newer registration.
+/// A copy keeps the timestamp of its record. The token in a copy is as old as the record, and with a new
+/// timestamp it would replace a newer registration.
 ///
-/// If Redis has settled a command that was never shown, the command is reopened first. If the replay is killed in between, Redis takes
-/// the command for under way until a newer state comes.
+/// If Redis has settled a command that no phone ever showed, the replay first reopens the command in Redis.
+/// If the replay is killed before the copy is written, Redis takes the command for under way until a newer
+/// state comes.
 struct ReplaySending {
-    /// A person should not wait longer than half a minute. The worker's producer waits longer.
+    /// How long Kafka may take for a record. A user should not wait longer than half a minute; a worker's
+    /// producer waits longer.
     private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
     /// How long to wait for the last acknowledgements after the user has asked to stop.
     private static let lastFlushMilliseconds: Int64 = 2_000
-    /// After this many records that Kafka refuses, the sending ends: further records would be refused too.
+    /// The sending ends after this many records that Kafka refuses, because Kafka would refuse further
+    /// records too.
     static let failuresMax = 100
 
     private let redis: RedisConfiguration
     private let source: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// For each reopened version, by its record's mark: the call that settles the version as it was.
+    /// For each reopened version, by the number (mark) of its copy: the call that settles the version again.
     private var reopened: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastMark: UInt64 = 0
-    /// The marks of records that were not written.
+    /// The marks of copies that were not written to Kafka.
     private var unwritten: [UInt64] = []
-    /// Whether not everything was sent.
+    /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
-    /// Versions that Redis holds as under way although nobody sends them, and the error that kept Redis from being told.
+    /// How many versions Redis still takes for under way although no copy was written, and the error that
+    /// prevented the repair.
     private(set) var notRestored: (count: Int, reason: RedisError)?
     private var apps: [[UInt8]]
 
@@ -45,10 +50,10 @@ struct ReplaySending {
         sender = try RecordSender(producer: producer, topic: configuration.kafka.topics.commands, rate: rate)
     }
 
-    /// Waits for the command's turn, and writes it.
+    /// Waits until the rate allows the command, and writes it.
     ///
-    /// - Returns: the verdict, which differs if a worker has admitted the command or a newer one since; nil if the sending ended before
-    ///   the command's turn, or if Kafka takes nothing.
+    /// - Returns: the verdict, which differs from the decision's if a worker has since admitted the command
+    ///   or a newer one. Nil if the sending ended first, or if Kafka takes no records.
     mutating func send(_ decision: ReplayDecision, until isOver: () -> Bool) throws -> ReplayVerdict? {
         guard sender.waitForTurn(until: isOver), tally.failed < Self.failuresMax else {
             isStopped = true
@@ -104,16 +109,18 @@ struct ReplaySending {
             if answer != .retry { reopened[mark] = nil }
             return answer
         } catch {
-            // Nobody knows whether the call was carried out. Settling again does no harm.
+            // Redis may have carried out the call or not. Settling again does no harm.
             unwritten.append(mark)
             isStopped = true
             throw error
         }
     }
 
-    /// Waits for the acknowledgements. Commands that were not written are settled as they were, so that another replay sends them.
+    /// Waits for the acknowledgements. Settles again the reopened commands that were not written, so that
+    /// another replay can send them.
     ///
-    /// - Parameter isStoppingAtOnce: whether the user has asked to stop. Then Kafka and Redis get only seconds.
+    /// - Parameter isStoppingAtOnce: whether the user has asked to stop. Kafka and Redis then get only
+    ///   seconds.
     mutating func finish(isStoppingAtOnce: Bool) {
         let flush = isStoppingAtOnce ? Self.lastFlushMilliseconds : RecordSender.flushMilliseconds
         let calls = (unwritten + sender.finish(flushMilliseconds: flush).failedMarks).compactMap { reopened[$0] }

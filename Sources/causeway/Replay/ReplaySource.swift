@@ -2,19 +2,19 @@ import CausewayCommandLine
 import CausewayConfiguration
 import Kafka
 
-/// The records of a range, read from Kafka without joining a group or committing.
+/// Reads the records of a range from Kafka, without joining a group or committing offsets.
 struct ReplaySource {
-    /// The offsets that are read of one partition.
+    /// The offsets to read of one partition.
     struct Part: Equatable {
         var partition: Int32
         var offsets: Range<Int64>
 
-        /// In the form of `--offsets`.
+        /// The part in the form of the option `--offsets`.
         var text: String { "\(partition):\(offsets.lowerBound)-\(offsets.upperBound - 1)" }
     }
 
     private static let requestMilliseconds: Int32 = 30_000
-    /// How long the brokers may give nothing although there are records.
+    /// How long the brokers may send no record although the range has more.
     private static let patienceMilliseconds: Int64 = 30_000
     private static let closeMilliseconds: Int64 = 5_000
 
@@ -23,7 +23,7 @@ struct ReplaySource {
     let topic: String
     let partitionCount: Int32
     private(set) var parts: [Part] = []
-    /// Offsets and partitions of the range that the topic does not have.
+    /// What the range names and the topic does not have: offsets and partitions, as text.
     private(set) var notes: [String] = []
 
     var recordsMax: Int64 { parts.reduce(0) { $0 + Int64($1.offsets.count) } }
@@ -74,7 +74,7 @@ struct ReplaySource {
                         "\(topic) no longer has the offsets \(range.lowerBound) to \(last) of partition \(partition)"
                     )
                 }
-                // A range without an end may begin at the log's end.
+                // An open range that begins exactly at the log's end is valid and empty.
                 let isOpen = range.upperBound == ReplayRange.openEnd
                 if isOpen ? range.lowerBound > log.upperBound : range.upperBound >= log.upperBound {
                     notes.append("partition \(partition) of \(topic) ends before offset \(log.upperBound)")
@@ -94,7 +94,7 @@ struct ReplaySource {
         return low..<max(low, found.high)
     }
 
-    /// The offset from which records of this time may be found.
+    /// Returns the first offset whose record may have this time or a later one.
     private func first(
         of partition: Int32,
         _ log: Range<Int64>,
@@ -102,7 +102,8 @@ struct ReplaySource {
     ) throws(KafkaError) -> Int64 {
         if log.isEmpty { return log.lowerBound }
         if let found = try offset(of: partition, log, atOrAfter: milliseconds) { return found }
-        // Either there is no such record, or the broker keeps no timestamps. The time of the newest record shows which.
+        // The broker names no offset. Either no record is so young, or the broker keeps no timestamps. The
+        // newest record's time shows which.
         var newest: Int64?
         let deadline = Clock.milliseconds + Int64(Self.requestMilliseconds)
         _ = try reader.read(
@@ -114,7 +115,7 @@ struct ReplaySource {
         return newest.map { $0 < milliseconds } ?? false ? log.upperBound : log.lowerBound
     }
 
-    /// The offset that the broker names; nil if it knows none.
+    /// Returns the offset that the broker names for this time; nil if it names none.
     private func offset(
         of partition: Int32,
         _ log: Range<Int64>,
@@ -126,9 +127,9 @@ struct ReplaySource {
 
     // MARK: - Reading
 
-    /// Passes on the records of the range, partition by partition.
+    /// Passes the records of the range to the caller, partition by partition.
     ///
-    /// - Returns: what is left of the range, if the reading was interrupted.
+    /// - Returns: the unread parts of the range, if the reading was interrupted.
     func read(
         _ interruption: Interruption,
         _ progress: inout ReplayProgress,
@@ -166,19 +167,20 @@ struct ReplaySource {
 
     private var silence: KafkaError {
         let seconds = Self.patienceMilliseconds / 1_000
-        // RD_KAFKA_RESP_ERR__TIMED_OUT, for the whole reading.
+        // RD_KAFKA_RESP_ERR__TIMED_OUT, for the reading as a whole.
         return KafkaError(code: -185, reason: "the brokers sent no records of \(topic) for \(seconds) s")
     }
 }
 
-/// Which records the workers' group has not read yet.
+/// Knows which records the workers' group has not read yet.
 struct ReplayPositions {
-    /// The committed offset of each partition; nil: all of it is unread.
+    /// The committed offset of each partition; nil: the whole partition is unread.
     private let committed: [Int64?]
-    /// Whether the group does not read this topic. Then none of its records is unread.
+    /// Whether the group never reads this topic: it is not an input, and no offset is committed. Then no
+    /// record counts as unread.
     private let isRead: Bool
 
-    /// - Parameter isInput: whether the group reads the topic even if it has committed nothing.
+    /// - Parameter isInput: whether the group reads the topic, even if it has committed no offset yet.
     init(
         of topic: String,
         partitions: Int32,

@@ -4,28 +4,29 @@ import LiveActivity
 struct ReplayCandidate: Equatable {
     var event: Event
     var version: Version
-    /// The id of the audience, unescaped, if the command is for one.
+    /// The id of the audience, unescaped; nil for a command to an activity.
     var audience: [UInt8]?
     var partition: Int32
     var offset: Int64
     /// The record's timestamp in the topic.
     var timestampMilliseconds: Int64
-    /// Whether the workers have not committed its offset.
+    /// Whether the workers have not committed the record's offset.
     var isUnread = false
     var key: [UInt8]?
-    /// The whole record; empty if there was no room for it.
+    /// The whole record; empty if the table had no room for it.
     var value: [UInt8]
 
     var bytes: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
 }
 
-/// The newest command of each activity and of each audience, by the rules by which a worker merges waiting commands.
+/// The newest command of each activity and of each audience. A worker merges waiting commands by the same
+/// rules.
 ///
-/// A newer state replaces an older one, but an update never replaces an end. A start is kept beside the newest state, and its end
-/// replaces it.
+/// A newer state replaces an older one, except that an update never replaces an end. A start is kept beside
+/// the newest state, and its end replaces it.
 ///
-/// The bytes are limited. When they are used up, activities that are not in the table yet are left out. Of the others, only the version
-/// of a newer command is kept.
+/// The table's bytes are limited. When they are used up, the table takes no more activities. For an activity
+/// in the table, it then keeps only the version of a newer command.
 struct ReplayTable {
     struct Entry {
         var app: Int
@@ -35,21 +36,22 @@ struct ReplayTable {
         var isOfAudience: Bool { (start ?? state)?.audience != nil }
     }
 
-    /// Bytes of an entry beside its commands.
+    /// Estimated bytes of an entry, without its commands.
     static let entryBytes = 400
 
     let bytesMax: Int
     private(set) var bytes = 0
-    /// By the key in Redis of the activity or audience.
+    /// The entries, by the activity's or audience's key in Redis.
     private(set) var entries: [[UInt8]: Entry] = [:]
-    /// Whether there was no room for a command.
+    /// Whether the table had no room for a command.
     private(set) var wasFull = false
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
-    /// Takes a command, unless one in the table replaces it.
+    /// Takes a command, unless the table has a newer one.
     ///
-    /// - Parameter displaced: called for each command that is replaced, with the reason, and with whether it is the new command.
+    /// - Parameter onReplaced: called with the reason for each command that is dropped, which may be the new
+    ///   one.
     mutating func take(
         _ candidate: ReplayCandidate,
         of activity: [UInt8],

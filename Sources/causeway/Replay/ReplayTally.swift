@@ -2,13 +2,13 @@ import LiveActivity
 
 import enum CausewayRecords.JSONValue
 
-/// How many commands got which decision, in all and for each app.
+/// Counts the decisions about commands, in total and for each app.
 struct ReplayTally {
     private(set) var recordsRead = 0
     private(set) var passedOver = 0
-    /// By the app's index; nil for commands that name no configured app.
+    /// The counts by the app's index; nil for commands that name no configured app.
     private(set) var counts: [Int?: [ReplayReason: Int]] = [:]
-    /// By the code of the result.
+    /// The number of invalid records, by the code of their result.
     private(set) var invalid: [String: Int] = [:]
     private(set) var withoutAlert = 0
 
@@ -37,6 +37,8 @@ struct ReplayTally {
 
     // MARK: - For people and for machines
 
+    /// Returns the counts as text.
+    ///
     /// - Parameter isSent: whether the commands have been sent.
     func lines(_ scope: ReplayScope, topic: String, isSent: Bool = false) -> [String] {
         var lines = LabelledLines()
@@ -68,7 +70,9 @@ struct ReplayTally {
         return lines.lines
     }
 
-    /// - Parameter others: members that only some replays have.
+    /// Returns the counts as JSON, for programs.
+    ///
+    /// - Parameter others: members that only this kind of replay has.
     func json(_ scope: ReplayScope, topic: String, isComplete: Bool, others: [String: JSONValue] = [:]) -> JSONValue {
         func object(_ counts: [ReplayReason: Int]) -> JSONValue {
             .object(Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, .integer(Int64($0.value))) }))

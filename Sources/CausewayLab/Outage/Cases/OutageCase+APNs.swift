@@ -44,7 +44,7 @@ extension OutageCase {
             apps: [OutageApp(startedByPush: 40)],
             workers: OutageWorkers(beginWithWrongKey: true),
             troubles: [Trouble(at: 12_000, .rightKey)],
-            // Deferred commands are read when the key is right again, not when they are due.
+            // Deferred commands are read as soon as the key is right again, before they are due.
             expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 30_000)]
         ),
     ]

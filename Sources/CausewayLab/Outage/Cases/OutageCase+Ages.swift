@@ -1,5 +1,6 @@
 extension OutageCase {
-    /// Commands that come too late to be sent, and commands that claim to come from the future.
+    /// Cases with commands that arrive too late to be sent, and with commands whose timestamp is in the
+    /// future.
     static let ofAges = [
         OutageCase(
             name: "thirty-hours-old",

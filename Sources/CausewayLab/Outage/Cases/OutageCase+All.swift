@@ -1,4 +1,4 @@
 extension OutageCase {
-    /// All cases.
+    /// The cases of all files, in the order in which they run.
     static let all = ofAPNs + ofNeighbours + ofRedis + ofKafka + ofAges + ofLifetimes + ofWorkers
 }

@@ -1,5 +1,5 @@
 extension OutageCase {
-    /// Activities whose policy limits their lifetime.
+    /// Cases with activities whose policy limits their lifetime.
     static let ofLifetimes = [
         OutageCase(
             name: "lifetimes",
@@ -17,7 +17,7 @@ extension OutageCase {
                 Trouble(at: 40_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .never("invalid"), .invalidations(0)],
-            // The second lives end after that.
+            // Long enough for the activities that were started again to end too.
             patienceMilliseconds: 24_000
         )
     ]

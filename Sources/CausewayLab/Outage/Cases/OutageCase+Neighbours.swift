@@ -1,17 +1,19 @@
 import CausewayConfiguration
 
 extension OutageCase {
-    /// The limit for 99 of 100 pushes of a healthy app, on a machine with other load.
+    /// The time that 99 of 100 pushes of a healthy app may take, on a machine with other load, in
+    /// milliseconds.
     private static let freshness: Int64 = 2_500
 
-    /// How long a record may wait for its commit with the worker's defaults. The command may be tried just before it would be deferred,
-    /// and is deferred when that push has no answer in time. One second more is for the commit, and one for the poll that sees it.
+    /// How long a record may wait for its commit with the worker's defaults. The last push may begin just
+    /// before the command would be deferred, and the command is deferred when this push times out. One more
+    /// second is for the commit, and one for the poll that measures it.
     private static let commit: Int64 = {
         let defaults = WorkerConfiguration()
         return Int64(defaults.worker.deferAfterMilliseconds + defaults.apns.requestTimeoutMilliseconds) + 2_000
     }()
 
-    /// What one app, device or token must not cost another.
+    /// Cases in which one app, device or token is disturbed and others must not be affected.
     static let ofNeighbours = [
         OutageCase(
             name: "black-holed-host",
@@ -39,7 +41,8 @@ extension OutageCase {
                 OutageApp(name: "healthy", activities: 60),
             ],
             workers: OutageWorkers(
-                // A wait shorter than the delay is not deferred, and these starts expire after 30 s.
+                // These starts expire after 30 s. The times are shortened, because a command whose remaining
+                // wait is shorter than the delay is not deferred.
                 worker: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
                 policy: ["expiration": "{startSeconds: 30}"]
             ),

@@ -2,7 +2,7 @@ extension OutageCase {
     private static let season = [OutageApp(startedByPush: 40)]
     private static let fleet = OutageWorkers(count: 3, lanes: 1)
     private static let promises: [OutageExpectation] = [.never("failed"), .invalidations(0)]
-    /// Alerts of these last milliseconds before a loss may ring again.
+    /// Alerts that rang within this time before Redis lost data may ring again.
     private static let lastMilliseconds: Int64 = 5_000
 
     static let ofRedis = [

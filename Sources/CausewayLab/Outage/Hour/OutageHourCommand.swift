@@ -1,7 +1,8 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// `causeway-lab outage-hour`: one app's host is away for an hour, and no other app may be affected.
+/// `causeway-lab outage-hour`: makes one app's APNs host unreachable for an hour and checks that the other
+/// app is not affected.
 struct OutageHourCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "outage-hour",

@@ -1,15 +1,15 @@
-/// Checks the minutes of the outage, and the time after the host's return, against the promises.
+/// Compares the minutes of the outage and the time after the host's return with Causeway's promises.
 struct OutageHourJudge {
     let plan: OutageHourSchedule
     let minutes: [OutageMinute]
-    /// For each activity of the afflicted app: its pushes that APNs accepted after the host's return. True: the push had the newest
-    /// state.
+    /// For each activity of the affected app: its pushes that APNs accepted after the host's return. True
+    /// means that the push had the newest state.
     let pushesAfterReturn: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let wrongScreens: Int
     let failedCommands: Int
 
-    /// The broken promises, as text.
+    /// The promises that were broken, as text.
     var broken: [String] {
         [freshness, commits, memory, pushes].compactMap { $0 }
             + (wrongScreens == 0 ? [] : ["\(wrongScreens) phones do not show the newest state"])
@@ -29,7 +29,7 @@ struct OutageHourJudge {
         return longest <= plan.commitMilliseconds ? nil : "a record waited \(longest) ms for its commit"
     }
 
-    /// Compares the second half of the outage with the first.
+    /// A text if memory grew too much; nil if it did not. Compares the two halves of the outage.
     private var memory: String? {
         let half = away.count / 2
         guard let before = away.prefix(half).map(\.residentBytes).max(),

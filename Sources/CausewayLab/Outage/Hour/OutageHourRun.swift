@@ -3,7 +3,7 @@ import Glibc
 import Kafka
 import LiveActivity
 
-/// Plays an hour of outage. One thread writes commands, reads what arrives, and sums up each minute.
+/// Plays an hour of outage. One thread writes commands, reads results and pushes, and summarizes each minute.
 final class OutageHourRun {
     private static let pollMicroseconds: UInt32 = 10_000
     private static let pollMilliseconds: Int64 = 2_000
@@ -28,7 +28,7 @@ final class OutageHourRun {
     private var cpuMilliseconds: Int64 = 0
     private var pushesAfterReturn = PushesAfterReturn()
 
-    /// - Parameter deployment: already started, without its workers.
+    /// - Parameter deployment: a started deployment without running workers.
     init(_ plan: OutageHourSchedule, on deployment: OutageDeployment, interruption: Interruption, tableFile: String?)
         throws(LabError)
     {
@@ -41,6 +41,8 @@ final class OutageHourRun {
         minute = OutageMinute(number: 1, isAway: false)
     }
 
+    /// Plays the outage.
+    ///
     /// - Returns: the broken promises, as text.
     func run() throws(LabError) -> [String] {
         defer {
@@ -138,7 +140,8 @@ final class OutageHourRun {
         pushesAfterReturn.note(push, isNewest: isNewest)
     }
 
-    /// If a broker does not answer in time, the lag is measured again later.
+    /// Measures how long records wait for their commit. If a broker does not answer in time, a later call
+    /// measures again.
     private func measureLag() {
         guard let found = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else { return }
         lag.note(found, at: Clock.milliseconds)

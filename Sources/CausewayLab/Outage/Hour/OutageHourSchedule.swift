@@ -1,12 +1,12 @@
-/// How long one app's host is away, and which commands are written.
+/// The times of the outage hour, its load, and the limits that it must keep.
 struct OutageHourSchedule {
     static let afflicted = "afflicted"
     static let healthy = "healthy"
 
-    /// Minutes before the host goes away. All later minutes are compared with them.
+    /// The minutes before the outage, with which all later minutes are compared.
     var calmMinutes = 3
     var awayMinutes = 60
-    /// Minutes after its return.
+    /// The minutes after the host's return.
     var afterMinutes = 2
     /// Activities of each of the two apps.
     var activities = 4_000
@@ -15,16 +15,18 @@ struct OutageHourSchedule {
 
     /// How long a record of any partition may wait for its commit.
     var commitMilliseconds: Int64 = 60_000
-    /// The limit for 99 of 100 pushes of the healthy app in any minute, on a machine with other load.
+    /// The time that 99 of 100 pushes of the healthy app may take in any minute, on a machine with other
+    /// load.
     var freshnessMilliseconds: Int64 = 2_500
-    /// How much more memory may be resident at the end of the outage than in its middle, in hundredths.
+    /// How much more resident memory the second half of the outage may need than the first half, per cent.
     var growthPercentMax: Int64 = 5
 
     var awayFromMilliseconds: Int64 { Int64(calmMinutes) * 60_000 }
     var awayUntilMilliseconds: Int64 { awayFromMilliseconds + Int64(awayMinutes) * 60_000 }
     var endMilliseconds: Int64 { awayUntilMilliseconds + Int64(afterMinutes) * 60_000 }
 
-    /// Time between the afflicted app's last command and its host's return, so that the newest state of each activity is known.
+    /// The time between the affected app's last command and its host's return, so that the newest state of
+    /// each activity is known.
     static let silenceMilliseconds: Int64 = 5_000
 
     var outage: OutageCase {

@@ -1,16 +1,16 @@
 /// The observations of one minute.
 struct OutageMinute {
     var number: Int
-    /// Whether the afflicted app's host was away during the whole minute.
+    /// Whether the affected app's host was unreachable during the whole minute.
     var isAway: Bool
-    /// For the healthy app: time from a command's record to APNs' answer.
+    /// The time from a command's record to APNs' answer, for the healthy app.
     var freshness = Histogram()
-    /// Pushes of the afflicted app that APNs accepted.
+    /// Pushes of the affected app that APNs accepted.
     var afflictedPushes = 0
     var commands = 0
     /// The longest wait of a record for its commit.
     var commitMilliseconds: Int64 = 0
-    /// Lag of all partitions at the end of the minute.
+    /// The lag of all partitions at the end of the minute.
     var recordsBehind: Int64 = 0
     /// The worker's resident memory at the end of the minute.
     var residentBytes: Int64 = 0
@@ -20,7 +20,7 @@ struct OutageMinute {
     static let header =
         "minute\thost\tcommands\thealthy\tp50 ms\tp99 ms\tmax ms\tafflicted\tcommit ms\tbehind\tresident MiB\tCPU s"
 
-    /// One line of the table.
+    /// The minute as one line of the table.
     var text: String {
         let figures: [Int64] = [
             Int64(commands), Int64(freshness.count), freshness.percentile(50) ?? 0, freshness.percentile(99) ?? 0,

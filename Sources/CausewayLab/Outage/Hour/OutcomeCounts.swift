@@ -1,7 +1,7 @@
 import Kafka
 import LiveActivity
 
-/// The number of results with each outcome.
+/// Counts the results of each outcome.
 final class OutcomeCounts {
     private(set) var counts: [Outcome: Int] = [:]
     private let results: OutageResults
@@ -10,7 +10,7 @@ final class OutcomeCounts {
         results = try OutageResults([ResultsReader.resultsTopic], bootstrapServers: bootstrapServers)
     }
 
-    /// Reads the records that have arrived, up to a limit.
+    /// Reads the records that have arrived, up to a limit for each call.
     func drain() throws(LabError) { _ = try results.drain(take) }
 
     private func take(_ message: borrowing Message) {

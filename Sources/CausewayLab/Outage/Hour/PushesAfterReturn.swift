@@ -1,4 +1,4 @@
-/// The pushes to each afflicted activity after its host's return.
+/// Records the pushes to each affected activity after its host's return.
 struct PushesAfterReturn {
     private enum Host {
         case there
@@ -8,7 +8,7 @@ struct PushesAfterReturn {
 
     private var host = Host.there
     private var leftAtSeconds: Int64 = 0
-    /// For each activity with pushes: whether each push had its newest state.
+    /// For each activity with such pushes: whether each push had the activity's newest state.
     private(set) var areNewest: [String: [Bool]] = [:]
 
     mutating func hostLeaves(atSeconds seconds: Int64) { (host, leftAtSeconds) = (.away, seconds) }
@@ -17,8 +17,8 @@ struct PushesAfterReturn {
 
     /// Notes a push that the host has accepted.
     ///
-    /// Pushes that the worker had written before the host froze do not count: the host reads them from its sockets when it returns, and a
-    /// worker cannot withdraw them.
+    /// Pushes that the worker wrote before the host froze do not count. The host reads them from its sockets
+    /// when it returns, and a worker cannot withdraw them.
     mutating func note(_ push: OutageHistory.Push, isNewest: Bool) {
         guard host == .back, push.timestamp > leftAtSeconds else { return }
         areNewest[push.activity, default: []].append(isNewest)

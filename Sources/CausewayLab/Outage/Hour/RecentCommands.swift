@@ -1,6 +1,8 @@
-/// The last commands of each activity, to recognize pushes. An hour has too many commands to keep all.
+/// Keeps the last commands of each activity, to recognize pushes. An hour has too many commands to keep all
+/// of them.
 struct RecentCommands {
-    /// A push that comes after this many further commands is not recognized, and counts as older than all.
+    /// How many commands are kept for each activity. A push of an earlier command is not recognized, and
+    /// counts as older than all of them.
     private static let perActivity = 32
 
     private var commands: [String: [OutageHistory.Command]] = [:]
@@ -14,7 +16,7 @@ struct RecentCommands {
         recent.append(command)
     }
 
-    /// The command that a push carries; nil if it is not among the last ones.
+    /// Returns the command whose state a push has; nil if it is not among the kept commands.
     func command(of push: OutageHistory.Push) -> OutageHistory.Command? {
         commands[push.activity]?.last { $0.state == push.state }
     }

@@ -1,20 +1,22 @@
 import Kafka
 
-/// How long records wait for their commit, measured by reading the committed offsets and the logs' ends.
+/// Measures how long records wait for their commit, from polls of the committed offsets and the logs' ends.
 ///
-/// The wait counts from the poll that first saw a record. So a record that comes and is committed between two polls counts as no wait.
+/// The wait counts from the poll that first saw the record. A record that is written and committed between
+/// two polls counts as no wait.
 struct CommitLag {
-    /// For each partition: the readings of its end, oldest first, without those whose records are committed.
+    /// The ends of each partition's log at the polls, oldest first. Ends that are committed already are
+    /// removed.
     private var ends: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
     private(set) var longestMilliseconds: Int64 = 0
 
-    /// The longest wait since the last call.
+    /// Returns the longest wait since the last call.
     mutating func takeLongest() -> Int64 {
         defer { longestMilliseconds = 0 }
         return longestMilliseconds
     }
 
-    /// A poll of all partitions, in their order.
+    /// Takes the result of one poll: the positions of all partitions, in their order.
     mutating func note(_ positions: [GroupPositions.Position], at milliseconds: Int64) {
         for (partition, position) in positions.enumerated() {
             var seen = ends[partition] ?? []

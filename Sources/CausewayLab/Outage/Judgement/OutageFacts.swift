@@ -1,10 +1,10 @@
-/// The facts for a case's further expectations.
+/// The facts with which the additional expectations of a case are checked.
 struct OutageFacts {
-    /// Outcomes after which another one may follow.
+    /// Outcomes that are not final, because another outcome may follow.
     private static let passing: Set<String> = ["held"]
 
     var verdict: OutageVerdict
-    /// The outcomes of each command, in their order.
+    /// The outcomes of each command, in the order of its results.
     var outcomes: [String: [String]]
     var invalidations: Int
     var history = OutageHistory()
@@ -12,16 +12,16 @@ struct OutageFacts {
     var beganMilliseconds: Int64 = 0
     var longestCommitMilliseconds: Int64 = 0
 
-    /// Every command must have a result, in every case.
+    /// The number of commands without a result. Every case requires that it is 0.
     var commandsWithoutResult: Int { history.commands.count { outcomes[$0.identifier] == nil } }
 
-    /// The expectations that are not met, as text.
+    /// Returns the expectations that are not met, as text.
     func broken(_ expectations: [OutageExpectation]) -> [String] {
         let missing = commandsWithoutResult
         return (missing == 0 ? [] : ["\(missing) commands have no result"]) + expectations.compactMap(violation)
     }
 
-    /// Why an expectation is not met; nil if it is met.
+    /// Returns why an expectation is not met; nil if it is met.
     func violation(_ expectation: OutageExpectation) -> String? {
         switch expectation {
         case .freshness99(let app, let bound):

@@ -1,17 +1,18 @@
 import LiveActivity
 
-/// Judges a history by the promises. It uses nothing else, so the same history always has the same verdict.
+/// Compares a history with Causeway's promises. The same history always gives the same verdict.
 ///
-/// - **lost**: an activity whose phone does not show the newest state that is not past its own expiration. Or an alert that is not too
-///   old and never rang, with no newer alert in its place.
-/// - **old**: a push that was accepted past its bound (``AgeBounds``) or after a newer one of its activity. Likewise an alert after a
-///   newer one.
-/// - **twice**: an alert or a start that reached a phone twice. An alert that a ``Crash`` permits is counted separately; a start never
-///   is.
-/// - **silence**: the time from a state to the push that brings it or a newer one.
+/// - **lost**: an activity whose phone does not show the newest state that has not expired. Or an alert that
+///   is not too old and never rang, with no newer alert in its place.
+/// - **old**: a push that APNs accepted after its age limit (``AgeBounds``), or after a newer push of its
+///   activity. Or an alert that rang after a newer one.
+/// - **twice**: an alert or a start that reached a phone twice. An alert that a ``Crash`` permits is counted
+///   separately. A start is never permitted twice.
+/// - **silence**: the time from a state to the push that brings this state or a newer one.
 ///
-/// Age counts from `aps.timestamp`. Wrong commands and commands after an end have no effect, so they are not the newest state. An
-/// activity that a phone never had needs no end. A lost start counts once, not once for each of its updates.
+/// Age counts from `aps.timestamp`. Invalid commands and commands after an end have no effect, so none of
+/// them is the newest state. An activity that no phone ever had needs no end. A lost start counts once, not
+/// once for each of its updates.
 struct OutageJudge {
     private let bounds: AgeBounds
     private let crashes: [Crash]
@@ -151,13 +152,13 @@ struct OutageJudge {
         }
     }
 
-    /// Whether the promises still require it when the screens are read.
+    /// Whether the promises still require this command when the screens are read.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
         if let expires = command.expiresMilliseconds, expires <= endMilliseconds { return false }
         return !isPast(bounds.seconds(of: command.event), command, at: endMilliseconds)
     }
 
-    /// Whether a phone must have the activity: its app began it, or its start had to come.
+    /// Whether a phone must have the activity: its app began the activity, or its start had to arrive.
     private func isBegun(_ record: ActivityRecord) -> Bool {
         guard record.screen == nil, let start = record.commands.first(where: { $0.event == .start }) else {
             return true
@@ -203,14 +204,14 @@ struct OutageJudge {
         }
         for command in record.effective {
             let shown = reached.first { $0.version >= command.version }?.milliseconds
-            // A state that was never shown counts only if it was required.
+            // A state that was never shown counts only if the promises required it.
             guard shown != nil || (isRequired(command) && isBegun(record) && isShowable(record)) else { continue }
             let silence = (shown ?? endMilliseconds) - command.producedMilliseconds
             verdict.longestSilenceMilliseconds = max(verdict.longestSilenceMilliseconds, silence)
         }
     }
 
-    /// Whether the newest state can change anything on the phone.
+    /// Whether the newest state can change what the phone shows.
     private func isShowable(_ record: ActivityRecord) -> Bool { record.screen != nil || record.newest?.event != .end }
 }
 
@@ -219,11 +220,13 @@ private struct ActivityRecord {
     let activity: String
     /// Valid commands, oldest version first.
     let commands: [OutageHistory.Command]
-    /// The valid commands that count: none after an end.
+    /// The valid commands that have an effect: none after an end.
     let effective: ArraySlice<OutageHistory.Command>
-    /// Pushes that APNs accepted or that reached the phone, in their order, without those of the lifetime.
+    /// Pushes that APNs accepted or that reached the phone, in their order, without the ends and starts that
+    /// the lifetime caused.
     let accepted: [OutageHistory.Push]
-    /// The ends that Causeway made because the lifetime had ended: no command of a case is without a state.
+    /// The ends that Causeway made because the lifetime had ended. They have no state, while every command of
+    /// a case has one.
     let lifetimeEnds: [OutageHistory.Push]
     /// The starts after the first of these ends.
     let restarts: [OutageHistory.Push]

@@ -1,18 +1,18 @@
 import CausewayCommandLine
 import Numbers
 
-/// The report on one case, and the summary of all.
+/// The report on one case. `summary` writes the summary of all reports.
 struct OutageReport {
     private static let examplesMax = 5
 
     var name: String
     var verdict: OutageVerdict
-    /// The case's further expectations that are not met, as text.
+    /// The additional expectations of the case that are not met, as text.
     var broken: [String]
 
     var isGood: Bool { verdict.isGood && broken.isEmpty }
 
-    /// One line, followed by the broken promises.
+    /// The report as text: one line, followed by the broken promises.
     var text: String {
         let silence = Numeral.seconds(milliseconds: verdict.longestSilenceMilliseconds)
         let line =
@@ -31,7 +31,7 @@ struct OutageReport {
             + (rest > 0 ? ["         \(what): and \(rest) more"] : [])
     }
 
-    /// The last line.
+    /// Returns the last line of the output, with the sums over all reports.
     static func summary(of reports: [OutageReport]) -> String {
         func sum(_ list: KeyPath<OutageVerdict, [String]>) -> Int {
             reports.reduce(0) { $0 + $1.verdict[keyPath: list].count }
