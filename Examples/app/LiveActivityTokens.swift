@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the app tells its server: one report for each token, and one when an activity is over.
+/// A report of the app to its server: one for each token, and one when an activity is over.
 struct LiveActivityReport: Codable, Equatable, Sendable {
     enum Kind: String, Codable, Sendable {
         /// The update token of a running activity.
@@ -12,7 +12,7 @@ struct LiveActivityReport: Codable, Equatable, Sendable {
     }
 
     var kind: Kind
-    /// This installation of the app. It is the device in commands.
+    /// An id of this installation of the app: the device in commands.
     var device: String
     /// The activity's id in commands. Nil for a device.
     var activity: String?
@@ -20,21 +20,23 @@ struct LiveActivityReport: Codable, Equatable, Sendable {
     var attributesType: String
     /// The token in hexadecimal digits. Nil for an activity that is over.
     var token: String?
-    /// How old the report is. The phone's clock may be wrong, so the server subtracts this from its own.
+    /// The age of the report in milliseconds. The server subtracts it from its own clock, because the phone's
+    /// clock may be wrong.
     var ageMilliseconds: Int = 0
     /// Whether the token is from Apple's sandbox.
     var isSandbox: Bool
     var frequentUpdates: Bool
-    /// Whether activities may begin on a broadcast channel: iOS 18 and newer.
+    /// Whether activities may start on a broadcast channel, which needs iOS 18 or newer.
     var channels: Bool
 }
 
 #if canImport(ActivityKit)
 import ActivityKit
 
-/// What Causeway needs to know about a type of activity.
+/// An app's type of activity, with the names that Causeway needs.
 protocol ReportedAttributes: ActivityAttributes {
-    /// The activity's id in commands. The server must be able to choose the same one: "final-" and the device, for example.
+    /// The activity's id in commands. The server must be able to compute the same id, for example from
+    /// "final-" and the device.
     func causewayActivity(device: String) -> String
     /// The audiences that the activity belongs to, at most 8.
     var causewayAudiences: [String] { get }
@@ -42,8 +44,9 @@ protocol ReportedAttributes: ActivityAttributes {
 
 /// Reports all tokens of Live Activities to the app's server.
 ///
-/// Call ``observe(_:)`` for each type in `application(_:didFinishLaunchingWithOptions:)`. The system starts the app in the background
-/// when a push has started an activity, and gives it a few seconds. An observer that begins later misses the token.
+/// Call ``observe(_:)`` for each type in `application(_:didFinishLaunchingWithOptions:)`. When a push has
+/// started an activity, the system starts the app in the background for a few seconds. An observer that
+/// begins later misses the activity's token.
 @available(iOS 17.2, *)
 @MainActor
 final class LiveActivityTokens {
@@ -52,7 +55,8 @@ final class LiveActivityTokens {
     private var observedActivities: Set<String> = []
     private var deviceTokens: [String: Data] = [:]
 
-    /// The audiences whose starts this device gets, at most 8: the teams that the person follows, for example. Each change is reported.
+    /// The audiences whose starts this device gets, at most 8: for example the teams that the person follows.
+    /// Each change is reported.
     var deviceAudiences: [String] = [] {
         didSet {
             guard deviceAudiences != oldValue else { return }
@@ -61,16 +65,18 @@ final class LiveActivityTokens {
     }
 
     /// - Parameters:
-    ///   - device: an id of this installation: the same at every launch, another one after the app was deleted.
+    ///   - device: an id of this installation. It stays the same at every launch, and changes when the app is
+    ///     deleted and installed again.
     ///   - send: sends a report to the app's server. It throws if the server has not confirmed it.
     init(device: String, send: @escaping @Sendable (LiveActivityReport) async throws -> Void) {
         self.device = device
         self.send = send
     }
 
-    /// Begins to report the tokens of a type of activity, and of the activities that run already.
+    /// Begins to report the tokens of a type of activity, also of activities that already run.
     func observe<Attributes: ReportedAttributes>(_ type: Attributes.Type) {
-        // The sequences give a token when it changes. The present one may have come at an earlier launch.
+        // The asynchronous sequences report only changes, and the present token may have come at an earlier
+        // launch.
         let name = String(describing: type)
         if let token = Activity<Attributes>.pushToStartToken { report(deviceToken: token, attributesType: name) }
         Task {
@@ -83,7 +89,8 @@ final class LiveActivityTokens {
             for await activity in Activity<Attributes>.activityUpdates { observe(activity) }
         }
         Task {
-            // The person has switched frequent updates. Activities that still run are reported with the new value.
+            // The person has switched frequent updates on or off, so all activities are reported with the new
+            // value.
             for await _ in ActivityAuthorizationInfo().frequentPushEnablementUpdates {
                 for activity in Activity<Attributes>.activities {
                     if let token = activity.pushToken { report(token: token, of: activity) }
@@ -141,8 +148,9 @@ final class LiveActivityTokens {
         return report
     }
 
-    /// Builds that Xcode installs get tokens of the sandbox; TestFlight and the App Store give those of production. A Release build that
-    /// Xcode installs counts as production here: give its scheme a compilation condition of your own if you use one.
+    /// Whether tokens are for Apple's sandbox, as in builds that Xcode installs. TestFlight and App Store
+    /// builds get production tokens. A Release build that Xcode installs also gets sandbox tokens, but counts
+    /// as production here: set a compilation condition of your own for it.
     private static var isSandbox: Bool {
         #if DEBUG
         true
@@ -153,7 +161,8 @@ final class LiveActivityTokens {
 
     private static let attemptsMax = 6
 
-    /// Sends a report, for about a minute, until the server has it. The next launch reports all tokens again.
+    /// Sends a report until the server has confirmed it, for about a minute. The next launch reports all
+    /// tokens again.
     private func deliver(_ report: LiveActivityReport) {
         let start = ContinuousClock.now
         Task { [send] in

@@ -3,11 +3,11 @@ import ActivityKit
 import Foundation
 
 #if canImport(FoundationNetworking)
-// Only where there is no iPhone: URLSession is in Foundation there.
+// Linux has URLSession in a separate module.
 import FoundationNetworking
 #endif
 
-/// The type of one app, and how the app uses ``LiveActivityTokens``.
+/// An example app's type of activity, and how the app uses ``LiveActivityTokens``.
 struct MatchAttributes: ReportedAttributes {
     struct ContentState: Codable, Hashable {
         var home: Int
@@ -41,7 +41,7 @@ enum MatchActivities {
         return tokens
     }
 
-    /// Starts an activity from the app: with a token of its own, or on the audience's channel.
+    /// Starts an activity from the app, with a token of its own or on the audience's channel.
     static func follow(_ match: String, state: MatchAttributes.ContentState, channel: String?) throws {
         let attributes = MatchAttributes(match: match)
         let content = ActivityContent(state: state, staleDate: nil)

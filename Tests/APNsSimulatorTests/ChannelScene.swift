@@ -2,7 +2,7 @@ import APNsSimulator
 import Foundation
 import Testing
 
-/// Requests to the two services of channels.
+/// Requests to the simulator's broadcast service and to its channel management.
 extension Scene {
     static let requestIdentifier = "11111111-2222-3333-4444-555555555555"
 
@@ -47,7 +47,7 @@ extension Scene {
         #"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#
     }
 
-    /// Creates a channel as a server does.
+    /// Creates a channel, as a producer's server does.
     func createChannel(storesNewest: Bool) throws -> String {
         let response = try connectToManagement()
             .perform(managementHeaders("POST"), body: Self.creation(storesNewest ? 1 : 0))
@@ -56,7 +56,7 @@ extension Scene {
         return try #require(response.headers["apns-channel-id"])
     }
 
-    /// Starts an activity on a channel by a push, on a separate phone.
+    /// Starts an activity on a channel by a push to another phone.
     func startByPush(_ match: String, device: String, channel: String) async throws -> PushEffectRow {
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.install(app: Scene.app, device: device, hasChannels: true, nowMilliseconds: now)
@@ -78,7 +78,7 @@ extension Scene {
         )
     }
 
-    /// The state that an activity's phone shows, and how the phone got it.
+    /// Returns the activity's state on its phone, and how the phone got it.
     func screen(_ activity: String) async throws -> [String: Any] {
         try await control("GET", "/activity?app=\(Scene.app)&activity=\(activity)").object
     }

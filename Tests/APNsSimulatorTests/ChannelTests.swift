@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Channels and their subscribers: the server's view, and the states that the phones show.
+/// Channels and their subscribers, as a producer's server and as phones see them.
 @Suite(.ownThread) struct ChannelTests {
     private typealias Object = [String: Any]
 
@@ -80,7 +80,8 @@ import Testing
             let row = try await scene.startByPush("m7", device: "by-push", channel: channel)
             #expect(row.effects == ["started": 1] && row.hasChannels)
             #expect(try await scene.startByPush("m8", device: "elsewhere", channel: other).effects == ["started": 1])
-            // Two push-to-start tokens, and no update token for either activity.
+            // Two push-to-start tokens are registered. The activities are on a channel, so they have no
+            // update token.
             let after = try await scene.simulator.registrations(since: before + 50).records
             #expect(after.map(\.key) == ["by-push", "elsewhere"])
 
@@ -135,7 +136,8 @@ import Testing
         }
     }
 
-    /// A phone that was away gets the newest message of a channel with storage, once. It gets none of a channel without storage.
+    /// A phone that was off line gets the newest message of a channel with storage once. A channel without
+    /// storage sends it nothing.
     @Test(arguments: [true, false]) func `A phone that comes back gets the stored message`(_ storesNewest: Bool)
         async throws
     {
@@ -152,7 +154,7 @@ import Testing
             let devices = #"{"app":"\#(Scene.app)","devices":["by-push"]}"#
             try send(1, 0)
             #expect(try await scene.control("POST", "/offline", devices).status == 200)
-            // Messages from before it left do not come again.
+            // Messages that the phone had got before it went off line do not come again.
             #expect(try await scene.control("POST", "/online", devices).status == 200)
             #expect(try await scene.effects("m7") == ["started": 1, "shown": 1])
             #expect(try await scene.control("POST", "/offline", devices).status == 200)
@@ -196,7 +198,8 @@ import Testing
         }
     }
 
-    /// The only request without an idempotency key: its response is lost, but the channel exists.
+    /// Creating a channel is the only request that cannot be repeated safely. Its response is lost, but the
+    /// channel exists.
     @Test func `Faults of the management interface affect no broadcast`() async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)
@@ -247,7 +250,7 @@ import Testing
         try await Scene.run(\.pushLog, file) { scene in
             let channel = try scene.createChannel(storesNewest: true)
             _ = try scene.connect().perform(scene.broadcastHeaders(channel), body: scene.update(home: 1))
-            // The line is written before the response to a later call of the control interface.
+            // The log line is written before the simulator answers a later call of its control interface.
             _ = try await scene.control("GET", "/stats")
             let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
             #expect(lines.count == 1)

@@ -4,11 +4,11 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Crowds of compact phones, without a service.
+/// Crowds of compact phones, of which the model stores few bytes each. No service runs.
 @Suite struct CompactPhoneTests {
     private static let now: Int64 = 1_790_000_000
 
-    /// A model with a crowd, and the service's steps for a push to it.
+    /// A model with a crowd, and the service's steps for a push to one of its phones.
     private struct Bench: ~Copyable {
         var model = DeviceModel(environment: .sandbox, seed: 1)
         var tape = JSONTape()
@@ -57,7 +57,7 @@ import Testing
             return try #require(try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any])
         }
 
-        /// Phones by the timestamp that they show.
+        /// Returns the number of phones that show each timestamp.
         func shown() throws -> [Int: Int] {
             let shown = try #require(try answer()["shown"] as? [[String: Any]])
             return Dictionary(
@@ -85,7 +85,8 @@ import Testing
         #expect(bench.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
         #expect(bench.model.light.crowds[0].phones[1_234].pushes == 1)
         #expect(try bench.shown() == [0: 1_999, Int(Self.now) + 1: 1])
-        // The same crowd in another model has the same tokens. A token that differs in anything belongs to nobody.
+        // The same crowd in another model has the same tokens. A token with any other digit belongs to no
+        // phone.
         #expect(CompactCrowd(app: "app", name: "fan-", count: 1).token(7) == tokens[7])
         for place in stride(from: 0, to: 160, by: 7) {
             var digits = Array(tokens[3].utf8)
@@ -124,7 +125,7 @@ import Testing
         _ = bench.push(Self.update(2, alert: "goal 2"), token: tokens[1])
         _ = bench.push(Self.update(3, alert: "goal 1"), token: tokens[1])
         _ = bench.push(Self.update(3, alert: "goal 3"), token: tokens[2])
-        // An alert of a state that is not shown is not heard.
+        // The alert of a state that the phone does not show does not ring.
         _ = bench.push(Self.update(2, alert: "goal 3"), token: tokens[2])
         let response = try bench.answer()
         #expect(response["alertedTwice"] as? Int == 2 && response["alerts"] as? Int == 6)
@@ -200,7 +201,7 @@ import Testing
     }
 }
 
-/// The same over HTTP, with a service: as other programs see it.
+/// Crowds over HTTP, as other programs use them.
 @Suite(.ownThread) struct CrowdInterfaceTests {
     private typealias Object = [String: Any]
 
@@ -216,7 +217,8 @@ import Testing
                 """
             )
             #expect(made.status == 200 && made.object["phones"] as? Int == 1_000_000)
-            // 100 bytes each, and the other memory that the process has taken meanwhile.
+            // The crowd takes 100 bytes for each phone; the limit includes other memory that the process
+            // takes in the meantime.
             #expect(try residentBytes() - before < 100_000_000)
             let page = try await scene.control(
                 "GET",

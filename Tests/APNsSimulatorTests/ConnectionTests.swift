@@ -104,7 +104,7 @@ import Testing
 
     @Test func `Clients without h2 are dropped`() async throws {
         try await Scene.run { scene in
-            // TLS 1.3: the client may consider its handshake complete before it gets the refusal.
+            // With TLS 1.3 the client may finish its handshake before it gets the server's refusal.
             for protocols in [[], Array("\u{8}http/1.1".utf8)] {
                 #expect(throws: H2Client.Failure.self) {
                     let client = try H2Client(
@@ -152,7 +152,7 @@ import Testing
 }
 
 @Suite(.ownThread) struct FaultTests {
-    /// 200 pushes on one connection, and their outcomes.
+    /// Sends 200 pushes on one connection, and returns how many had each outcome.
     private func outcomes(_ scene: Scene, _ faults: Faults) async throws -> [String: Int] {
         let client = try scene.connect()
         _ = try client.perform(scene.headers(), body: scene.update(home: 0))

@@ -4,7 +4,7 @@ import FoundationNetworking
 import Testbed
 import Testing
 
-/// The HTTP interface over real sockets, with an independent client.
+/// The simulator's control interface over real sockets, with an independent HTTP client.
 @Suite(.ownThread) struct ControlInterfaceTests {
     private typealias Object = [String: Any]
 
@@ -69,7 +69,7 @@ import Testing
             let none = try await scene.control("GET", "/registrations?since=2&waitMilliseconds=1")
             #expect((none.object["registrations"] as? [Object])?.isEmpty == true && none.object["next"] as? Int == 2)
             #expect(try await scene.control("GET", "/registrations?since=3").status == 400)
-            // One waits, and a push-to-start makes the app register a token.
+            // A request waits for registrations. Then a push-to-start makes the app register a token.
             async let awaited = scene.control("GET", "/registrations?since=2&waitMilliseconds=60000")
             let start = """
                 {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
@@ -126,7 +126,8 @@ import Testing
             try other.run { $0.goAway != nil }
             #expect(other.goAway == .init(lastStream: 0, reason: #"{"reason":"IdleTimeout"}"#, code: 11))
 
-            // The clock stays within its limits, however far a request moves it: the token is too old, and nothing else happens.
+            // However far a request moves the clock, it stays within its limits. The provider token is then
+            // too old, and nothing else changes.
             for _ in 0..<2 {
                 let advance = #"{"advanceMilliseconds":9223372036854775807}"#
                 #expect(try await scene.control("POST", "/clock", advance).status == 200)
@@ -140,7 +141,7 @@ import Testing
         }
     }
 
-    /// A GET returns what was PUT, and nothing is left of it after a DELETE.
+    /// A GET returns the faults that a PUT has set. A DELETE removes them all.
     @Test func `Every fault is read and shown`() async throws {
         try await Scene.run { scene in
             let text = """

@@ -4,10 +4,10 @@ import Testing
 
 @testable import APNsSimulator
 
-/// ActivityKit's rules, with time as an argument: no service, no sockets.
+/// ActivityKit's rules on the model of phones. Time is an argument, and there is no service and no socket.
 @Suite(.ownThread) struct DeviceModelTests {
     private static let hour: Int64 = 3_600
-    /// UNIX seconds at which every scene begins, and the timestamp of its activity's first state.
+    /// The UNIX second at which every test begins, and the timestamp of its activity's first state.
     private static let birth: Int64 = 1_790_000_000
 
     struct Step: Sendable {
@@ -54,7 +54,8 @@ import Testing
             )
         }
 
-        /// As in the service: APNs' verdict, and if the push is accepted, the phone.
+        /// Pushes as the service does: the verdict of APNs, and the effect on the phone if the push is
+        /// accepted.
         mutating func push(_ json: String, token: String, at seconds: Int64, priority: UInt8 = 5) -> (
             Reason, PushEffect?
         ) {
@@ -104,7 +105,7 @@ import Testing
         }
     }
 
-    /// The effect of the last step, and the state right after it.
+    /// The steps, with the effect of the last step and the phone's state after it.
     static let rows: [Row] = [
         Row("newer", [Step(timestamp: 1)], .shown, "active 1"),
         Row("equal: the last to arrive is shown", [Step(timestamp: 0)], .shown, "active 1"),
@@ -192,7 +193,8 @@ import Testing
         #expect(summary.effects.total == row.steps.count - (row.reason == .success ? 0 : 1))
     }
 
-    /// An end at 1 h with a dismissal date: the seconds after the beginning until which it stays.
+    /// The activity ends after 1 h. Each case: its dismissal date and the time at which the phone removes it,
+    /// in seconds.
     @Test(
         arguments: [
             (nil, 5 * hour), (2 * hour, 2 * hour), (hour + 1, hour + 1), (5 * hour, 5 * hour), (9 * hour, 5 * hour),
@@ -295,7 +297,7 @@ import Testing
             return
         }
         #expect(try phone.state("n", at: 10) == "active 5")
-        // The app registers the update token of the new activity, and updates use that token.
+        // The app registers the new activity's update token. Later updates use this token.
         let record = try #require(phone.model.registrations(since: posted, limit: 9)?.first)
         let value = try #require(try JSONSerialization.jsonObject(with: Data(record.value)) as? [String: Any])
         #expect(
@@ -319,10 +321,11 @@ import Testing
     @Test(
         arguments: [
             ([:], 1),
-            // Admission may have raised the timestamp of a start that another worker sends again, and its state may be newer.
+            // The same start from another worker. Admission may have raised its timestamp, and its state may
+            // be newer.
             (["timestamp": "\(birth + 1)", "content-state": #"{"home":6}"#], 1),
             (["attributes": #"{ "id" : "n" }"#], 1),
-            // Another activity of the app that happens to have the same attributes.
+            // A different start, of another activity with the same attributes.
             (["alert": #"{"title":"other","body":"b"}"#], 0),
             (["timestamp": "\(birth + 60)"], 0),
             (["attributes": #"{"id":"o"}"#], 0),

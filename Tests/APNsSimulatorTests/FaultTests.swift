@@ -3,9 +3,10 @@ import Foundation
 import Testbed
 import Testing
 
-/// Faults on demand other than a share of Apple's answers: each fault on the wire and in the log.
+/// Faults that a test sets, other than Apple's error answers. Each fault is checked on the wire and in the
+/// log.
 @Suite(.ownThread) struct OddFaultTests {
-    /// A client that may have a thousand streams, and the faults that apply from then on.
+    /// Returns a client that may use a thousand streams. The faults apply from then on.
     private func client(_ scene: Scene, _ adjust: (inout Faults) -> Void) async throws -> H2Client {
         let client = try scene.connect()
         _ = try client.perform(scene.headers(), body: scene.update(home: 0))
@@ -90,7 +91,7 @@ import Testing
         }
     }
 
-    /// Pushes above the last stream were never judged: a client that sends them again sends them once.
+    /// The service has not processed pushes above GOAWAY's last stream, so a client may send them again.
     @Test func `GOAWAY leaves the last requests unprocessed`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) {
@@ -138,7 +139,7 @@ import Testing
         }
     }
 
-    /// The opposite of a cut: a connection that ends in order says so.
+    /// In contrast to a cut, an orderly end of a connection is announced.
     @Test func `An orderly end is announced`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { _ in }
@@ -153,13 +154,14 @@ import Testing
             let client = try await client(scene) { $0.silentAfterRequests = 3 }
             let streams = try submit(5, client, scene)
             try client.run { _ in true }
-            // The connection is silent from now on, so nothing comes that could be awaited.
+            // The connection stays silent from now on, so the test can only ask the service.
             try await eventuallyInTask("six requests") { try await scene.simulator.statistics().requests >= 6 }
             client.ping()
             #expect(throws: H2Client.Failure(reason: "nothing came")) {
                 try client.run(seconds: 1) { $0.pingsAnswered > 0 }
             }
-            // The first two responses were complete before the silence; a silent connection loses the bytes that it has not written.
+            // The first two responses were written before the silence. Bytes that were not written by then
+            // are lost.
             #expect(streams.suffix(3).allSatisfy { client.responses[$0]?.isClosed == false })
             let statistics = try await scene.simulator.statistics()
             #expect(statistics.requests == 6 && statistics.requestsUnanswered == 3)

@@ -11,7 +11,7 @@ final class H2Client {
         var headers: [String: String] = [:]
         var body = ""
         var isClosed = false
-        /// The code of the stream's end; 0 for an orderly one.
+        /// The error code that ended the stream; 0 for an orderly end.
         var errorCode: UInt32 = 0
     }
 
@@ -29,17 +29,17 @@ final class H2Client {
     private(set) var goAways: [GoAway] = []
     var goAway: GoAway? { goAways.last }
     private(set) var pingsAnswered = 0
-    /// Values of SETTINGS_MAX_CONCURRENT_STREAMS, in order.
+    /// The values of SETTINGS_MAX_CONCURRENT_STREAMS that came, in order.
     private(set) var concurrentStreams: [UInt32] = []
     private(set) var isEnded = false
-    /// Whether the peer's close_notify came, which ends TLS in order.
+    /// Whether the server's close_notify came, which ends TLS in order.
     private(set) var wasEndAnnounced = false
     private var descriptor: Int32 = -1
     private var context: OpaquePointer?
     private var tls: OpaquePointer?
     private var session: OpaquePointer?
     private var bodies: [Int32: [UInt8]] = [:]
-    /// The maximum for one TLS record.
+    /// The maximum number of bytes in one TLS record.
     var bytesPerWrite = 16_384
 
     init(port: UInt16, caFile: String, protocols: [UInt8] = [2, 0x68, 0x32]) throws {
@@ -190,7 +190,8 @@ final class H2Client {
         return stream
     }
 
-    /// Moves bytes until a condition holds or the server ends. Throws if nothing has come for this many seconds.
+    /// Sends and receives until the condition holds or the server closes. Throws if nothing comes for this
+    /// many seconds.
     func run(seconds: Int = 120, until condition: (H2Client) -> Bool) throws {
         var timeout = timeval(tv_sec: seconds, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
@@ -205,7 +206,8 @@ final class H2Client {
                 }
             }
             if condition(self) { return }
-            // Errors that other clients of this thread left behind would count as this client's failure.
+            // OpenSSL keeps errors for each thread. Errors of other clients on this thread must not count as
+            // this client's.
             ERR_clear_error()
             let count = SSL_read(tls, &buffer, Int32(buffer.count))
             if count <= 0 {
@@ -221,19 +223,20 @@ final class H2Client {
 
     func ping() { nghttp2_submit_ping(session, 0, nil) }
 
-    /// Sends everything, and waits until the server has read it. The server answers a ping after it has judged the requests before it.
+    /// Sends everything, and waits until the server has processed it. The server answers a ping after the
+    /// requests before it.
     func runUntilJudged() throws {
-        // A ping would be sent before requests that are still queued.
+        // First all queued requests are sent, because nghttp2 sends a ping before them.
         try run { _ in true }
         let expected = pingsAnswered + 1
         ping()
         try run { $0.pingsAnswered == expected }
     }
 
-    /// The connection's window, which the server grants for bodies.
+    /// The connection's window in bytes, which the server grants for request bodies.
     var window: Int32 { nghttp2_session_get_remote_window_size(session) }
 
-    /// One request and its response.
+    /// Sends one request, and returns its response.
     func perform(_ headers: [(String, String)], body: String) throws -> Response {
         let stream = try submit(headers, body: body)
         try run { $0.responses[stream]?.isClosed == true }

@@ -36,7 +36,7 @@ import Testing
                 scene
             )
             try expect(.invalidProviderToken, signer.token(issuedAt: now + 3_700), scene)
-            // Apple asks for a number of seconds; the digits as a string are accepted, too.
+            // Apple requires `iat` as a number of seconds. The simulator also accepts the digits as a string.
             try expect(.success, signer.token(claims: #"{"iss":"TEAM123456","iat":"\#(now)"}"#), scene)
             try expect(.success, signer.token(issuedAt: now - 3_500), scene)
             try expect(.expiredProviderToken, signer.token(issuedAt: now - 3_700), scene)

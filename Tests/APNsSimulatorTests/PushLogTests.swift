@@ -6,17 +6,17 @@ import Testing
 
 @testable import APNsSimulator
 
-/// The log's lines about each push, over TLS and HTTP/2.
+/// The lines that the push log has for each push, over TLS and HTTP/2.
 @Suite(.ownThread) struct PushLogTests {
     private typealias Line = [String: Any]
 
-    /// Runs a scene with a log, and returns the log's lines.
+    /// Runs the body with a simulator that has a log, and returns the log's lines.
     private func log(_ body: (Scene) async throws -> Void) async throws -> [Line] {
         let directory = try TemporaryDirectory()
         let file = directory.path("pushes.jsonl")
         try await Scene.run(\.pushLog, file) { scene in
             try await body(scene)
-            // Runs on the service's thread, in a later turn than the last push.
+            // This call runs on the service's thread, in a later turn than the last push.
             #expect(try await scene.simulator.statistics().pushLogLinesLost == 0)
         }
         return try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
@@ -32,7 +32,8 @@ import Testing
         var (token, now) = ("", 0)
         let lines = try await log { scene in
             token = scene.token
-            // Not before the activity was born, because a phone ignores older states.
+            // The timestamp must not be before the activity's first state, because a phone ignores older
+            // states.
             now = time(nil)
             let body =
                 #"{"aps":{"timestamp":\#(now),"event":"update","content-state":\#(state),"#
@@ -56,7 +57,8 @@ import Testing
         #expect(abs((line["time"] as? Int ?? 0) / 1_000 - now) < 3_600)
     }
 
-    /// A disk is full and then has room again: lost lines are counted, and every line of the file is complete.
+    /// A disk becomes full, and then has room again. Lost lines are counted, and each line in the file is
+    /// complete.
     @Test func `Lines are complete even if a write takes only a part`() throws {
         var ends: [Int32] = [-1, -1]
         #expect(pipe(&ends) == 0)
@@ -64,10 +66,10 @@ import Testing
         for end in ends { #expect(fcntl(end, F_SETFL, O_NONBLOCK) == 0) }
         let loop = try EventLoop()
         let log = PushLog(file: PushLogFile(descriptor: ends[1]), loop: loop)
-        // The scene retains the log until then.
+        // The loop retains the log until its turn has ended.
         defer { loop.turn(waitMilliseconds: 0) }
         let lineBytes = 1_000
-        // More than a pipe holds.
+        // More lines than fit into a pipe.
         let appended = 200
         for number in 0..<appended {
             log.append(Array(String(repeating: "\(number % 10)", count: lineBytes - 1).utf8))
@@ -93,7 +95,7 @@ import Testing
         return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
     }
 
-    /// Compared with values of the hash's own authors.
+    /// The expected digests come from the authors of FNV.
     @Test func `The digest is FNV-1a`() {
         #expect(digest("") == "cbf29ce484222325")
         #expect(digest("a") == "af63dc4c8601ec8c")

@@ -13,7 +13,8 @@ struct Scene {
     let simulator: Simulator
     let signer: ProviderTokenSigner
     let otherSigner: ProviderTokenSigner
-    /// Two signatures of the same claims differ, so a connection must always get the same one.
+    /// The provider token of all connections. Two signatures of the same claims differ, and a connection must
+    /// always use the same token.
     let providerToken: String
     let directory: TemporaryDirectory
     let caFile: String
@@ -24,7 +25,7 @@ struct Scene {
         try await run(\.threads, 1, body)
     }
 
-    /// With one setting of the configuration changed.
+    /// Runs a simulator with one changed setting.
     static func run<Value>(
         _ setting: WritableKeyPath<SimulatorConfiguration, Value>,
         _ value: Value,
@@ -93,7 +94,7 @@ struct Scene {
         await simulator.stop()
     }
 
-    /// A call of the HTTP interface.
+    /// Calls the simulator's control interface.
     func control(
         _ method: String,
         _ path: String,
@@ -113,7 +114,7 @@ struct Scene {
         try H2Client(port: simulator.port, caFile: caFile)
     }
 
-    /// The header fields of a valid push, some of them replaced (nil: left out).
+    /// Returns the header fields of a valid push with the given changes. A nil value removes a field.
     func headers(_ changes: [String: String?] = [:], token: String? = nil) -> [(String, String)] {
         var fields: [(String, String)] = [
             (":method", "POST"), (":scheme", "https"), (":authority", "localhost"),

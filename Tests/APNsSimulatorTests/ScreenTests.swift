@@ -4,18 +4,18 @@ import Testing
 
 @testable import APNsSimulator
 
-/// What viewers of the Lock Screens get, with time as an argument.
+/// What a viewer of the phones' Lock Screens gets. Time is an argument.
 @Suite("Screens", .ownThread) struct ScreenTests {
     private static let birth: Int64 = 1_790_000_000
 
-    /// What one response says.
+    /// One response of the screens' interface.
     private struct Response {
         var object: [String: Any]
 
         func number(_ name: String) -> Int { object[name] as? Int ?? -1 }
         var tints: [String] { object["tints"] as? [String] ?? [] }
         var focus: [[String: Any]] { object["focus"] as? [[String: Any]] ?? [] }
-        /// By the phone's number: state, alerts, tint, shade.
+        /// The screen of each phone, by the phone's number: state, alerts, tint, shade.
         var screens: [Int: [UInt8]] {
             let bytes = Data(base64Encoded: object["screens"] as? String ?? "").map { Array($0) } ?? []
             let records = stride(from: 0, to: bytes.count, by: DeviceModel.screenBytes)
@@ -57,7 +57,7 @@ import Testing
             }
         }
 
-        /// What has changed since the last request.
+        /// Returns what has changed since the last request.
         mutating func screens(at seconds: Int64 = 10, focus: [Int] = []) throws -> Response {
             let json = model.screensJSON(since: cursor, focus: focus, nowMilliseconds: (birth + seconds) * 1_000)
             let object = try #require(try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any])

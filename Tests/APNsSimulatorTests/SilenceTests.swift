@@ -4,7 +4,7 @@ import Testing
 @testable import APNsSimulator
 @testable import Reactor
 
-/// The stream of a half-open connection.
+/// A stream whose connection is half open: the peer sends nothing more.
 @Suite struct SilenceTests {
     private func withConnection(_ body: (ServerConnection, Stream) throws -> Void) throws {
         let loop = try EventLoop()

@@ -5,10 +5,11 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// The addresses of connections: each connection resolves the name, connections spread over the addresses, and follow when the addresses
-/// change.
+/// The addresses of connections. Each connection resolves the host's name again, so connections spread over
+/// all addresses and follow changes.
 @Suite struct AddressTests {
-    /// Answers as a name server whose zone changes: at first with two addresses, after a number of queries with a third.
+    /// A name server whose zone changes: it first answers with two addresses, and after a number of queries
+    /// with a third.
     private final class ChangingZone: Sendable {
         static let before = ["127.0.0.1", "127.0.0.2"]
         static let after = ["127.0.0.3"]
@@ -28,7 +29,8 @@ import Testing
         }
     }
 
-    /// Three services on the same port of three addresses. Each closes a connection after 200 requests.
+    /// Runs three services on the same port of three addresses. Each service closes a connection after 200
+    /// requests.
     private func withServices(_ body: (SimulatorFixture, [Simulator]) async throws -> Void) async throws {
         let adjust = { (configuration: inout SimulatorConfiguration, host: String, port: UInt16) in
             configuration.host = host
@@ -60,7 +62,8 @@ import Testing
                 $0.connectionsMin = 4
             }
             #expect(sent.count(.accepted) == 4_000)
-            // One look-up for each connection; the last ones may still run when the last response comes.
+            // Each connection makes one look-up. The last look-ups may still run when the last response
+            // comes.
             #expect((0...4).contains(zone.lookUps - sent.connectionsOpened))
             var accepted: [Int] = []
             for service in services {
@@ -73,7 +76,7 @@ import Testing
         }
     }
 
-    /// A name that cannot be resolved is resolved again, and open connections stay.
+    /// A failed look-up is repeated, and open connections stay open.
     @Test func `A name server that failed is asked again`() async throws {
         try await withServices { stage, _ in
             let zone = ChangingZone(responsesBefore: .max)

@@ -20,7 +20,7 @@ import Testing
     @Test func `The breaker does not open after few answers`() {
         var breaker = Breaker(BreakerConfiguration())
         #expect(feed(&breaker, .unavailable, 49).isEmpty)
-        // Ten seconds later the count starts again.
+        // After ten seconds the breaker counts refusals from zero again.
         #expect(feed(&breaker, .unavailable, 49, at: 10_000).isEmpty)
         #expect(feed(&breaker, .unavailable, 1, at: 10_000) == [.opened(.availability)])
     }
@@ -43,7 +43,8 @@ import Testing
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
-    /// For any duration: one probe a second, and only after the one before is answered.
+    /// However long the breaker is open, it allows one probe a second, and only after the last probe was
+    /// answered.
     @Test func `An open breaker allows one probe a second`() {
         var breaker = Breaker(BreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
@@ -70,9 +71,10 @@ import Testing
         #expect(!breaker.isClosed)
     }
 
-    /// Over the network: a wrong topic opens the breaker, the tokens are kept, and a corrected topic closes it.
+    /// Over the network: a wrong topic opens the breaker, no token is retired, and the corrected topic closes
+    /// it.
     @Test func `A pool stops at a burst of refusals, and probes`() throws {
-        // Before that the pool accepts nothing. The test checks this first, also on a busy machine.
+        // Until the first probe the pool accepts nothing. Even a busy machine must check this before the probe.
         let fixture = try PoolFixture { $0.breaker.probeMilliseconds = 1_500 }
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
@@ -97,7 +99,8 @@ import Testing
         #expect(fixture.recorder.notices.contains { if case .breakerClosed = $0 { true } else { false } })
     }
 
-    /// A bad token among good ones is a bad token. If none is accepted, the environment is wrong.
+    /// If other tokens are accepted, a refused token is bad. If no token is accepted, the environment is
+    /// wrong.
     @Test func `A refused token is judged by the answers to other tokens`() throws {
         let fixture = try PoolFixture()
         #expect(!fixture.pool.acceptsTokens)
@@ -132,7 +135,7 @@ import Testing
         #expect(backoff.delayMilliseconds(using: &generator) == 0)
     }
 
-    /// Always the highest number.
+    /// A generator that always returns the same number.
     private struct Fixed: RandomNumberGenerator {
         let value: UInt64
         mutating func next() -> UInt64 { value }

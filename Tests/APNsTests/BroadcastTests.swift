@@ -7,7 +7,8 @@ import Testing
 @Suite(.ownThread) struct BroadcastTests {
     static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Apple's table for broadcasts and channels, where it differs from the one for `/3/device` or adds to it.
+    /// The rows of Apple's table for broadcasts and channels that are not in the table for `/3/device`, or
+    /// differ from it.
     static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "FeatureNotEnabled", .rejected), (400, "MissingChannelId", .rejected),
         (400, "BadChannelId", .channelGone), (400, "ChannelNotRegistered", .channelGone),
@@ -15,7 +16,7 @@ import Testing
         (400, "MissingPushType", .rejected), (400, "CannotCreateChannelConfig", .rejected),
         (403, "TopicMismatch", .providerRefused),
     ]
-    /// The rest of Apple's table: the outcomes of a broadcast are those of a push.
+    /// The other rows of Apple's table. A broadcast has the same outcomes as a push.
     static let shared: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
         (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
@@ -26,7 +27,7 @@ import Testing
         (429, "TooManyProviderTokenUpdates", .retryLater), (500, "InternalServerError", .retryLater),
         (503, "Service Unavailable", .retryLater), (503, "ServiceUnavailable", .retryLater),
         (503, "Shutdown", .retryNow),
-        // Refusals of device tokens: they retire no channel.
+        // Refusals that concern device tokens. They say nothing about the channel.
         (410, "Unregistered", .rejected), (400, "BadDeviceToken", .rejected),
         (400, "DeviceTokenNotForTopic", .rejected), (410, "", .rejected),
     ]
@@ -61,7 +62,8 @@ import Testing
         #expect(request.body == fixture.bodyBytes)
     }
 
-    /// The header table stays as the pushes have it, so that their header blocks stay the same.
+    /// The header table keeps the entries of the pushes, so that the header blocks of later pushes stay
+    /// short.
     @Test func `Broadcasts do not change the header table of the pushes between them`() throws {
         let fixture = try PoolFixture()
         var tableBytes: Set<Int> = []

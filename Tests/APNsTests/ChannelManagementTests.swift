@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    /// A list that is larger than the connection's first window and longer than one TLS record.
+    /// The list is larger than the connection's first window, and longer than one TLS record.
     @Test func `Ten thousand channels are listed`() async throws {
         try await Self.run { simulator, management in
             #expect(try await management.list() == [])
@@ -120,8 +120,8 @@ import Testing
         }
     }
 
-    /// A request that was sent and not answered may have been done. A request that was never sent, or whose stream was refused, was not
-    /// done.
+    /// APNs may have carried out a request that was sent and not answered. It has not carried out a request
+    /// that was never sent, or whose stream was refused.
     @Test func `An error is ambiguous only if the request may have been carried out`() async throws {
         try await Self.run(timeoutMilliseconds: 300) { simulator, management in
             var lost = Faults()
@@ -146,7 +146,7 @@ import Testing
             }
             #expect(unsent?.cause == .unsent)
             try await simulator.setFaults(Faults(), ofManagement: true)
-            // The two channels of the ambiguous requests exist.
+            // Both ambiguous requests were carried out: their channels exist.
             #expect(try await management.list().count == 2)
         }
     }
@@ -192,14 +192,15 @@ import Testing
     }
 }
 
-/// How the client reads answers, without a connection.
+/// Reading of the management service's answers, without a connection.
 struct ManagementResponseTests {
     private func block(_ bytes: [UInt8]) throws -> [(name: String, value: String)] {
         try bytes.withUnsafeBytes { try ManagementBlock.decode($0) }
     }
 
     @Test func `A header block is read with and without Huffman code`() throws {
-        // RFC 7541, appendix C: `:status: 302`, plain and in Huffman code, as literals with the static table's name.
+        // The examples `:status: 302` of RFC 7541, appendix C: plain and in Huffman code, each a literal with
+        // a name of the static table.
         #expect(try block([0x48, 0x03, 0x33, 0x30, 0x32]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x48, 0x82, 0x64, 0x02]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x20, 0x89]).map { [$0.name, $0.value] } == [[":status", "204"]])
@@ -242,7 +243,7 @@ struct ManagementResponseTests {
     }
 }
 
-/// What an operator reads about a reason.
+/// The advice that an operator gets about a reason.
 struct ReasonAdviceTests {
     /// The reasons of Apple's table for broadcasts and channels.
     @Test(arguments: (BroadcastTests.table + BroadcastTests.shared).map(\.reason))
@@ -252,7 +253,7 @@ struct ReasonAdviceTests {
         #expect((reason.advice.utf8CodeUnitCount == 0) == isOfDevices)
     }
 
-    /// A retry of what only an operator can change is noise.
+    /// A retry without an operator's action would only fail again.
     @Test func `A retry helps only if nobody must act`() {
         func retryHelps(_ status: UInt16, _ reason: APNs.Reason) -> Bool {
             Disposition(kind: .answered, status: status, reason: reason).retryHelps

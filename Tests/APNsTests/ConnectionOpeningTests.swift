@@ -3,7 +3,7 @@ import Testing
 
 @testable import APNs
 
-/// When connections are opened: one by one, never all at once.
+/// When connections are opened: one after the other.
 @Suite(.ownThread) struct ConnectionOpeningTests {
     private func opening(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws -> ConnectionOpening {
         var configuration = try PoolFixture.configuration(port: 443)
@@ -24,7 +24,7 @@ import Testing
         var opening = try opening()
         opening.begin(now: 10_000)
         let waits = (0..<500).map { _ in opening.waitMilliseconds(now: 10_500) }
-        // Two seconds less the elapsed half, a quarter of them more or less.
+        // The wait is 2 s ± 25 %, of which half a second has passed.
         #expect(waits.allSatisfy { (1_000...2_000).contains($0) })
         #expect(Set(waits).count > 100)
         #expect(opening.waitMilliseconds(now: 60_000) == 0)

@@ -5,9 +5,10 @@ import Testing
 
 @testable import APNs
 
-/// Connections when the server or the network does something other than answer.
+/// Connections when the server or the network behaves unexpectedly.
 @Suite(.ownThread) struct ConnectionTests {
-    /// For tests in which a push's time runs out: the time of other pushes must not run out, even if the thread pauses for a while.
+    /// The deadline in tests in which a push must miss it. It is long enough that a pause of the thread does
+    /// not let other pushes miss it too.
     private let deadlineMilliseconds: Int64 = 2_000
 
     @Test func `After GOAWAY, only the pushes above the last stream count as not processed`() throws {
@@ -20,7 +21,7 @@ import Testing
         }
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { held.count == 100 })
-        // Streams 3, 5, …: the fiftieth push is on the stream of held[49].
+        // Pushes use the streams 3, 5 and so on, so `held[49]` has the fiftieth push.
         let connection = held[0].connection
         connection.goAway(lastStream: held[49].stream, reason: "Shutdown")
         fixture.turn(until: { fixture.recorder.count(.notProcessed) == 50 })
@@ -30,7 +31,7 @@ import Testing
             #expect(outcome.kind == .notProcessed)
             #expect(outcome.disposition == .retryNow)
         }
-        // A new connection takes over while the old one's answers still come.
+        // A new connection takes the pushes while the old one still gets answers.
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(200) })
         for request in held.prefix(50) { connection.reply(.accepted, stream: request.stream) }
@@ -44,11 +45,11 @@ import Testing
         #expect(notice)
     }
 
-    /// Ten pushes on streams 3 to 21. Only the pushes above the last stream of GOAWAY may be sent again.
+    /// Ten pushes on streams 3 to 21. Only pushes on streams above GOAWAY's last stream may be sent again.
     @Test(arguments: [
         (last: [0], refused: 10), (last: [1], refused: 10), (last: [3], refused: 9), (last: [4], refused: 9),
         (last: [19], refused: 1), (last: [21], refused: 0), (last: [0x7FFF_FFFF], refused: 0),
-        // Twice, as a server does that shuts down gracefully (RFC 9113, section 6.8).
+        // Two GOAWAY frames, as a server sends them that shuts down gracefully (RFC 9113, section 6.8).
         (last: [0x7FFF_FFFF, 11], refused: 5), (last: [21, 3], refused: 9),
     ])
     func `GOAWAY may name any last stream`(last: [Int32], refused: Int) throws {
@@ -80,7 +81,8 @@ import Testing
         }
     }
 
-    /// RST_STREAM with every known code and one unknown code: only a refused stream has certainly not been processed.
+    /// RST_STREAM with every known code and one unknown code. Only REFUSED_STREAM proves that the push was
+    /// not processed.
     @Test(arguments: Array(0...13) + [0x0F, 0xFFFF_FFFF] as [UInt32])
     func `A stream may be reset with any code`(_ code: UInt32) throws {
         let fixture = try HostileFixture()
@@ -98,7 +100,8 @@ import Testing
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.submit(10))
     }
 
-    /// A response that comes after its push was given up changes only the header table, which later answers refer to.
+    /// A response that comes after its push has missed the deadline. Only its changes of the header table
+    /// count, because later responses refer to them.
     @Test func `An answer after the deadline changes only the header table`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         try #require(fixture.warmUp())
@@ -110,7 +113,8 @@ import Testing
         #expect(fixture.turn(until: { fixture.recorder.outcomes[1] != nil }))
         #expect(fixture.turn(until: { peer.resets == [ErrorCode.cancel.rawValue] }))
         #expect(fixture.submit(2))
-        // `:status: 410` with indexing on the closed stream, and by its index in the table on the open one.
+        // `:status: 410` with indexing on the stream that is closed; on the open stream `:status` refers to
+        // the new table entry.
         let late = frame(FrameType.headers, flags: 4, stream: 3, [0x48, 3] + Array("410".utf8))
         let body = frame(FrameType.data, flags: 1, stream: 3, Array(#"{"reason":"Unregistered"}"#.utf8))
         peer.send(late + body + frame(FrameType.headers, flags: 5, stream: 5, [0x80 | 62]))
@@ -166,7 +170,8 @@ import Testing
         #expect(fixture.server.accepted == 1)
     }
 
-    /// A server has lowered its limit below the number of pushes in flight: refused streams are safe to send again.
+    /// The server lowers its limit below the number of pushes in flight, and refuses the streams above.
+    /// Refused pushes are safe to send again.
     @Test func `Refused streams are not processed`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
@@ -188,14 +193,15 @@ import Testing
         let outcome = try fixture.recorder.only(1)
         #expect(outcome.kind == .ambiguous)
         #expect(outcome.wasSent)
-        // The fault of one stream is not the connection's fault, and the connection continues.
+        // Only the stream has failed, so the connection continues.
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
         #expect(try fixture.recorder.only(2).status == 200)
         #expect(fixture.server.accepted == 1)
     }
 
-    /// If nothing has been received since, a missed deadline makes the connection suspect: a PING without a response ends it.
+    /// A push misses its deadline and nothing else was received since it was sent. The client then sends a
+    /// PING, and closes the connection if the PING gets no response.
     @Test func `A silent server is detected by PING`() throws {
         let fixture = try PoolFixture {
             $0.requestTimeoutMilliseconds = deadlineMilliseconds
@@ -240,8 +246,9 @@ import Testing
         #expect(try fixture.recorder.only(100).status == 200)
     }
 
-    /// A window of 65,535 bytes holds 6 of these bodies, of which the first push used one, and half of a seventh. The seventh has not been
-    /// sent when the connection ends. The connection does not accept the pushes after it, so that newer states may still replace them.
+    /// The first window of 65,535 bytes holds 6.5 of these bodies, of which the first push has used one. The
+    /// seventh push is not completely sent when the connection ends. The connection accepts no further
+    /// pushes, so that newer states may still replace them.
     @Test func `A push whose body was held back by flow control was not processed`() throws {
         let fixture = try PoolFixture(bodyBytes: 10_000)
         fixture.warmUp()

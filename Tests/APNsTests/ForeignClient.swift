@@ -5,7 +5,7 @@ import Reactor
 import Testbed
 import Testing
 
-/// A pool that sends as fast as it can, and tries again while the server is not up.
+/// A client that sends pushes as fast as its pool accepts them. It connects again until the server listens.
 final class ForeignClient {
     let loop: EventLoop
     let recorder = PushRecorder()
@@ -14,7 +14,7 @@ final class ForeignClient {
     private var next: UInt64 = 0
     private let channel: [UInt8]?
 
-    /// - Parameter channel: every other push is a broadcast to it.
+    /// - Parameter channel: a channel to which every second push is a broadcast; nil for none.
     init(port: UInt16, channel: String? = nil) throws {
         self.channel = channel.map { Array($0.utf8) }
         loop = try EventLoop()
@@ -38,7 +38,7 @@ final class ForeignClient {
         while next < total, submit() { next += 1 }
     }
 
-    /// One broadcast, tried until the pool takes it.
+    /// Sends one broadcast as soon as the pool accepts it.
     func broadcast(
         _ body: [UInt8],
         to channel: String,
@@ -102,7 +102,7 @@ final class ForeignClient {
         }
     }
 
-    /// Turns until the condition holds; false if it does not hold in time.
+    /// Turns the loop until the condition holds. Returns false if it does not hold in time.
     func turn(until condition: () -> Bool) -> Bool { loop.turn(until: condition) }
 }
 
@@ -111,12 +111,12 @@ struct ForeignProcess {
     let port: UInt16
     private let process: pid_t
 
-    /// The first path at which the program exists.
+    /// Returns the first of the paths that is an executable program.
     static func find(_ places: [String]) -> String? { places.first { access($0, X_OK) == 0 } }
 
     /// - Parameters:
     ///   - words: the program's path and its arguments.
-    ///   - log: the file for what it prints.
+    ///   - log: the file for the program's output.
     init(port: UInt16, _ words: [String], log: String = "/dev/null") throws {
         self.port = port
         var vector: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
@@ -129,7 +129,8 @@ struct ForeignProcess {
         for descriptor in [STDOUT_FILENO, STDERR_FILENO] {
             posix_spawn_file_actions_addopen(&actions, descriptor, log, O_RDWR | O_CREAT | O_APPEND, 0o600)
         }
-        // An inherited end of another test's pipe would make its reader wait until this child ends.
+        // The child must not inherit the writing end of another test's pipe. Its reader would wait until this
+        // child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var child: pid_t = 0
         var result: Int32 = 0
@@ -138,7 +139,7 @@ struct ForeignProcess {
         process = child
     }
 
-    /// Asks the server to end.
+    /// Sends SIGTERM to the server.
     func terminate() { Glibc.kill(process, SIGTERM) }
 
     func kill() {

@@ -29,7 +29,8 @@ final class Inflater {
         nghttp2_hd_inflate_change_table_size(inflater, bytes)
     }
 
-    /// Nil if the block is refused; after that the decoder must not be used.
+    /// Decodes a header block. Returns nil if nghttp2 refuses the block; the decoder must not be used after
+    /// that.
     func decode(_ block: [UInt8]) -> [TextField]? {
         var fields: [TextField] = []
         return block.withUnsafeBufferPointer { bytes -> [TextField]? in

@@ -4,7 +4,8 @@ import Reactor
 import Testbed
 import Testing
 
-/// Requests about channels as servers of others receive them: every field and every byte that Apple documents, and no other.
+/// Requests about channels as independent servers receive them. They have exactly the fields and bytes that
+/// Apple documents.
 @Suite(.ownThread) struct ForeignRequestTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
     private static let app = "com.example.scores"
@@ -23,7 +24,7 @@ import Testing
         )
     }
 
-    /// A log of nghttpd, which has served its files from an empty place of its own.
+    /// An nghttpd with its log. It serves an empty directory of its own.
     private final class Recording {
         let server: ForeignProcess
         private let log: String
@@ -44,7 +45,7 @@ import Testing
 
         deinit { server.kill() }
 
-        /// The requests, when so many have arrived.
+        /// Waits until the log has this many requests, and returns them.
         func requests(_ count: Int) throws -> [ReceivedRequest] {
             try eventualAnswer("\(count) requests in the server's log") {
                 let requests = ReceivedRequest.read(try String(contentsOfFile: log, encoding: .utf8))
@@ -53,12 +54,12 @@ import Testing
         }
     }
 
-    /// The server takes a moment to listen, and does not say when.
+    /// nghttpd takes a moment to listen and reports nothing, so the test asks until it gets an answer.
     private static func awaitResponses(_ management: ChannelManagement) async throws {
         try await eventuallyInTask("a server that listens") { (try? await management.list()) != nil }
     }
 
-    /// All but the provider token, of which it is said that it is one.
+    /// Expects the given fields and one provider token, whose value differs in each run.
     private func expectFields(_ request: ReceivedRequest, _ expected: [[String]]) {
         let isToken = request.fields.map { $0[0] == "authorization" && $0[1].hasPrefix("bearer ey") }
         #expect(isToken.count { $0 } == 1)
@@ -111,7 +112,8 @@ import Testing
         let before = try recording.requests(1).count
         #expect(try await management.list() == [Self.channel])
         #expect(try await management.read(Self.channel).storesNewest == false)
-        // It answers every method with its files: no creation and no deletion is acknowledged as Apple does.
+        // nghttpd answers every method with a file, so no creation and no deletion gets the answer that Apple
+        // documents.
         for storesNewest in [true, false] {
             await #expect(throws: ChannelError.self) { _ = try await management.create(storesNewest: storesNewest) }
         }
@@ -140,7 +142,8 @@ import Testing
         #expect(requests.count == expected.count)
     }
 
-    /// Go's server takes each request only in the form that Apple documents, its body included.
+    /// Caddy, on Go's HTTP/2 server, accepts each request only in the form that Apple documents, with its
+    /// body.
     @Test(.enabled(if: Caddy.path != nil, "caddy is not installed"))
     func `Management requests are answered as documented`() async throws {
         let server = try Caddy.start()

@@ -3,7 +3,7 @@ import Reactor
 import Testbed
 import Testing
 
-/// Tests against nghttp2's own server, an independent implementation: it reads our frames, and we read its frames.
+/// Tests with nghttp2's server, an independent implementation of HTTP/2, in both directions.
 @Suite(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"), .ownThread) struct ForeignServerTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let options: [String]
@@ -17,13 +17,13 @@ import Testing
     }
 
     @Test(arguments: [
-        // Without a file for the path: 404 with a body of HTML.
+        // No file has the path, so nghttpd answers 404 with a body of HTML.
         Case([], 404),
         Case(["--early-response"], 404),
         Case(["--no-content-length"], 404),
         Case(["--echo-upload"], 200),
         Case(["--echo-upload", "--max-concurrent-streams=7"], 200),
-        // Windows of 255 bytes: each body is sent in pieces.
+        // With windows of 255 bytes, each body is sent in pieces.
         Case(["--echo-upload", "--window-bits=8"], 200),
         Case(["--echo-upload", "--padding=200"], 200),
         Case(["--echo-upload", "--trailer=x-end: yes"], 200),
@@ -37,11 +37,11 @@ import Testing
         client.begin(total: 1_500)
         #expect(client.turn(until: { client.recorder.responses == 1_500 }))
         #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [given.status] })
-        // The server takes a moment to listen; then one connection carries all pushes.
+        // Before the server listens, connections fail. Then one connection carries all pushes.
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
-    /// Broadcasts between the pushes, with a server that keeps a header table and with one that keeps none.
+    /// Broadcasts between pushes. One server keeps a header table, the other keeps none.
     @Test(arguments: [["--echo-upload"], ["--echo-upload", "--header-table-size=0", "--encoder-header-table-size=0"]])
     func `Broadcasts are answered between pushes`(_ options: [String]) throws {
         let server = try Nghttpd.start(options)
@@ -54,7 +54,8 @@ import Testing
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
-    /// The server dies in the middle: each push in flight gets one outcome, and a new server gets the rest.
+    /// The server is killed under load. Each push in flight gets one outcome, and a new server gets the
+    /// remaining pushes.
     @Test func `Each push gets one outcome when a server dies`() throws {
         var server = try Nghttpd.start(["--echo-upload"])
         defer { server.kill() }
@@ -73,7 +74,8 @@ import Testing
     }
 }
 
-/// Against Go's HTTP/2 server, as Caddy runs it. It answers without having read a body, and ends its connections in two steps.
+/// Tests with Go's HTTP/2 server, as Caddy runs it. This server may answer before it has read the body, and
+/// closes a connection with two GOAWAYs.
 @Suite(.enabled(if: Caddy.path != nil, "caddy is not installed"), .ownThread) struct GoServerTests {
     @Test func `Every push is answered as the server meant it`() throws {
         let server = try Caddy.start()
@@ -97,7 +99,8 @@ import Testing
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
-    /// The server accepts a broadcast only as Apple documents it: method, path and fields, without any field of a push to a device.
+    /// Caddy accepts a broadcast only with the method, path and fields that Apple documents, and without the
+    /// fields of a push to a device.
     @Test func `Broadcasts are as documented`() throws {
         let server = try Caddy.start()
         defer { server.kill() }
@@ -109,11 +112,11 @@ import Testing
             #expect(outcomes.map(\.status) == [200])
         }
         #expect(client.recorder.answeredOnce == 3_200)
-        // The server returns the `apns-request-id` of each.
+        // Caddy returns each broadcast's `apns-request-id`.
         #expect(client.pool.statistics.identifiersChanged == 0)
     }
 
-    /// The server is asked to end under load: it sends GOAWAY, and answers what it has accepted.
+    /// Caddy gets SIGTERM under load: it sends GOAWAY and answers the requests that it has accepted.
     @Test func `Each push gets one outcome when a server shuts down`() throws {
         var server = try Caddy.start()
         defer { server.kill() }
@@ -127,7 +130,7 @@ import Testing
         server = try Caddy.start(port: server.port)
         #expect(client.turn(until: { client.recorder.responses == 20_000 }))
         #expect(client.recorder.answeredOnce == 20_000)
-        // The server was killed while it drained, so it may not have answered the pushes of one connection.
+        // The test kills Caddy while it drains, so the pushes of one connection may have no answer.
         #expect(client.recorder.count(.answered) >= 19_000)
     }
 }

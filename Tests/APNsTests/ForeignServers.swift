@@ -6,8 +6,8 @@ enum Nghttpd {
     static let path = ForeignProcess.find(["/usr/sbin/nghttpd", "/usr/bin/nghttpd", "/usr/local/bin/nghttpd"])
 
     /// - Parameters:
-    ///   - documents: the directory of its files.
-    ///   - log: the file for what it prints.
+    ///   - documents: the directory that the server serves.
+    ///   - log: the file for the server's output.
     static func start(
         _ options: [String],
         port wanted: UInt16? = nil,
@@ -30,7 +30,8 @@ enum Caddy {
     static let path = ForeignProcess.find(["/usr/bin/caddy", "/usr/local/bin/caddy"])
     static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Tokens that end in `d` are dead, those that end in `b` are refused, and all others are valid.
+    /// Starts Caddy. It answers 410 to tokens that end in `d`, 400 to tokens that end in `b`, and 200 to all
+    /// others.
     static func start(port wanted: UInt16? = nil) throws -> ForeignProcess {
         let files = try Shared.files.get()
         let path = try #require(Caddy.path)
@@ -38,7 +39,7 @@ enum Caddy {
         let configuration = "\(files.directory)/Caddyfile-\(port)"
         let text = Self.text(port: port, files.certificateFile, files.keyFile)
         try writeFile(configuration, text, mode: 0o600)
-        // Caddy stores its last configuration and its state in its user's home.
+        // Caddy stores its last configuration and its state in the home directory of its user.
         return try ForeignProcess(
             port: port,
             [
@@ -88,7 +89,7 @@ enum Caddy {
         """
     }
 
-    /// Requests of channel management, each with its documented answer.
+    /// Caddy's configuration for channel management: each request gets the documented answer.
     private static let management = """
             @create {
                 method POST

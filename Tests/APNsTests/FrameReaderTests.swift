@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNs
 
-/// The framing layer alone.
+/// The reader of HTTP/2 frames, without a connection.
 @Suite(.ownThread) struct FrameReaderTests {
     private struct Seen: Equatable {
         var type: UInt8
@@ -13,7 +13,8 @@ import Testing
         var payload: [UInt8]
     }
 
-    /// Input that is cut at any place gives the same frames, up to the same fault.
+    /// However the input is cut into pieces, the reader finds the same frames, and the same fault at their
+    /// end.
     @Test(arguments: 0..<200)
     func `Frames are read in pieces of any size`(seed: Int) {
         var generator = SplitMix64(seed: UInt64(seed))
@@ -61,7 +62,7 @@ import Testing
         var position = 0
         while position < bytes.count {
             let end = min(bytes.count, position + pieceBytes())
-            // A separate copy, so that the sanitizer finds a frame that points beyond its input.
+            // Each piece is a copy, so that AddressSanitizer finds a read beyond its end.
             let piece = Array(bytes[position..<end])
             position = end
             let fault = piece.withUnsafeBytes { piece -> ErrorCode? in

@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNs
 
-/// Our HPACK against nghttp2's, in both directions.
+/// Compares our HPACK encoder and decoder with nghttp2's.
 @Suite(.ownThread) struct HeaderCompressionTests {
     @Test func `The Huffman code is nghttp2's`() throws {
         var generator = SplitMix64(seed: 1)
@@ -18,7 +18,7 @@ import Testing
             let encoded = text.withUnsafeBytes { Huffman.code.encode($0) }
             #expect(encoded.count == text.withUnsafeBytes { Huffman.code.encodedBytes($0) })
             #expect(decode(encoded) == text)
-            // A literal without indexing, of the name "x".
+            // A literal without indexing, with the name `x`.
             var block: [UInt8] = [0x00, 0x01, UInt8(ascii: "x")]
             block += integer(encoded.count, flags: 0x80, prefixBits: 7) + encoded
             let fields = try #require(inflater.decode(block))
@@ -65,7 +65,8 @@ import Testing
         }
     }
 
-    /// For any block both decoders read the same response or both refuse it, unless one reaches its own limit.
+    /// For every block, both decoders read the same response or both refuse it, unless one reaches a limit of
+    /// its own.
     @Test func `The decoder reads and refuses what nghttp2 reads and refuses`() throws {
         var refused = 0
         var taken = 0
@@ -137,7 +138,7 @@ import Testing
         ] as [[(String, String)]]
     )
     func `Some fields make an answer malformed`(_ fields: [(String, String)]) throws {
-        // First as literals, then from the table.
+        // The first pass has literals, the second one indexes into the header table.
         let deflater = try Deflater()
         var decoder = HeaderDecoder()
         for _ in 0..<2 {
@@ -150,7 +151,7 @@ import Testing
         }
     }
 
-    /// The server reads the intended fields, with any change of its table meanwhile.
+    /// nghttp2 reads the intended fields, even if the header table's size changes between blocks.
     @Test func `nghttp2 understands the encoder`() throws {
         for seed in 0..<300 {
             var generator = SplitMix64(seed: UInt64(seed))
@@ -309,7 +310,7 @@ import Testing
 }
 
 extension ResponseHead {
-    /// The answer in the fields that another decoder has read.
+    /// Makes the response of fields that another decoder has read.
     init(fields: [TextField]) {
         self.init()
         for field in fields {
@@ -319,7 +320,7 @@ extension ResponseHead {
         }
     }
 
-    /// The result of the fields, for comparison.
+    /// All values of the response as numbers, for comparison.
     var everything: [UInt64] {
         let numbers = [Int64(status), Int64(retryAfterSeconds), Int64(contentBytes)].map(UInt64.init(bitPattern:))
         return numbers + [identifier.0, identifier.1, hasIdentifier ? 1 : 0, isMalformed ? 1 : 0]

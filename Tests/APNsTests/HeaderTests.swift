@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNs
 
-/// The request that the server sees.
+/// The header fields that the server receives.
 @Suite(.ownThread) struct HeaderTests {
     @Test(arguments: [64, 160, 200])
     func `A request has the headers that Apple requires`(deviceTokenBytes: Int) throws {
@@ -41,8 +41,8 @@ import Testing
         #expect(requests[0].value("apns-expiration") == "1790000000")
     }
 
-    /// `:path` and `authorization` never enter the table. Identifier and expiration enter it once. After that the rest of the header needs
-    /// two or three bytes for each field.
+    /// `:path` and `authorization` are never indexed. `apns-id` and `apns-expiration` are indexed once. From
+    /// then on each other field needs two or three bytes.
     @Test func `Indexing follows Apple's advice`() throws {
         let fixture = try PoolFixture()
         var requests: [ServedRequest] = []
@@ -64,7 +64,8 @@ import Testing
             )
         }
         #expect(Set(tableBytes).count == 1)
-        // Name, value and 32 of each of the six fields that are in the table.
+        // In HPACK an entry's size is its name, its value and 32 bytes (RFC 7541, section 4.1). Six fields
+        // are in the table.
         let entries = [
             (":authority", "localhost:\(fixture.server.port)"), ("apns-push-type", "liveactivity"),
             ("apns-topic", "com.example.scores.push-type.liveactivity"), ("apns-priority", "5"),

@@ -4,7 +4,7 @@ import Testbed
 
 @testable import APNs
 
-/// A frame as bytes, right or wrong.
+/// Returns the bytes of a frame, valid or not.
 func frame(_ type: UInt8, flags: UInt8 = 0, stream: Int32 = 0, _ payload: [UInt8] = [], length: Int? = nil) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: FrameHeader.byteCount)
     bytes.withUnsafeMutableBytes { buffer in
@@ -22,21 +22,22 @@ func setting(_ identifier: UInt16, _ value: UInt32) -> [UInt8] {
 
 func word(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.bigEndian) { Array($0) } }
 
-/// `:status: 200` and the end of the stream.
+/// Returns a response with `:status: 200` that ends the stream.
 func acceptance(stream: Int32) -> [UInt8] {
     frame(FrameType.headers, flags: FrameFlags.endHeaders | FrameFlags.endStream, stream: stream, [0x88])
 }
 
-/// A `content-length` field, by its index in the static table.
+/// Returns a `content-length` field whose name is an index into the static table.
 func contentLength(_ text: String) -> [UInt8] { [0x0F, 0x0D, UInt8(text.utf8.count)] + Array(text.utf8) }
 
-/// `:status: 200` and the announced length of the body.
+/// Returns the header of a response with `:status: 200` and the announced length of its body.
 func responseHead(stream: Int32, contentLength text: String, isLast: Bool = false) -> [UInt8] {
     let flags = FrameFlags.endHeaders | (isLast ? FrameFlags.endStream : 0)
     return frame(FrameType.headers, flags: flags, stream: stream, [0x88] + contentLength(text))
 }
 
-/// A TLS server that sends exactly the test's bytes, and reads the client's bytes frame by frame.
+/// A TLS server that sends exactly the bytes that the test gives it, and reads the client's bytes frame by
+/// frame.
 final class HostileServer: ListenerHandler {
     struct Received: Equatable {
         var type: UInt8
@@ -58,7 +59,7 @@ final class HostileServer: ListenerHandler {
     let tls: TLSContext
     private var listener: Listener?
     private(set) var peers: [Peer] = []
-    /// The bytes to send when TLS is up.
+    /// The bytes that the server sends after the TLS handshake.
     var greeting = frame(FrameType.settings)
     var onFrame: (Peer, Received) -> Void = { _, _ in }
 
@@ -175,7 +176,8 @@ final class HostileFixture {
     deinit {
         pool.close()
         server.stop()
-        // The loop retains handlers that wait for the end of its turn, and a waiting stream retains the loop.
+        // The loop and the waiting stream retain each other until a turn has ended, so one more turn frees
+        // both.
         loop.turn(waitMilliseconds: 0)
         body.deallocate()
     }
@@ -196,10 +198,10 @@ final class HostileFixture {
             }
     }
 
-    /// Turns until the condition holds; false if it does not hold in time.
+    /// Turns the loop until the condition holds. Returns false if it does not hold in time.
     func turn(until condition: () -> Bool) -> Bool { loop.turn(until: condition) }
 
-    /// Brings the first connection to the state in which it accepts pushes in parallel; stream 1 has been answered then.
+    /// Lets the first push be answered on stream 1, so that the connection accepts pushes in parallel.
     func warmUp() -> Bool {
         server.onFrame = { peer, frame in
             if frame.type == FrameType.data, frame.stream == 1 { peer.send(acceptance(stream: 1)) }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNs
 
-/// Violations of HTTP/2 by a server, and the outcomes of the pushes.
+/// A server violates HTTP/2. The tests check the error codes and the outcomes of the pushes.
 @Suite(.ownThread) struct HostileServerTests {
     struct Attack: Sendable, CustomTestStringConvertible {
         let name: String
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    /// Sent while streams 3 to 9 are open: the connection ends with this code.
+    /// Bytes that are sent while streams 3 to 9 are open. The connection must end with the given code.
     static let attacks: [Attack] = [
         Attack("frame too long", frame(FrameType.data, stream: 3, length: 16_385), .frameSizeError),
         Attack("DATA on stream 0", frame(FrameType.data, [0]), .protocolError),
@@ -134,12 +134,14 @@ import Testing
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
         #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
-        // A flood is a number of frames in a second. That second is extended, because a busy machine takes longer to read them.
+        // A flood is counted in frames a second. The second is extended here, because a busy machine needs
+        // longer to read the frames.
         fixture.pool.connections.first?.framesAllowedAtMilliseconds =
             fixture.loop.nowMilliseconds + EventLoop.turnLimitMilliseconds
         peer.send(attack.bytes)
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
-        // Closing with unread input resets TCP, and the GOAWAY may be lost with it.
+        // The client may close while the server's flood is unread. TCP is then reset, and the client's GOAWAY
+        // may be lost.
         let isFlood = attack.bytes.count > 100_000
         #expect(fixture.turn(until: { peer.goAway != nil || isFlood && peer.isClosed }))
         #expect(peer.goAway == attack.code.rawValue || isFlood && peer.goAway == nil)
@@ -163,7 +165,7 @@ import Testing
         #expect(fixture.recorder.responses == 0)
     }
 
-    /// A fault of one stream ends only that stream, with this code.
+    /// Bytes that violate the rules of one stream. Only this stream must end, with the given code.
     @Test(arguments: [
         Attack("WINDOW_UPDATE by 0", frame(FrameType.windowUpdate, stream: 3, word(0)), .protocolError),
         Attack("window beyond 2^31-1", frame(FrameType.windowUpdate, stream: 3, word(0x7FFF_FFFF)), .flowControlError),
@@ -228,7 +230,8 @@ import Testing
         #expect(fixture.submit(10))
     }
 
-    /// Unusual but allowed: padding, priorities, unknown frames and settings, a block in parts, single bytes.
+    /// Unusual frames that the standard allows: padding, priorities, unknown frames and settings, a header
+    /// block in parts, single bytes.
     @Test(arguments: [false, true])
     func `Odd frames that the standard allows are accepted`(isByteByByte: Bool) throws {
         let fixture = try HostileFixture()
@@ -239,7 +242,7 @@ import Testing
         var bytes = frame(0xEE, flags: 0xFF, stream: 99, [1, 2, 3])
         bytes += frame(FrameType.settings, setting(0xFFFF, 7) + setting(Setting.headerListSizeMax, 8_000))
         bytes += frame(FrameType.priority, stream: 3, [0, 0, 0, 0, 0])
-        // Padding of two, a priority, and `:status: 410` over three frames.
+        // Padding of two bytes, a priority, and `:status: 410` in three frames.
         bytes += frame(FrameType.headers, flags: 0x28, stream: 3, [2, 0, 0, 0, 0, 9, 0x08, 0, 0])
         bytes += frame(FrameType.continuation, stream: 3, [3, 0x34])
         bytes += frame(FrameType.continuation, flags: 4, stream: 3, [0x31, 0x30])
@@ -247,13 +250,14 @@ import Testing
         bytes += frame(FrameType.data, stream: 3)
         bytes += frame(FrameType.ping, [1, 2, 3, 4, 5, 6, 7, 8])
         bytes += frame(FrameType.data, flags: 1, stream: 3, Array(#""Unregistered"}"#.utf8))
-        // The length of a body that never comes with this status, the right length of one, and padding that does not count.
+        // First a status that never has a body, with a `content-length`; then a body of the announced length,
+        // with padding that does not count.
         bytes += frame(FrameType.headers, flags: 5, stream: 5, [0x8B] + contentLength("7"))
         bytes += responseHead(stream: 7, contentLength: "2") + frame(FrameType.data, stream: 7, [0x7B, 0x7D])
         bytes += frame(FrameType.headers, flags: 5, stream: 7, [0x00, 1, 0x78, 1, 0x79])
         bytes += responseHead(stream: 9, contentLength: "2")
         bytes += frame(FrameType.data, flags: 9, stream: 9, [3, 0x7B, 0x7D, 0, 0, 0])
-        // Frames on streams that are closed by now.
+        // Frames on streams that have ended.
         bytes += acceptance(stream: 5) + frame(FrameType.resetStream, stream: 3, word(0))
         bytes += frame(FrameType.windowUpdate, stream: 7, word(1)) + frame(FrameType.data, stream: 9, [0])
         if isByteByByte {
@@ -274,7 +278,7 @@ import Testing
         #expect(fixture.submit(10))
     }
 
-    /// A server that asks and does not read the responses.
+    /// The server sends requests for acknowledgement, and reads none of them.
     @Test func `A server that does not read acknowledgements loses the connection`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = 60_000 }
         try #require(fixture.warmUp())
@@ -290,7 +294,8 @@ import Testing
         #expect(fixture.recorder.closeCauses == [.protocolError])
     }
 
-    /// A server may send anything after its SETTINGS: each push gets one outcome, and nothing traps.
+    /// A server may send any bytes after its SETTINGS. Each push gets one outcome, and the client does not
+    /// trap.
     @Test(arguments: 0..<40)
     func `After any bytes, each push has one answer`(seed: Int) throws {
         var generator = SplitMix64(seed: UInt64(seed))
@@ -301,7 +306,7 @@ import Testing
             $0.requestTimeoutMilliseconds = 50
             $0.breaker.failureResponsesMin = 100_000
         }
-        // Every connection reaches the state in which it accepts pushes in parallel.
+        // Lets every connection's first push be answered, so that it accepts pushes in parallel.
         fixture.server.onFrame = { peer, frame in
             if frame.type == FrameType.headers, frame.stream == 1 { peer.send(acceptance(stream: 1)) }
         }

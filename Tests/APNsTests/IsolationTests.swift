@@ -8,21 +8,21 @@ import Testing
 /// Several apps on one loop, as in a lane: the faults of one do not affect the others. (R22)
 @Suite(.ownThread) struct IsolationTests {
     enum Trouble: CaseIterable, Sendable {
-        /// Nobody listens.
+        /// No server listens at the port.
         case refusedConnection
-        /// TCP connects, TLS never.
+        /// TCP connects, but the TLS handshake never ends.
         case silentHandshake
-        /// TLS connects, SETTINGS never come.
+        /// TLS connects, but SETTINGS never come.
         case noSettings
-        /// Pushes are accepted and never answered.
+        /// Pushes are accepted, but never answered.
         case noAnswers
-        /// The connection ends with each push.
+        /// The server closes the connection at each push.
         case endsAtEachPush
-        /// Every push is answered 403: the key is wrong.
+        /// Every push is answered 403, because the key is wrong.
         case refusedKey
         /// Every push is answered 503.
         case unavailable
-        /// Every device token is refused, as for the other environment.
+        /// Every device token is refused, as in the wrong environment.
         case wrongEnvironment
     }
 
@@ -55,7 +55,7 @@ import Testing
         fixture.recorder.onResponse = nil
 
         #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
-        // Far below the minute after which the other app's pushes are given up.
+        // The limit is far below the minute after which pushes of the troubled app time out.
         #expect(slowest < 20_000)
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.recorder.retirementCauses.isEmpty)
         #expect(fixture.pool.openBreaker == nil)
@@ -65,7 +65,8 @@ import Testing
         #expect(other.pool.openBreaker == other.expectedBreaker)
     }
 
-    /// Two teams' keys and both environments, at one server: each pool has its own connections, and no connection ever sees two keys.
+    /// Two teams' keys and both environments use one server. Each pool has connections of its own, and no
+    /// connection carries tokens of two keys.
     @Test func `Pools never share a connection`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         var keysOf: [ObjectIdentifier: Set<String>] = [:]
@@ -81,7 +82,7 @@ import Testing
         var recorders: [PushRecorder] = []
         for (team, bundle) in [("TEAM000001", "com.example.a"), ("TEAM000002", "com.example.b")] {
             let tokens = try ProviderTokenSource(key: key, keyIdentifier: "ABC123DEFG", teamIdentifier: team)
-            // Both environments of the app, with the same key.
+            // Adds both environments of the second app, with the same key.
             for _ in 0..<2 {
                 var configuration = try PoolFixture.configuration(port: fixture.server.port)
                 configuration.profile = try PushProfile(liveActivitiesOf: bundle)
@@ -107,7 +108,7 @@ import Testing
 }
 
 extension PoolFixture {
-    /// A push through the test's own pool.
+    /// Submits a push to a given pool.
     func submit(_ tag: UInt64, to pool: Pool) -> Bool {
         deviceToken(tag)
             .withUnsafeBytes { token in
@@ -125,7 +126,7 @@ extension PoolFixture {
     }
 }
 
-/// Another app on the loop of a fixture, whose server or key fails.
+/// Another app on the fixture's loop. Its server or its key fails.
 private final class TroubledApp {
     let trouble: IsolationTests.Trouble
     let recorder = PushRecorder()
@@ -146,7 +147,8 @@ private final class TroubledApp {
         configuration.settingsTimeoutMilliseconds = 100
         configuration.connectTimeoutMilliseconds = 100
         configuration.breaker.probeMilliseconds = 60_000
-        // The process has no room for more connections, but the app's only connection is still allowed.
+        // The process's limit on connections has no room left, but the app's first connection is always
+        // allowed.
         configuration.connectionsMax = 4
         configuration.connectionsMin = 4
         if trouble == .silentHandshake {
@@ -154,7 +156,7 @@ private final class TroubledApp {
             silentListener = listener
             configuration.port = listener.port
         }
-        // Not the port of a closed listener, because another test's server may get that port at any moment.
+        // An unused port. Another test's server could get the port of a listener that was just closed.
         if trouble == .refusedConnection { configuration.port = try Listener.unusedLoopbackPort() }
         pool = try Pool(
             loop: fixture.loop,
@@ -188,7 +190,7 @@ private final class TroubledApp {
         while fixture.submit(next, to: pool) { next += 1 }
     }
 
-    /// Whether the fault has appeared.
+    /// Whether the app's fault has shown an effect.
     var isInTrouble: Bool {
         switch trouble {
         case .refusedConnection, .silentHandshake, .noSettings, .endsAtEachPush: recorder.closeCauses.count >= 2

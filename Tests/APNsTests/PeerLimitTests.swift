@@ -4,9 +4,9 @@ import Testing
 
 @testable import APNs
 
-/// The limits that a server sets, down to zero and up to the maximum of HTTP/2.
+/// The limits that a server sets, from zero up to HTTP/2's maximum.
 @Suite(.ownThread) struct PeerLimitTests {
-    /// A server reads slowly while no push is late: the output is full, and nothing else happens.
+    /// The server reads slowly, but in time: the output buffer becomes full, and no push fails.
     @Test func `A pool waits for a server that reads late`() throws {
         let deadline: Int64 = 12_000
         let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = deadline }
@@ -22,8 +22,8 @@ import Testing
             fixture.loop.turn(waitMilliseconds: 0)
         }
         #expect(submitted < 1_000)
-        // The output is still full when half of the oldest push's time is over. The other half is for everything that the server then
-        // reads.
+        // The output buffer is still full when half of the oldest push's deadline has passed. The other half
+        // is enough for the server to read everything.
         let begun = fixture.loop.nowMilliseconds
         #expect(fixture.turn(until: { fixture.loop.nowMilliseconds - begun > deadline / 2 + 100 }))
         #expect(!fixture.submit(submitted))
@@ -38,7 +38,7 @@ import Testing
         #expect(fixture.recorder.count(.answered) == Int(submitted) + 1)
     }
 
-    /// A limit of 0, at first and in the middle, stops new pushes and nothing else.
+    /// A limit of 0 streams, at the start or later, stops new pushes only.
     @Test func `A limit of no streams`() throws {
         let fixture = try HostileFixture()
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0))
@@ -70,7 +70,8 @@ import Testing
         #expect(fixture.recorder.count(.answered) == 3 && fixture.recorder.closeCauses.isEmpty)
     }
 
-    /// The identifiers of the last streams that a connection may have, as the server sees them. Then another connection begins at 1.
+    /// The last stream ids that a connection may have, as the server sees them. Then a new connection begins
+    /// at stream 1.
     @Test func `A connection uses its last streams`() throws {
         let fixture = try HostileFixture { $0.openSpacingMilliseconds = 0 }
         try #require(fixture.warmUp())
@@ -98,7 +99,8 @@ import Testing
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
     }
 
-    /// Windows start at zero, grow byte by byte, and become negative: the body is sent in pieces and is complete at the end.
+    /// Windows begin at zero, grow by a byte, and become negative. The body is sent in pieces, and is
+    /// complete at the end.
     @Test func `A body is sent in pieces as flow control allows`() throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
@@ -114,10 +116,11 @@ import Testing
         }
         peer.send(frame(FrameType.windowUpdate, stream: 3, word(1)))
         #expect(fixture.turn(until: { sent(3) == [1] }))
-        // The other stream is in no queue before the older one, and may overtake it.
+        // The second stream does not wait for the first one's window, so it is sent first.
         peer.send(frame(FrameType.windowUpdate, stream: 5, word(200)))
         #expect(fixture.turn(until: { sent(5) == [100] }))
-        // 40 more for every stream, then 60 fewer: 20 below zero.
+        // The initial window of all streams grows by 40, and then shrinks by 20, so that stream 3's window is
+        // below zero.
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 40)))
         #expect(fixture.turn(until: { sent(3) == [1, 40] }))
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 20)))

@@ -36,7 +36,8 @@ final class PoolFixture {
     deinit {
         pool.close()
         server.stop()
-        // The loop retains handlers that wait for the end of its turn, and a waiting stream retains the loop.
+        // The loop and the waiting stream retain each other until a turn has ended, so one more turn frees
+        // both.
         loop.turn(waitMilliseconds: 0)
         body.deallocate()
     }
@@ -58,7 +59,7 @@ final class PoolFixture {
 
     var bodyBytes: [UInt8] { Array(body) }
 
-    /// 64 hexadecimal digits, or the requested number, that end in the tag.
+    /// Returns a device token of 64 hexadecimal digits, or of the requested number, that ends in the tag.
     func deviceToken(_ tag: UInt64) -> [UInt8] {
         let digits = String(tag, radix: 16)
         return Array(String(repeating: "0", count: deviceTokenBytes - digits.utf8.count).utf8) + Array(digits.utf8)
@@ -104,12 +105,13 @@ final class PoolFixture {
             }
     }
 
-    /// Turns until the condition holds. Fails the test and returns if it does not hold in time.
+    /// Turns the loop until the condition holds. Fails the test if it does not hold in time.
     func turn(until condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation) {
         Testbed.turn(loop, until: condition, sourceLocation: sourceLocation)
     }
 
-    /// Starts the pool, and sends the one push that opens its connections for more: tag 1,000,000 and on.
+    /// Starts the pool, and sends single pushes until its connections accept pushes in parallel. Their tags
+    /// begin at 1,000,000.
     func warmUp(connections: Int = 1, sourceLocation: SourceLocation = #_sourceLocation) {
         pool.start()
         var tag: UInt64 = 1_000_000

@@ -7,9 +7,10 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// Connections that a pool wants and may not have, and those that it has and does not want.
+/// Connections that a pool wants but has no room for, and connections that it has but no longer wants.
 @Suite(.ownThread) struct PoolRoomTests {
-    /// The maximum time of each step. A connection failure that counts would cause a wait of at least 30 s.
+    /// The maximum time of each step in milliseconds. A failure that counts would cause a longer wait, of at
+    /// least 30 s.
     private static let soonMilliseconds: Int64 = 25_000
 
     private func fixture(connectionsMin: Int, budget: ConnectionBudget) throws -> PoolFixture {
@@ -35,7 +36,7 @@ import Testing
         return fixture.loop.nowMilliseconds - begin
     }
 
-    /// In total, and to each address.
+    /// Limits for all connections of the process, and for each address.
     static let budgets = [(2, 16), (16, 2)]
 
     @Test(arguments: budgets)
@@ -49,7 +50,7 @@ import Testing
         fixture.turn(until: { other.gauges.connectionsReady == 1 })
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
-        // Long enough that the pool asks several times.
+        // Waits long enough that the pool asks for room several times.
         let end = fixture.loop.nowMilliseconds + ConnectionOpening.roomWaitMilliseconds.upperBound
         fixture.turn(until: { fixture.loop.nowMilliseconds >= end })
         #expect(fixture.pool.connections.count == 1 && budget.count == 2)
@@ -72,7 +73,7 @@ import Testing
         let waited = milliseconds(fixture) {
             fixture.server.connections[0].cut()
             fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
-            // Now the pool cannot do without this connection.
+            // A pool without a connection may always open one, so it does not wait for room.
             #expect(!fixture.pool.gauges.awaitsRoom)
             fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
         }
@@ -90,13 +91,14 @@ import Testing
         #expect(fixture.server.accepted == 1)
     }
 
-    // MARK: - What is not wanted
+    // MARK: - Connections that are no longer wanted
 
     @Test func `A connection that is no longer wanted is not opened`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            // The first connection is up before the second is due, also on a busy machine.
+            // The pause is long, so that the first connection is ready before the second is due, even on a
+            // busy machine.
             $0.openSpacingMilliseconds = 4_000
         }
         fixture.warmUp()
@@ -105,14 +107,14 @@ import Testing
         fixture.turn(until: { fixture.pool.opening.timer == .none })
         #expect(!fixture.pool.opening.isUnderWay)
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
-        // And one is opened when it is wanted again.
+        // The pool wants a connection again, and opens one.
         fixture.server.connections[0].cut()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
         #expect(fixture.pool.statistics.connectionsOpened == 2)
     }
 
-    /// Demand falls while the name is looked up.
+    /// The demand falls while the name is being resolved.
     @Test func `No connection is made to the addresses of a needless look-up`() throws {
         let zone = GatedZone()
         let fixture = try PoolFixture {
@@ -123,7 +125,7 @@ import Testing
         fixture.loop.lookUp = { zone.lookUp(port: $1) }
         zone.permitOne()
         fixture.pool.start()
-        // The first look-up succeeds, the second waits.
+        // The first look-up succeeds; the second waits for the test.
         fixture.turn(until: { !fixture.pool.connections.isEmpty })
         fixture.turn(until: { zone.lookUps.load(ordering: .acquiring) == 2 })
         fixture.wantOne()
@@ -132,7 +134,8 @@ import Testing
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
     }
 
-    /// More connections than wanted, with any minimum: at the next interval the one with less work is closed.
+    /// The pool has more connections than it wants. At the next interval it closes the connection with less
+    /// work.
     @Test func `A surplus connection is closed at the next interval`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 3
@@ -148,7 +151,7 @@ import Testing
         #expect(fixture.pool.connections.first === busy && fixture.pool.inFlight == 10)
     }
 
-    /// A connection that has carried nothing is closed first, although the other is idle too.
+    /// Both connections are idle. The one that has never carried a push is closed first.
     @Test func `An unused surplus connection is closed first`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
@@ -164,7 +167,7 @@ import Testing
     }
 }
 
-/// Answers each look-up with the loopback address when the test permits it.
+/// A name server that answers each look-up with the loopback address when the test permits it.
 private final class GatedZone: Sendable {
     private let permits = DispatchSemaphore(value: 0)
     let lookUps = Atomic(0)
@@ -173,7 +176,7 @@ private final class GatedZone: Sendable {
 
     func lookUp(port: UInt16) -> Resolution {
         lookUps.add(1, ordering: .acquiringAndReleasing)
-        // Bounded, so that a failing test does not leave its thread behind.
+        // The wait is bounded, so that a failing test does not leave a blocked thread.
         _ = permits.wait(timeout: .now() + .seconds(20))
         return .success([.loopback(port: port)])
     }
@@ -186,7 +189,7 @@ extension PushRecorder {
 }
 
 extension PoolFixture {
-    /// As if demand had fallen.
+    /// Lowers the number of connections that the pool wants to one.
     fileprivate func wantOne() {
         var configuration = pool.configuration
         configuration.connectionsMin = 1

@@ -26,17 +26,17 @@ import Testing
         return interval
     }
 
-    /// A push that was lost after a moment, or given up after seconds, says nothing about the distance.
+    /// Only an answered push measures the round trip. A push that was lost or timed out does not.
     @Test func `The round trip is measured only from answers`() throws {
         var sizing = try sizing()
         var lost = interval(roundTrip: 300)
         for _ in 0..<10 { lost.count(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
         #expect(sizing.end(lost, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
-        // 300 ms are usual here, and not slow.
+        // A round trip of 300 ms is usual here, so 300 ms are not slow.
         var late = interval(starved: 1_000, roundTrip: 300)
         for _ in 0..<10 { late.count(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
         #expect(sizing.end(late, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .grow)
-        // Nothing was answered, and nothing failed.
+        // In this interval no push was answered and none failed.
         var silent = PoolSizing.Interval()
         silent.starvedMilliseconds = 1_000
         silent.count(isError: false, isAnswered: false, roundTripMilliseconds: 1)
@@ -58,7 +58,8 @@ import Testing
         #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
     }
 
-    /// A connection that was requested and never came up (no room, no network) is given up when nobody needs it.
+    /// A requested connection may never become ready, without room or network. The pool stops waiting for it
+    /// when the demand has fallen.
     @Test func `A connection that never came up is given up`() throws {
         var sizing = try sizing()
         #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 100, now: 0) == .grow)
@@ -74,7 +75,7 @@ import Testing
         #expect(sizing.wanted == 1)
         #expect(sizing.end(interval(starved: 499), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
         #expect(sizing.end(interval(starved: 500), carrying: 1, streamsPerConnection: 1_000, now: 0) == .grow)
-        // The second one is still connecting.
+        // The second connection is still being opened.
         #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
         #expect(sizing.end(interval(starved: 1_000), carrying: 2, streamsPerConnection: 1_000, now: 0) == .grow)
         #expect(sizing.end(interval(starved: 1_000), carrying: 3, streamsPerConnection: 1_000, now: 0) == .grow)
@@ -86,10 +87,11 @@ import Testing
         var sizing = try sizing()
         let full = interval(starved: 1_000, errors: 11)
         #expect(sizing.end(full, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
-        // Round trips of 60 ms are known: answers that take four times as long, for long enough to matter, mean that APNs is slow.
+        // Round trips of 60 ms are known. Answers that take five times as long mean that APNs is slow, unless
+        // they last.
         let slow = interval(starved: 1_000, roundTrip: 300)
         #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .none)
-        // After this time the slow answers count as the distance.
+        // After two minutes the longer time counts as the usual round trip.
         #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 121_000) == .grow)
         var near = try self.sizing()
         #expect(near.end(interval(roundTrip: 1), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
@@ -104,7 +106,8 @@ import Testing
                 sizing.end(interval(starved: 1_000), carrying: carrying, streamsPerConnection: 100, now: 0) == .grow
             )
         }
-        // 300 streams without one of them: more than 150 in flight are too many.
+        // Without one of its four connections the pool has 300 streams. It keeps the fourth if more than 150
+        // pushes are in flight.
         #expect(sizing.end(interval(peak: 151), carrying: 4, streamsPerConnection: 100, now: 1_000) == .none)
         #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 2_000) == .none)
         #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 4_000) == .none)
@@ -147,7 +150,7 @@ import Testing
         }
         #expect(taken.values.sorted() == [1, 1, 1])
         #expect(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false) == addresses[1])
-        // That pool has its two connections.
+        // The preferred address already has its two connections.
         let other = try #require(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false))
         #expect(other != addresses[1])
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
@@ -155,15 +158,15 @@ import Testing
         #expect(budget.acquire(preferred: [], all: [other], isNeeded: false) == nil)
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) != nil)
         #expect(budget.count == 5)
-        // A necessary connection is opened at the address with the fewest connections.
+        // A connection that the pool needs is opened at the address with the fewest connections.
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
         let needed = try #require(budget.acquire(preferred: [], all: addresses, isNeeded: true))
         #expect(needed != other)
         #expect(budget.count == 6)
     }
 
-    /// Against a server that delays each response by 20 ms and allows ten streams: one connection carries 500 a second, and the pool needs
-    /// more. Later it does not.
+    /// The server delays each response by 20 ms and allows ten streams, so one connection carries 500 pushes
+    /// a second. The pool first needs more, and later does not.
     @Test func `A pool grows until the demand is met, and shrinks again`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 4
@@ -203,7 +206,7 @@ import Testing
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
         #expect(fixture.pool.connections.count == 2)
         #expect(budget.count == 2)
-        // A pool of another app gets the one connection that it needs.
+        // A pool of another app still gets its first connection.
         let other = PushRecorder()
         var configuration = try PoolFixture.configuration(port: fixture.server.port)
         configuration.budget = budget
@@ -220,7 +223,7 @@ import Testing
     }
 }
 
-/// Answers each request 20 ms after it came.
+/// A server that answers each request after 20 ms.
 private final class DelayedServer: TimerHandler {
     private unowned let fixture: PoolFixture
     private var held: [(request: ServedRequest, due: Int64)] = []

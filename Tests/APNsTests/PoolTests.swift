@@ -52,7 +52,8 @@ import Testing
         #expect(request.connection.openStreamsPeak == 1)
     }
 
-    /// A 403 shows that APNs does not accept the token: the connection stays at one request at a time.
+    /// A 403 shows that APNs does not accept the provider token. The connection continues with one request at
+    /// a time.
     @Test func `A connection stays cold after a 403`() throws {
         let fixture = try PoolFixture()
         fixture.server.respond = { $0.ordinal < 3 ? .status(403, reason: "Forbidden") : .accepted }
@@ -66,7 +67,7 @@ import Testing
         #expect(try fixture.recorder.only(2).disposition == .providerRefused)
     }
 
-    /// Even with few pushes, the next push tests whether a new connection works.
+    /// Even with few pushes, a new connection gets the next one, to test whether it works.
     @Test func `A new connection gets the next push`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
@@ -129,7 +130,8 @@ import Testing
         for tag in 0..<100 { #expect(try fixture.recorder.only(UInt64(tag)).connection == 2) }
     }
 
-    /// Otherwise every push behind it would wait until the other connection has a stream, even if this one has many.
+    /// If the retry waited for another connection, every push behind it would wait too, although this
+    /// connection has streams.
     @Test func `A retry goes to its first connection where no other has room`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 2

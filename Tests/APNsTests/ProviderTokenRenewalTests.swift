@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNs
 
-/// One token for a fleet: who signs, which tokens are accepted and rejected, and what Redis gets to see.
+/// One provider token for all workers: which process signs, which tokens are accepted, and what Redis stores.
 @Suite(.ownThread) struct ProviderTokenRenewalTests {
     private let now: Int64 = 1_800_000_000
 
@@ -34,7 +34,8 @@ import Testing
         #expect(step(found(ageSeconds: 60), inUse: now - 60) == .keep)
     }
 
-    /// The time of renewal depends only on Redis' time, so that a wrong clock makes nobody sign.
+    /// Only Redis' time decides when a token is renewed, so that a process with a wrong clock does not sign
+    /// one.
     @Test(arguments: [-301, 3_300, 100_000] as [Int64])
     func `A token that the process's own clock does not allow is neither used nor replaced`(age: Int64) {
         #expect(step(found(ageSeconds: 60, iat: now - age)) == .keep)
@@ -78,7 +79,7 @@ import Testing
 
     // MARK: - The source
 
-    /// With its own key file, because parallel tests write theirs.
+    /// Returns a source with a key file of its own, because parallel tests write theirs.
     private func source() throws -> ProviderTokenSource {
         let file = Shared.keyPath("Shared-\(UInt64.random(in: .min ... .max)).p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
@@ -118,7 +119,7 @@ import Testing
         #expect(source.sharingState.inUseIssuedAt == nil)
     }
 
-    /// A pool that has nothing to send gives no verdict: another one may try.
+    /// A pool that sends nothing cannot try a new key, so another pool may try it.
     @Test func `A trial without a verdict is given to another pool`() throws {
         let source = try source()
         let file = Shared.keyPath("Trial.p8")
@@ -146,7 +147,7 @@ import Testing
     }
 
     @Test func `A sealed text is opened only with the same key and name`() throws {
-        // The same key, in both forms.
+        // The same key as bytes and in Base64.
         let bytes = try seal(0..<32)
         let base64 = try seal("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
         let sealed = try #require(bytes.seal("1800000000 a.b.c", name: "T/K"))

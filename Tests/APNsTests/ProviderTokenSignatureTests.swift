@@ -40,7 +40,7 @@ import Testing
         return bytes
     }
 
-    /// Verified by OpenSSL, with only the public half of the key.
+    /// Verifies a signature with OpenSSL, which gets only the public key.
     private func isVerified(_ message: [UInt8], signature: [UInt8]) throws -> Bool {
         let bio = try #require(BIO_new_file(Shared.files.get().signingKeyFile, "r"))
         defer { BIO_free(bio) }

@@ -16,7 +16,7 @@ import Testing
         #expect(second !== first)
         #expect(second.issuedAtSeconds == start + 35 * 60)
         #expect(source.current(unixSeconds: start + 36 * 60) === second)
-        // The clock was set back: APNs would refuse a token from the future.
+        // The clock was set back. APNs refuses a token from the future, so a new one is signed.
         #expect(source.current(unixSeconds: start)?.issuedAtSeconds == start)
     }
 
@@ -29,12 +29,13 @@ import Testing
         source.refused(first, unixSeconds: start + 20 * 60)
         let second = try #require(source.current(unixSeconds: start + 20 * 60))
         #expect(second !== first)
-        // Refusals of the first token on other connections say nothing about the second token.
+        // Refusals of the first token on other connections do not concern the second token.
         source.refused(first, unixSeconds: start + 45 * 60)
         #expect(source.current(unixSeconds: start + 20 * 60) === second)
     }
 
-    /// For every age at which a connection may pin a token: the token stays for 20 minutes, and never past 55.
+    /// For every age at which a connection may pin a token: the connection keeps it for 20 minutes, and never
+    /// beyond its 55th minute.
     @Test func `Pinning a token keeps Apple's rules`() {
         for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalSeconds, by: 1) {
             let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
@@ -55,11 +56,11 @@ import Testing
         fixture.warmUp()
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
-        // Signed and pinned at the same moment, which may be in an earlier second than this one.
+        // The token was signed and pinned at the same moment, perhaps a second ago.
         let pinned = connection.tokenPinnedAtSeconds
         #expect(began <= pinned && pinned <= seconds)
         #expect(connection.tokenReviewMilliseconds == (pinned + 35 * 60) * 1_000)
-        // As if the connection had pinned a token long ago that is due for renewal now.
+        // Simulates a token that is due for renewal and was pinned long ago.
         let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.token = old
         connection.tokenPinnedAtSeconds = seconds - 20 * 60
@@ -72,8 +73,8 @@ import Testing
         #expect(connection.token !== old)
     }
 
-    /// A token that was pinned late, because there was no newer one, is at its end. Another token would be the connection's second one
-    /// within 20 minutes. So the connection is replaced.
+    /// A connection pinned a token late, because none was newer, and the token has expired. Another token
+    /// would be its second one within 20 minutes, so the connection is replaced.
     @Test func `A connection never gets two tokens within 20 minutes`() throws {
         let fixture = try PoolFixture()
         var tokensOf: [ObjectIdentifier: Set<String>] = [:]
@@ -100,8 +101,8 @@ import Testing
         #expect(Set(tokensOf.values.joined()).count == 2)
     }
 
-    /// For every age without a newer token to pin: the review comes at the token's end at the latest, and allows a change only after 20
-    /// minutes.
+    /// For every age at which a connection pins a token that is due for renewal: the review comes at the
+    /// token's end at the latest. A change is allowed only after 20 minutes.
     @Test func `Pinning a token late keeps Apple's rules`() {
         for age in stride(from: ProviderTokenTimes.renewalSeconds, to: ProviderTokenTimes.lastUseSeconds, by: 1) {
             let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
@@ -127,7 +128,7 @@ import Testing
         #expect(fixture.pool.openBreaker == nil)
     }
 
-    /// A new key is tried with one push on a separate connection, and then takes over connection by connection.
+    /// A new key is first tried with one push on a separate connection. Then each connection is replaced.
     @Test func `A new key is tried and then replaces the old one`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
@@ -154,11 +155,12 @@ import Testing
         #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
         #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
         #expect(fixture.recorder.retirementCauses == [.providerToken, .providerToken])
-        // No connection ever saw two keys.
+        // Each connection carried tokens of one key only.
         #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
     }
 
-    /// APNs may have given a response before it checked the token. Such a response says nothing about the key: the key stays on trial.
+    /// APNs may have sent a response before it checked the provider token. Such a response proves nothing
+    /// about the key, so the trial continues.
     @Test(
         arguments: [
             (503, "ServiceUnavailable", false), (500, "InternalServerError", false), (429, "TooManyRequests", false),
@@ -186,7 +188,8 @@ import Testing
         #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
         #expect(status.candidateIdentifier == (isProof ? nil : "NEXTKEY000"))
         #expect(status.refusal == nil)
-        // With any outcome of the first attempt: the key takes over as soon as one push is accepted.
+        // Whatever the first attempt's outcome was: the new key is used as soon as APNs has accepted one
+        // push.
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -195,13 +198,13 @@ import Testing
         fixture.recorder.onResponse = nil
     }
 
-    /// A pool that sends nothing leaves the trial to the other pools.
+    /// A pool that sends nothing cannot try the key, and leaves the trial to other pools.
     @Test func `An idle pool tries no key`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let next = Shared.keyPath("Idle.p8")
         try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        // The interval with the first push is over.
+        // The measuring interval with the first push has ended.
         fixture.turn(until: { fixture.pool.interval.ends == 0 })
         try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
         let began = fixture.pool.intervalBeganMilliseconds
@@ -210,12 +213,13 @@ import Testing
         #expect(fixture.pool.tokens.takeTrial(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
 
-    /// A candidate that another key replaces takes its connections with it, although they have no response yet.
+    /// A second new key replaces the first one during its trial. The trial's connections are closed although
+    /// their pushes have no response yet.
     @Test func `The connection of a dropped key is closed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let first = fixture.server.connections[0]
-        // No verdict: the push on the trial's connection is not answered.
+        // The trial gets no verdict, because its push is not answered.
         fixture.server.respond = { $0.connection === first ? .accepted : nil }
         let next = Shared.keyPath("Forsaken.p8")
         try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
@@ -231,7 +235,8 @@ import Testing
         #expect(fixture.pool.connections.first { $0.phase == .draining }?.identifier == 2)
     }
 
-    /// The next key replaces a key that APNs refuses from the first push on, in any pool that has tried it.
+    /// APNs refuses the key in use from the first push on. The next key replaces it, in every pool that has
+    /// tried it.
     @Test(arguments: [false, true]) func `A refused key is replaced by the next`(isProvenElsewhere: Bool) throws {
         let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1
@@ -263,7 +268,7 @@ import Testing
         #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
     }
 
-    /// A key that APNs refuses costs one attempt of one push, and the old key stays.
+    /// APNs refuses the new key. The trial costs one attempt of one push, and the old key stays in use.
     @Test func `A refused key is dropped`() throws {
         let fixture = try PoolFixture { $0.breaker.forbiddenMax = 1 }
         fixture.warmUp()
@@ -295,7 +300,7 @@ import Testing
         #expect(fixture.submit(100_000))
     }
 
-    /// Replaced in place, by a rename, and by swapping the link of a directory above it.
+    /// The file is replaced in place, by a rename, and by another target of a link above it.
     @Test func `A replaced key file is noticed`() throws {
         let directory = Shared.keyPath("mounted")
         for name in ["", "/one", "/two", "/three"] { mkdir(directory + name, 0o700) }
@@ -371,7 +376,7 @@ import Testing
 
     // MARK: -
 
-    /// A key with a passphrase must be refused without asking the terminal for the passphrase.
+    /// A key with a passphrase. It must be refused, and the terminal must not be asked for the passphrase.
     private var encryptedKey: String {
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAh5F3bkwW1uAAICCAAw\n"
             + "DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEJ7oNl8J5xZlFhG9c3v6v3IEgZA=\n-----END ENCRYPTED PRIVATE KEY-----\n"

@@ -14,7 +14,7 @@ struct RecordedResponse: Equatable {
     var disposition: Disposition
 }
 
-/// Records every response and notice.
+/// Records every response and every notice of a pool.
 final class PushRecorder: PushHandler {
     private(set) var outcomes: [UInt64: [RecordedResponse]] = [:]
     private(set) var responses = 0
@@ -45,14 +45,14 @@ final class PushRecorder: PushHandler {
 
     func poolNotice(_ notice: PoolEvent) { notices.append(notice) }
 
-    /// The only answer of a push; fails the test if there are more or none.
+    /// Returns the only answer to a push. Fails the test if there are more or none.
     func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> RecordedResponse {
         let all = outcomes[tag] ?? []
         #expect(all.count == 1, "answers to push \(tag)", sourceLocation: sourceLocation)
         return try #require(all.first, sourceLocation: sourceLocation)
     }
 
-    /// Pushes with exactly one response.
+    /// The number of pushes with exactly one response.
     var answeredOnce: Int { outcomes.values.count { $0.count == 1 } }
 
     func count(_ kind: PushResponse.Kind) -> Int {

@@ -7,13 +7,13 @@ struct ServedRequest {
     struct Field: Equatable {
         var name: String
         var value: String
-        /// Whether it came as a literal that must never be indexed.
+        /// Whether the field came as a literal that must never be indexed.
         var isNeverIndexed: Bool
     }
 
     let connection: ServerConnection
     let stream: Int32
-    /// 0 for the server's first request, and so on.
+    /// The number of the request among the server's requests, from 0.
     let ordinal: Int
     let fields: [Field]
     let body: [UInt8]
@@ -30,12 +30,12 @@ struct Reply {
         case reset(UInt32)
     }
 
-    /// The header, or nil for none: then only the end counts.
+    /// The header fields; nil sends no header, and only `end`.
     var fields: [(name: String, value: String)]? = [(":status", "200")]
     /// 103 Early Hints to send before the header.
     var isPrecededByHints = false
     var body: [UInt8] = []
-    /// The most body bytes in each DATA frame.
+    /// The maximum number of body bytes in each DATA frame.
     var chunkBytes = 16_384
     var end = End.complete
 
@@ -51,7 +51,7 @@ struct Reply {
     static func reset(_ code: UInt32) -> Reply { Reply(fields: nil, end: .reset(code)) }
 }
 
-/// An HTTP/2 server on the test's own loop that handles each request as the test says.
+/// An HTTP/2 server on the test's own loop. The test decides the reply to each request.
 final class PushServer: ListenerHandler {
     let loop: EventLoop
     let tls: TLSContext
@@ -60,11 +60,11 @@ final class PushServer: ListenerHandler {
     private(set) var accepted = 0
     private(set) var requests = 0
 
-    /// Nil leaves a request unanswered; `ServerConnection.reply` may answer it later.
+    /// Returns the reply to a request; nil leaves it unanswered until `ServerConnection.reply` is called.
     var respond: (ServedRequest) -> Reply? = { _ in .accepted }
     /// SETTINGS_MAX_CONCURRENT_STREAMS of the first SETTINGS frame.
     var streamsMax: UInt32 = 1_000
-    /// False: TLS connects, and nothing follows.
+    /// Whether the server sends SETTINGS. Without them TLS connects and nothing follows.
     var sendsSettings = true
 
     init(loop: EventLoop, tls: TLSContext) throws {
@@ -108,7 +108,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     private(set) var requests = 0
     private(set) var pings = 0
     private(set) var goAways = 0
-    /// Whether PING frames are answered. nghttp2 answers them itself, so this delays all output.
+    /// Whether the server sends nothing. Otherwise nghttp2 would answer PING frames by itself.
     var isMute = false
 
     init(server: PushServer, descriptor: Int32) {
@@ -124,7 +124,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         isClosed = true
     }
 
-    /// Ends TCP below TLS, so that the client sees an end without close_notify.
+    /// Closes the TCP connection below TLS, so that the client gets no close_notify.
     func cut() {
         shutdown(descriptor, Int32(SHUT_RDWR))
     }
@@ -274,7 +274,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         }
     }
 
-    /// The bytes of the client's header table that this side holds.
+    /// The bytes of the client's header table, as this side stores it.
     var headerTableBytes: Int { nghttp2_session_get_hd_inflate_dynamic_table_size(session) }
 
     func nextBodyPart(

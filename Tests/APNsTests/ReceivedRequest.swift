@@ -1,6 +1,6 @@
 import Foundation
 
-/// A request as nghttpd has received it: what it prints with `--verbose` and `--hexdump`.
+/// A request in the log of nghttpd, which prints it with `--verbose` and `--hexdump`.
 struct ReceivedRequest: Equatable {
     var fields: [[String]] = []
     var body: [UInt8] = []
@@ -27,7 +27,7 @@ struct ReceivedRequest: Equatable {
             }
     }
 
-    /// What each connection has carried, decrypted. Connections must follow one another.
+    /// Returns the decrypted bytes of each connection. Connections must not overlap in the log.
     private static func connections(in log: String) -> [[UInt8]] {
         let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
         var connections: [[UInt8]] = []
@@ -36,7 +36,7 @@ struct ReceivedRequest: Equatable {
             guard let match = line.firstMatch(of: /^([0-9a-f]{8})(  [0-9a-f ]+)?(\|.*)?$/),
                 let offset = Int(match.1, radix: 16)
             else { continue }
-            // A line that repeats the one before it is printed as `*`.
+            // The hex dump prints `*` for lines that repeat the line before.
             while dump.count < offset, dump.count >= 16 { dump += dump.suffix(16) }
             guard let digits = match.2 else {
                 if dump.starts(with: preface) {
@@ -52,7 +52,7 @@ struct ReceivedRequest: Equatable {
         return connections
     }
 
-    /// The bodies of the streams that the client has ended, by stream.
+    /// Returns the bodies of the streams that the client has ended, by stream.
     private static func bodies(of connection: [UInt8]) -> [[UInt8]] {
         var bodies: [Int: [UInt8]] = [:]
         var ended: Set<Int> = []

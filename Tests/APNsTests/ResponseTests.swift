@@ -25,7 +25,7 @@ import Testing
     ]
 
     @Test func `Every reason of the table is recognized over the network`() throws {
-        // All responses but two are refusals, so the breaker gets high limits: it has its own tests.
+        // Most responses are refusals, so the breaker gets high limits. It has tests of its own.
         let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1_000
             $0.breaker.suspectResponsesMin = 1_000
@@ -50,7 +50,7 @@ import Testing
         }
         let known = Set((Self.table + BroadcastTests.table).map(\.reason))
         #expect(known.count == Reason.allCases.count - 2)
-        // IdleTimeout, Shutdown and faults of the provider token each cost a connection.
+        // Each `IdleTimeout`, `Shutdown` and fault of the provider token closes a connection.
         #expect(fixture.recorder.retirementCauses.count { $0 == .serverClosing } == 2)
         #expect(fixture.recorder.retirementCauses.count { $0 == .providerToken } == 3)
     }
@@ -100,9 +100,9 @@ import Testing
         }
     }
 
-    /// One row for each form of response: what the server sends, and the expected outcome.
+    /// For each form of response: what the server sends, and the expected outcome.
     @Test(arguments: [
-        // A body over five DATA frames.
+        // A body in five DATA frames.
         ShapeCase(
             Reply(
                 fields: [(":status", "410")],
@@ -128,14 +128,14 @@ import Testing
         ShapeCase(Reply(fields: [(":status", "400")], body: Array(#"{"reason":"BadTop"#.utf8)), .answered, 400, ""),
         ShapeCase(Reply(isPrecededByHints: true), .answered, 200, ""),
         ShapeCase(Reply(body: Array("{}".utf8), end: .trailers), .answered, 200, ""),
-        // No status at all: nghttp2 refuses the response.
+        // nghttp2 refuses a response without a status.
         ShapeCase(Reply(fields: [("apns-id", "x")]), .ambiguous, 0, ""),
         ShapeCase(Reply(fields: [(":status", "abc")]), .ambiguous, 0, ""),
         ShapeCase(.reset(NGHTTP2_REFUSED_STREAM.rawValue), .notProcessed, 0, ""),
         ShapeCase(.reset(NGHTTP2_INTERNAL_ERROR.rawValue), .ambiguous, 0, ""),
         ShapeCase(.reset(NGHTTP2_NO_ERROR.rawValue), .ambiguous, 0, ""),
         ShapeCase(.reset(0xFFFF_FFFF), .ambiguous, 0, ""),
-        // Reset after the status: the status is valid.
+        // A reset after the status does not change the status.
         ShapeCase(Reply(body: [0x7B], end: .reset(NGHTTP2_INTERNAL_ERROR.rawValue)), .answered, 200, ""),
     ])
     func answersOfEveryShape(_ shape: ShapeCase) throws {
@@ -148,7 +148,7 @@ import Testing
         #expect(outcome.kind == shape.kind)
         #expect(outcome.status == shape.status)
         #expect(outcome.reasonText == shape.reason)
-        // The connection continues.
+        // The connection still accepts pushes.
         fixture.server.respond = { _ in .accepted }
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
@@ -234,7 +234,7 @@ import Testing
         }
     }
 
-    /// No truncation and no changed byte may trap the scanner.
+    /// The scanner must not trap, wherever the body is cut or changed.
     @Test func `The body scanner accepts any bytes`() {
         let text = Array(#"{"reason":"Un\"reg","timestamp":1790000000123,"x":[1,{"y":"}"}],"z":null}"#.utf8)
         for cut in 0...text.count {

@@ -8,7 +8,7 @@ import Testing
 /// Certificates and keys that all tests share, created once.
 enum Shared {
     struct Files {
-        /// Exists as long as the process.
+        /// The directory of the files. It lives as long as the process.
         var temporary: TemporaryDirectory
         var caFile: String
         var certificateFile: String
@@ -59,7 +59,7 @@ func writeFile(_ path: String, _ text: String, mode: mode_t) throws {
     }
 }
 
-/// A fresh private key on a curve, as PKCS#8 in PEM.
+/// Returns a new private key on a curve, as PKCS#8 in PEM.
 func privateKeyPEM(curve: Int32) throws -> String {
     let context = try #require(EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nil))
     defer { EVP_PKEY_CTX_free(context) }

@@ -4,13 +4,13 @@ import Testing
 
 @testable import APNs
 
-/// Every fault that the simulator can inject, through the whole pool. Each push has one outcome, none is lost, and a push that a phone has
-/// is not sent again. The service's own log proves that.
+/// Every fault that the simulator can inject, with a whole pool. Each push has one outcome, none is lost, and
+/// a push that reached a phone is not sent again. The simulator's own log proves this.
 @Suite(.serialized) struct SimulatorFaultTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let faults: Faults
-        /// The expectations for this fault, in addition to those for all.
+        /// What this fault must cause, besides the expectations for every fault.
         let expect: @Sendable (SentPushes, ServiceStatistics) -> Void
         var requestTimeoutMilliseconds: Int64 = 10_000
 
@@ -49,7 +49,7 @@ import Testing
             $0.goAway.code = 11
             $0.latencyMilliseconds = 0...20
         } expect: { sent, statistics in
-            // The last connections may have too few requests left for their GOAWAY.
+            // The last connections may carry too few requests to get their GOAWAY.
             #expect(sent.count(.ambiguous) <= 200 && sent.count(.accepted) + sent.count(.ambiguous) == pushes)
             #expect(statistics.goAways >= 5 && sent.goAways >= 5)
             #expect(sent.countResponses { $0.kind == .notProcessed } >= 500)
@@ -90,8 +90,8 @@ import Testing
             $0.latencyMilliseconds = 5...10
         } expect: { sent, _ in
             #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
-            // HTTP/2 begins with 65,535 bytes, even if the server wants less. The server gives no more until the rest is below its own
-            // size.
+            // A window begins with 65,535 bytes, although the server wants less. The server grants no more
+            // until the window is below its own size.
             #expect(sent.sendWindows.count == 2 && sent.sendWindows.allSatisfy { $0 <= 20_000 })
             #expect(sent.windowStops > 0)
         },
@@ -196,7 +196,8 @@ import Testing
     @Test func `The limit of streams falls and rises`() async throws {
         try await SimulatorFixture.run { stage in
             var faults = Faults()
-            // So long that the limit falls while the first thousand wait for their responses, even if this task comes late.
+            // The latency is so long that the limit falls before the first thousand responses, even if this
+            // task runs late.
             faults.latencyMilliseconds = 4_000...4_000
             try await stage.simulator.setFaults(faults)
             async let sending = stage.send(8_000) {
@@ -209,7 +210,7 @@ import Testing
             faults.concurrentStreams = 1
             faults.latencyMilliseconds = 100...100
             try await stage.simulator.setFaults(faults)
-            // The pushes in flight get answers, and then the pushes go one by one.
+            // The pushes in flight are answered. From then on pushes are sent one after the other.
             var (requests, alone) = (0, 0)
             try await eventuallyInTask("pushes one by one", every: .milliseconds(1)) {
                 let now = try await stage.simulator.statistics().requests
@@ -224,7 +225,7 @@ import Testing
             #expect(
                 sent.count(.accepted) == 8_000 && sent.connectionsOpened == 1 && statistics.connectionsAccepted == 1
             )
-            // nghttp2 itself refuses the pushes on their way when the limit fell, before the service sees them.
+            // nghttp2 refuses the pushes in flight when the limit fell, so the simulator does not count them.
             #expect(statistics.requests == 8_000 && requests < 8_000)
             #expect(sent.streamLimits.contains(1) && sent.streamLimits.last == 1_000)
             await stage.simulator.stop()
@@ -232,7 +233,7 @@ import Testing
         }
     }
 
-    /// The expectations for every fault.
+    /// Checks what every fault must keep.
     private func check(_ sent: SentPushes, _ log: [UInt64: [SimulatorFixture.Entry]]) throws {
         #expect(log.keys.allSatisfy { sent.responses[$0] != nil })
         var faults: [String] = []

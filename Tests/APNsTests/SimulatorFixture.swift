@@ -7,7 +7,7 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// The pool against the simulator: sends pushes as the pool's owner should, and reads the service's log of them.
+/// A pool with the simulator. It sends pushes as a lane does, and reads the simulator's log of them.
 struct SimulatorFixture {
     static let app = "com.example.scores"
 
@@ -78,7 +78,7 @@ struct SimulatorFixture {
         }
     }
 
-    /// The service's record of one attempt.
+    /// The simulator's log line about one attempt.
     struct Entry {
         var status: Int
         var reason: String
@@ -86,7 +86,7 @@ struct SimulatorFixture {
         var isApplied: Bool
     }
 
-    /// By push. Call this after the simulator has stopped: then the log is complete.
+    /// Returns the log lines by push. The log is complete only after the simulator has stopped.
     func log() throws -> [UInt64: [Entry]] {
         var entries: [UInt64: [Entry]] = [:]
         for line in try String(contentsOfFile: logFile, encoding: .utf8).split(separator: "\n") {
@@ -105,7 +105,7 @@ struct SimulatorFixture {
         return entries
     }
 
-    /// Sends this many pushes and continues with each until it is accepted, refused for good, or ambiguous.
+    /// Sends this many pushes, each until it is accepted, refused for good, or ambiguous.
     func send(
         _ count: Int,
         _ adjust: @escaping @Sendable (inout PoolConfiguration) -> Void
@@ -113,7 +113,7 @@ struct SimulatorFixture {
         try await send(count, lookUp: systemLookUp, adjust)
     }
 
-    /// - Parameter lookUp: turns the pool's host into addresses.
+    /// - Parameter lookUp: resolves the pool's host name.
     func send(
         _ count: Int,
         lookUp: @escaping Resolver.LookUp,
@@ -126,19 +126,19 @@ struct SimulatorFixture {
 
 /// The outcomes of pushes with all their attempts.
 struct SentPushes: Sendable {
-    /// By push, the answers in order.
+    /// The answers to each push, in order.
     var responses: [UInt64: [RecordedResponse]] = [:]
     var closeCauses: [CloseCause] = []
     var connectionsOpened = 0
-    /// The notices that came to the pool.
+    /// The number of GOAWAY notices that the pool got.
     var goAways = 0
-    /// The limit of each connection when it was authenticated, and after each change.
+    /// The stream limit of each connection: when it was authenticated, and after each change.
     var streamLimits: [Int] = []
-    /// The maximum number of pushes in flight at once, on all connections.
+    /// The maximum number of pushes in flight on all connections together.
     var inFlightPeak = 0
-    /// How often a connection had streams but no room in its window.
+    /// How many times a connection had free streams but no room in its window.
     var windowStops = 0
-    /// The room for bodies that was left on each connection when all pushes were answered.
+    /// The room left in each connection's window after the last answer, in bytes.
     var sendWindows: [Int64] = []
 
     func count(_ disposition: Disposition) -> Int {
@@ -160,7 +160,7 @@ struct SentPushes: Sendable {
         sender.loop.lookUp = lookUp
         defer {
             sender.pool.close()
-            // The loop retains handlers until the end of its turn.
+            // The loop retains handlers until the end of a turn.
             sender.loop.turn(waitMilliseconds: 0)
         }
         try sender.run()
@@ -181,8 +181,9 @@ struct SentPushes: Sendable {
         )
     }
 
-    /// Plays the pool's owner. An unprocessed push is sent again at once on another connection, a push to an overloaded service is sent
-    /// again later, and an ambiguous push is left, because the phone may have it.
+    /// Sends pushes as a lane does. A push that was not processed is sent again at once on another
+    /// connection; after an overload it is sent again later. An ambiguous push is not sent again, because a
+    /// phone may have it.
     private final class Sender {
         let loop: EventLoop
         let recorder = PushRecorder()
@@ -219,7 +220,7 @@ struct SentPushes: Sendable {
                 }
             }
             pool.start()
-            // All pushes may go over the first connection before another one is up, so they begin when no connection is missing.
+            // Otherwise the first connection might carry all pushes before the others are ready.
             try #require(
                 loop.turn { pool.gauges.connectionsReady >= pool.configuration.connectionsMin },
                 "the connections did not come up"
@@ -229,7 +230,7 @@ struct SentPushes: Sendable {
                     let isFinished = loop.turn(waitMilliseconds: 5, step: { fill(token, body) }) { unfinished == 0 }
                     try #require(isFinished, "\(unfinished) pushes without an outcome")
                     sendWindows = pool.connections.map(\.sendWindow)
-                    // A superfluous answer would come now.
+                    // A second answer to a push would come while the pool drains.
                     pool.drain()
                     _ = loop.turn { pool.connections.isEmpty }
                 }

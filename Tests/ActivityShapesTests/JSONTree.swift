@@ -2,7 +2,7 @@ import Foundation
 import Numbers
 import Testbed
 
-/// JSON with its members in order, so that a mutation can repeat a key.
+/// JSON that keeps its members in order, so that a mutation can repeat a key.
 indirect enum JSONTree {
     case literal(String)
     case array([JSONTree])
@@ -40,7 +40,7 @@ indirect enum JSONTree {
         #"{"lower":1}"#, #"{"p":{"latitude":1,"names":["x"]},"t":5}"#, #"{"p":{"latitude":1}}"#, #"{"none":{}}"#,
     ]
 
-    /// The same tree with one change somewhere.
+    /// Returns the tree with one random change.
     func mutated(_ randomness: inout SplitMix64) -> JSONTree {
         switch self {
         case .array(var elements) where !elements.isEmpty && randomness.chance(700):
@@ -56,7 +56,7 @@ indirect enum JSONTree {
             switch randomness.below(10) {
             case 0: members.remove(at: place)
             case 1: members.append(("unknown", .literal(randomness.pick(Self.literals))))
-            // The first of equal keys counts.
+            // Repeats a key with another value at a random place. Readers take the first of equal keys.
             case 2:
                 members.insert(
                     (members[place].key, .literal(randomness.pick(Self.literals))),

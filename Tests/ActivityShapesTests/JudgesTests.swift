@@ -61,7 +61,7 @@ struct JudgesTests {
             }
     }
 
-    /// Foundation's own limits of a `Decimal`, which the check does not have.
+    /// Whether the state has a number that Foundation's `Decimal` cannot hold. The check has no such limit.
     private static func isBeyondDecimal(_ state: String) -> Bool {
         struct Price: Decodable { var price: Foundation.Decimal? }
         struct Number: Decodable { var price: Double? }
@@ -92,12 +92,12 @@ struct JudgesTests {
                 Issue.record("decoded: \(isDecoded), simulator: \(simulated): \(state)")
             }
         }
-        // Otherwise the comparison would prove nothing.
+        // If one outcome is rare, the comparison tests nothing.
         #expect(decoded > 400 && refused > 400, "\(decoded) decoded, \(refused) refused")
     }
 
-    /// What the shapes cannot say: `Badge` decodes an enum with values, and `Amount` tries two types, so both are `any`. Only the empty
-    /// text is never taken for a URL.
+    /// Whether the difference is known: shapes cannot describe these fields. `Badge` decodes an enum with
+    /// values, and `Amount` tries two types, so both are `any`. A shape also accepts an empty text for a URL.
     private static func isKnown(_ state: String, _ isDecoded: Bool, _ mismatch: String?) -> Bool {
         struct Own: Decodable {
             var badge: RideState.Badge

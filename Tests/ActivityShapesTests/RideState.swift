@@ -8,7 +8,7 @@ struct RideState: Codable {
         case middle = 0
         case high = 3
     }
-    /// A case of a later version is decoded too.
+    /// An enum that decodes an unknown case as `unknown`, so that later versions may add cases.
     enum Weather: String, Codable, CaseIterable {
         case sun, rain, unknown
         init(from decoder: any Decoder) throws {

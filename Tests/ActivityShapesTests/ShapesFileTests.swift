@@ -12,7 +12,8 @@ import Testing
         )
     }
 
-    /// Optionals without an example, keys of the types' own, cases, dictionaries and types with a decoder of their own.
+    /// A type with optionals without an example, coding keys, enum cases, dictionaries, and types with a
+    /// decoder of their own.
     @Test func `Everything that a type says is written, in a stable order`() throws {
         let stop =
             #"{"object":{"p":{"object":{"latitude":"double","longitude":"double?","names":{"array":"string"}}},"t":"date?"}}"#

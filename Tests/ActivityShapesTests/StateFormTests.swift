@@ -4,7 +4,7 @@ import Numbers
 import Testbed
 import Testing
 
-/// A state in the form of one that fits is judged like any other.
+/// A state with the form of an accepted one (the same keys in the same order) is still checked.
 @Suite struct StateFormTests {
     private static func matches(_ forms: inout StateForms, _ state: String) throws -> Bool {
         try JudgesTests.record(state)
@@ -17,7 +17,7 @@ import Testing
             }
     }
 
-    /// Whether a walk finds that the state fits. Then its form is remembered.
+    /// Whether the full check accepts the state. The check then remembers the state's form.
     private static func fits(_ forms: inout StateForms, _ state: String, _ contract: ContractImage) throws -> Bool {
         try JudgesTests.record(state)
             .withUnsafeBytes { bytes in
@@ -40,7 +40,7 @@ import Testing
         var last = JSONTree(example)
         var (matched, unmatched, refused) = (0, 0, 0)
         for _ in 0..<5_000 {
-            // A change of the last state mostly has its form; a change of the example mostly has not.
+            // A change of the last state usually keeps its form. A change of the example usually does not.
             var tree = randomness.number(0...3) == 0 ? JSONTree(example) : last
             for _ in 0..<randomness.number(1...2) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }
@@ -60,7 +60,7 @@ import Testing
         )
     }
 
-    /// Bytes that may be no JSON, in place of the bytes of a record that has the form of the last one.
+    /// Replaces bytes of a record that has the form of the last one. The result may be no JSON.
     @Test(arguments: 1...4) func `The decoder reads the same with forms and without`(seed: UInt64) throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }
@@ -99,7 +99,7 @@ import Testing
         #expect(read > 1_000 && unread > 1_000 && refused > 1_000, "\(read) read, \(unread) not, \(refused) refused")
     }
 
-    /// What numbers, texts and containers are made of, so that many changes give another value of the same type.
+    /// Pieces of numbers, texts and containers, so that many changes give another value of the same type.
     private static let pieces = [
         "0", "1", "9", "00", "-", ".", ".5", "e1", "E+", "\"", "\\", "\\n", "\\u00e9", "\\ud800", "é", "\u{1}", " ",
         "null", "nul", "true",
@@ -113,8 +113,8 @@ import Testing
         record.replaceSubrange(place..<end, with: randomness.number(0...3) == 0 ? [] : Array(piece.utf8))
     }
 
-    /// Otherwise thousands of repeated keys in a record that is refused for its size would hold up a lane: each is compared with those
-    /// before.
+    /// A record that is too large may repeat a key thousands of times, and each key is compared with those
+    /// before. So the form of a large value is not remembered: it would hold up a lane.
     @Test func `A value that is larger than any body has no form`() throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }

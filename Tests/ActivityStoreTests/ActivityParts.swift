@@ -5,10 +5,10 @@ import RedisTestbed
 @testable import Redis
 
 extension RedisServer {
-    /// Empty if there is none.
+    /// Returns the value of a key; empty if the key does not exist.
     func value(_ key: String) -> [UInt8] { command(bytes: [Array("GET".utf8), Array(key.utf8)]).first ?? [] }
 
-    /// A hash's fields that are not empty, or the parts of an activity's value.
+    /// Returns the non-empty fields of a hash, or the parts of an activity's value.
     func hash(_ key: String) -> [String: [UInt8]] {
         if command("TYPE", key) == ["string"] {
             return activityParts(value(key))
@@ -22,8 +22,8 @@ extension RedisServer {
     }
 }
 
-/// The parts of an activity's value: its record `r`, the token `t`, its audiences `a`, the last 429 `l`, the start `b` and the held command
-/// `h`.
+/// Returns the parts of an activity's value by name: its record `r`, the token `t`, the audiences `a`, the
+/// last 429 `l`, the start `b` and the held command `h`.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     let kind = value[StoredRecord.kind]
     var rest = value[...]
@@ -33,7 +33,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         rest = rest.dropFirst(count)
     }
     take("r", StoredRecord.token)
-    // Parts that do not count may hold anything.
+    // The timestamps of this state are not used, so their bytes may differ from the model's.
     if value[StoredRecord.state] & StoredRecord.StateBit.isOwnTimestamp != 0 {
         for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
     }
@@ -43,7 +43,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     if count & StoredRecord.audiencesFollow != 0 { take("a", 2 + 8 * rest.prefix(2).reduce(0) { $0 + Int($1) }) }
     if kind & StoredRecord.Flag.retired != 0 {
         take("d", StoredRecord.retiredBytes)
-        // The replies say which part this is.
+        // Which token died is compared by the replies, so this part only says that there is one.
         parts["d"] = [1]
     }
     if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }

@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// No alert is lost between two commands that Redis sees one after the other. (R14)
+/// Redis gets two commands of an activity, one after the other. The first one's alert must not be lost. (R14)
 @Suite(.serialized, .ownThread) struct AlertTests {
     private let token = OwnedToken(token: [1, 2, 3], environment: .sandbox, registeredAtMilliseconds: 5)
 
@@ -44,7 +44,7 @@ import Testing
         )
     }
 
-    /// A comparison that holds command 100 with an alert.
+    /// Returns a comparison in which command 100 is held with an alert.
     private func comparison() throws -> ScriptComparison {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(100, alert: true)) == .noToken)
@@ -63,7 +63,7 @@ import Testing
             #expect(reply.verdict == .alertHeld && reply.heldCommand == held)
         }
         #expect(comparison.server.hash(comparison.key.text) == before)
-        // The held command's own record gets no alert from Redis.
+        // The held command itself gets no alert from Redis, because its record has the alert.
         #expect(comparison.verdict(command(100)) == .held)
         #expect(comparison.verdict(command(101, event, alert: true)) == .noToken)
     }
@@ -79,7 +79,7 @@ import Testing
     @Test func `The held alert stays until its carrier is settled: the carrier may come again without it`() throws {
         let comparison = try comparison()
         #expect(comparison.verdict(command(101, alert: true)) == .noToken)
-        // The worker that had put the alert into the body has died.
+        // The worker that had added the alert to its body has died, so Redis gives the alert again.
         #expect(comparison.admit(command(101)).heldCommand == held)
         #expect(comparison.verdict(command(101, alert: true)) == .noToken)
         #expect(comparison.verdict(.register(attributesType: nil, registration: token, shows: nil)) == .registered)
@@ -99,7 +99,7 @@ import Testing
         #expect(comparison.admit(command(102)).heldCommand == [2])
         let registered = comparison.admit(.register(attributesType: nil, registration: token, shows: nil))
         #expect(registered.heldCommand == [2])
-        // Its worker dies after the verdict, and a record of the command itself comes without the alert.
+        // The worker dies after the verdict. Another record of the same command comes without the alert.
         #expect(comparison.verdict(command(101, alert: true)) == .send)
         #expect(comparison.verdict(command(101)) == .alertHeld)
         comparison.settle(settled(101))
@@ -125,7 +125,7 @@ import Testing
         #expect(comparison.verdict(command(102)) == .noToken)
     }
 
-    // MARK: - Overtaken
+    // MARK: - Alerts of superseded commands
 
     @Test(arguments: [Event.update, .end])
     func `An alert that comes after a newer command may ride on it until that is settled`(event: Event) throws {
@@ -151,7 +151,7 @@ import Testing
         #expect(comparison.verdict(command(100, alert: true)) == .superseded)
     }
 
-    // MARK: - Answered
+    // MARK: - Alerts that APNs has accepted
 
     @Test(arguments: [Event.update, .end])
     func `An accepted alert is not carried again, nor is an older one`(event: Event) throws {

@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Plays the lane for the audience store: issues calls and keeps the replies.
+/// Calls the audience store as a lane does, and records the replies.
 final class AudienceCaller: AudienceStoreHandler {
     typealias Operation = AudienceCall<[UInt8]>.Operation
 
@@ -20,7 +20,7 @@ final class AudienceCaller: AudienceStoreHandler {
     private var nextTag: UInt64 = 0
     private let server: AnyObject?
 
-    /// - Parameter server: kept alive for as long as the lane.
+    /// - Parameter server: a server to retain for as long as the caller.
     init(_ configuration: RedisConfiguration, server: AnyObject? = nil) throws {
         loop = try EventLoop()
         self.configuration = configuration
@@ -32,7 +32,7 @@ final class AudienceCaller: AudienceStoreHandler {
         store.close()
     }
 
-    /// The deadline is too long to matter, because a test's own server may be slow on a busy machine.
+    /// The deadline is a minute, because a test's server may be slow on a busy machine.
     convenience init(_ server: RedisServer, callsPerCommandMax: Int = RedisConnection.callsPerCommandMax) throws {
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.connectTimeoutMilliseconds = 60_000
@@ -46,7 +46,7 @@ final class AudienceCaller: AudienceStoreHandler {
         loop.turn(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
-    /// Issues a call as soon as there is room for it, and returns its tag.
+    /// Issues a call as soon as the store has room for it. Returns the call's tag.
     func issue(_ operation: Operation, audience: AudienceDigest = AudienceScene.audience) throws -> UInt64 {
         nextTag += 1
         let call = AudienceCall(tag: nextTag, app: AudienceScene.app, audience: audience, operation: operation)
@@ -59,7 +59,8 @@ final class AudienceCaller: AudienceStoreHandler {
         return nextTag
     }
 
-    /// Makes a call, and waits for its reply and for the store's own work.
+    /// Issues a call, and waits for its reply and for the work that the store does by itself, for example
+    /// splits.
     func perform(
         _ operation: Operation,
         audience: AudienceDigest = AudienceScene.audience
@@ -73,7 +74,7 @@ final class AudienceCaller: AudienceStoreHandler {
         try #require(turn { store.outstandingCount == 0 })
     }
 
-    /// Adds all entries, and repeats the calls that fail.
+    /// Appends all entries. Repeats the calls that fail.
     func join(_ entries: [MemberEntry<[UInt8]>], audience: AudienceDigest = AudienceScene.audience) throws {
         var waiting = entries
         while !waiting.isEmpty {
@@ -83,7 +84,7 @@ final class AudienceCaller: AudienceStoreHandler {
         }
     }
 
-    /// The tokens by the members' ids, page by page.
+    /// Returns the members' tokens by their ids, for each page.
     func members(ofSegment segment: UInt8 = 0, audience: AudienceDigest = AudienceScene.audience) throws -> [[UInt8]:
         [UInt8]]
     {
@@ -117,7 +118,8 @@ final class AudienceCaller: AudienceStoreHandler {
 }
 
 extension RedisServer {
-    /// The lane's scripts read their time from a key, which ``tell(microseconds:)`` sets.
+    /// Loads scripts that read their time from a key, which ``tell(microseconds:)`` sets, instead of the
+    /// server's clock.
     func loadAudienceScriptsWithToldTime(_ caller: AudienceCaller) throws {
         let connection = try #require(
             Array("{app}".utf8).withUnsafeBytes { caller.store.redis.connection(for: $0) }

@@ -7,8 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Compares the scripts for audiences on a real server with their model, over random histories: the replies must be equal, and the pages
-/// byte by byte.
+/// Compares the scripts for audiences on a real server with their model, over random histories. The replies
+/// must be equal, and all bytes of the pages.
 @Suite(.serialized, .ownThread) struct AudienceDifferentialTests {
     static let histories = ProcessInfoVariable.integer("CAUSEWAY_AUDIENCE_HISTORIES") ?? 60
     private static let start: Int64 = 1_790_000_000_000
@@ -50,7 +50,7 @@ import Testing
         #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(ofSegments))
     }
 
-    /// The totals come with the last part, a range or a broadcast, and count broadcasts separately.
+    /// The part that ends last, a range or a broadcast, gets the totals. Broadcasts are counted separately.
     @Test(arguments: [true, false]) func `Broadcasts are parts of a version`(isRangeLast: Bool) throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
@@ -93,7 +93,8 @@ import Testing
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
             let audience = AudienceDigest(value: random.next())
             for _ in 0..<12 {
-                // Less than a day in total: no time passes in the server, so nothing expires there.
+                // In total less than a day passes in the model, because no time passes in the server and
+                // nothing expires there.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.tell(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {
@@ -128,7 +129,7 @@ import Testing
         return bounds.count
     }
 
-    /// Entries out of order, some of members that are too old to live, and a few of devices.
+    /// Returns a random entry: some are out of order, some are too old for a member, and a few are devices.
     private static func entry(_ random: inout SplitMix64, now: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
         let scene = AudienceScene(random: &random, member: random.below(4_800), now: now - random.pick(ages))
@@ -159,7 +160,8 @@ struct RecordHistory {
         frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 1_000, reservedForAlerts: 2)
     )
 
-    /// Sometimes a channel is created or deleted between two calls.
+    /// Returns a channel that is created between two calls, or deleted (a nil channel); mostly nil, for no
+    /// change.
     mutating func nextChannel() -> (AudienceChannel?, DeviceEnvironment)? {
         guard random.below(8) == 0 else { return nil }
         let environment: DeviceEnvironment = random.below(2) == 0 ? .production : .sandbox
@@ -209,7 +211,7 @@ struct RecordHistory {
         )
     }
 
-    /// Mostly an update, else an end or a start.
+    /// Returns a random admission: mostly an update, otherwise an end or a start.
     mutating func admission(_ version: Version) -> AudienceAdmission<[UInt8]> {
         let kind = random.below(14)
         return AudienceAdmission(
@@ -226,7 +228,8 @@ struct RecordHistory {
         )
     }
 
-    /// Often the last version again; otherwise one near the present second, so that some are the newest and some are not.
+    /// Returns the last version, or one near the present second, so that some are the newest and some are
+    /// not.
     private mutating func version() -> Version {
         if let last, random.below(3) == 0 { return last }
         let version = anotherVersion()
@@ -249,7 +252,7 @@ struct RecordHistory {
 }
 
 extension RedisServer {
-    /// As the keeper of channels writes it: storage, time of creation, id.
+    /// Writes a channel as the keeper of channels does: its storage, its creation time and its id.
     fileprivate func set(
         _ channel: AudienceChannel?,
         in environment: DeviceEnvironment,

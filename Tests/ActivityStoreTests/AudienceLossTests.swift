@@ -7,7 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Audiences after the server has lost its data. The worker notices the loss and reads registrations and commands again.
+/// The server has lost its data during a round. The worker notices the loss, and reads registrations and
+/// commands again.
 @Suite(.serialized, .ownThread) struct AudienceLossTests {
     private let version = Version(timestamp: 1_790_000_000, sequence: 4)
 
@@ -39,18 +40,19 @@ import Testing
         #expect(try caller.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
         server.command("FLUSHALL")
 
-        // The round finds no more members. Its checkpoint says so, and it begins again.
+        // The round finds no members any more. The reply to its checkpoint shows the loss, and the round
+        // begins again.
         #expect(try caller.perform(.directory(segment: 0)).bytes == [])
         #expect(try caller.perform(.page(segment: 0, lowerBound: 0)).bytes == [])
         let checkpoint = try caller.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))
         #expect(checkpoint.verdict == .lost && checkpoint.newest == nil)
         #expect(try caller.perform(.claim(ranges[1], claim: 8)).bytes == [])
         #expect(try caller.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .foreign)
-        // The other range's counts are lost, so a part of the counts makes no totals.
+        // The counts of the other range are lost, so the range that ends now makes no totals.
         #expect(try caller.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).rangesLeft == 1)
         #expect(try caller.perform(.newest).verdict == .unknown)
 
-        // The lane's cache names pages that do not exist.
+        // The lane's cache still has the bounds of pages that no longer exist.
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
         #expect(try caller.perform(.admit(admission())).grant == grant)

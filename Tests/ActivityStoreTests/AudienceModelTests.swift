@@ -44,7 +44,7 @@ import Testing
         var random = SplitMix64(seed: 8)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         for round in 0..<40 {
-            // A different set each time, so that only their age removes them.
+            // Other members join each time, so that only their age can remove them.
             for member in 0..<60 {
                 let scene = AudienceScene(random: &random, joining: round * 60 + member, now: model.nowMilliseconds)
                 _ = model.perform(scene.call(.append(scene.entry)))
@@ -69,14 +69,14 @@ import Testing
     }
 }
 
-/// A member of one audience in segment 0.
+/// One entry of a member in segment 0 of one audience.
 struct AudienceScene {
     static let app = Array("com.example.match".utf8)
     static let audience = AudienceDigest(value: 0x7D7B_0102_0304_0506)
 
     let entry: MemberEntry<[UInt8]>
 
-    /// The entry of a join or a leave.
+    /// Makes the entry of a join, or in every fifth case of a leave.
     init(random: inout SplitMix64, member: Int, now: Int64) {
         self.init(random: &random, member: member, isLeaving: random.below(5) == 0, now: now)
     }
@@ -122,7 +122,7 @@ struct AudienceScene {
         return members.map { AudienceScene(random: &random, joining: $0, now: at).entry }
     }
 
-    /// By the members' ids.
+    /// Returns the tokens of the entries, by the members' ids.
     static func tokens(_ entries: [MemberEntry<[UInt8]>]) -> [[UInt8]: [UInt8]] {
         Dictionary(entries.map { ($0.identifier, $0.token) }) { $1 }
     }
@@ -144,7 +144,7 @@ struct AudienceScene {
         return Array(memory[..<(count ?? 0)]) + suffix
     }
 
-    /// The tokens by the members' ids.
+    /// Returns the page's next bound, and the tokens by the members' ids.
     static func members(ofPage bytes: [UInt8]) throws -> (nextBound: UInt32?, members: [[UInt8]: [UInt8]]) {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }

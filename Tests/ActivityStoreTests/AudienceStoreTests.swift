@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Members on a real server: joins when pages split, fill up, are missing, or hold something else.
+/// Members on a real server. They join while pages split, are full, are missing, or hold invalid bytes.
 @Suite(.serialized, .ownThread) struct AudienceStoreTests {
     @Test func `Lanes that know different pages put each member on the right one`() throws {
         let server = try RedisServer()
@@ -16,7 +16,8 @@ import Testing
         var expected: [[UInt8]: [UInt8]] = [:]
         for round in 0..<6 {
             for (index, caller) in callers.enumerated() {
-                // The second lane comes after the first has split a page that both know.
+                // The second lane joins members after the first lane has split a page that both lanes have in
+                // their caches.
                 let entries = AudienceScene.entries(
                     (round * 300)..<(round * 300 + 300),
                     seed: UInt64(index + 1),
@@ -46,7 +47,8 @@ import Testing
         let sum =
             "local sum = 0 for _, key in ipairs(redis.call('KEYS', '*')) do sum = sum + redis.call('MEMORY', 'USAGE', key) end return sum"
         let bytes = try #require(Int(server.command("EVAL", sum, "0")[0]))
-        // Newer servers' allocators round a page up more: 226 bytes were measured on Redis 7.4 to 8.2 and Valkey 8.1.
+        // The allocators of newer servers round a page's memory up more: 226 bytes a member were measured on
+        // Redis 7.4 to 8.2 and Valkey 8.1.
         let information: [String] = server.command("INFO", "server")
         let bytesMax = information.contains { $0.contains("redis_version:7.0.") } ? 150 : 240
         #expect(bytes < bytesMax * entries.count, "\(bytes / entries.count) bytes each")
@@ -69,7 +71,7 @@ import Testing
         entry.kind = .device
         _ = try caller.perform(.append(entry))
         for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
-        // An activity does not shorten the time.
+        // The page keeps a device's longer life when an activity joins it.
         server.command(bytes: [Array("SETRANGE".utf8), AudienceScene.firstPage, Array("12".utf8), [0, 0, 0, 0]])
         entry.kind = .activity
         _ = try caller.perform(.append(entry))
@@ -107,7 +109,8 @@ import Testing
             try caller.turnUntilQuiet()
             #expect(caller.failures[tag] == .foreignValue)
         }
-        // A page of another format; one that is too short for a header; and a page to rearrange with an invalid entry.
+        // A page of an unknown format, a page that is too short for a header, and a page to split that has an
+        // invalid entry.
         let header = [MemberPage.Header.format, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
         let values: [[UInt8]] = [
             [UInt8](repeating: 7, count: 40), [1, 2, 3],
@@ -122,7 +125,8 @@ import Testing
         server.command(bytes: [Array("DEL".utf8), AudienceScene.firstPage])
         server.command(bytes: [Array("RPUSH".utf8), AudienceScene.firstPage, [1]])
         try expectRefusal()
-        // Reading returns the bytes unchanged, and the page's reader checks them. A key that is no string is an error.
+        // Reading returns the bytes unchecked, because the page's reader checks them. A key that is no string
+        // is an error.
         #expect(try caller.perform(.directory(segment: 0)).bytes == [0, 0, 0, 0])
         let tag = try caller.issue(.page(segment: 0, lowerBound: 0))
         try caller.turnUntilQuiet()
@@ -133,7 +137,7 @@ import Testing
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
-        // Incomplete bounds; not from 0; not ascending; empty.
+        // Directories that are invalid: cut off, not beginning at 0, not ascending, empty.
         for value: [UInt8] in [[0, 0, 0, 0, 7], [7, 7, 7, 7], [0, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0], []] {
             server.command("FLUSHALL")
             server.command(bytes: [Array("SET".utf8), AudienceScene.directory, value])
@@ -196,7 +200,7 @@ import Testing
         let entries = AudienceScene.entries(0..<200, at: now)
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
-        // One round each with two numbers of ranges, so that the first one's fields are deleted.
+        // Two rounds with different numbers of ranges, so that the first round's fields must be deleted.
         for (timestamp, count) in [(1_790_000_000 as Int64, 2), (1_790_000_001, 1)] {
             var history = RecordHistory(seed: 1, nowMilliseconds: now)
             let version = Version(timestamp: timestamp, sequence: 0)
@@ -222,7 +226,7 @@ import Testing
     @Test func `A crowd of joins to one page get an answer each, and leave a readable page`() throws {
         let caller = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
-        // More joins than the table has room for in one turn, and far more than fit on a page.
+        // More joins than the table takes in one turn, and many more than fit on a page.
         for _ in 0..<JoinTable.capacity { _ = try caller.issue(.append(entry)) }
         #expect(caller.replies.isEmpty)
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)

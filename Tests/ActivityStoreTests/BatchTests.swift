@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Updates and ends that are sent as one command, on a real server. (R15)
+/// Many updates and ends are sent as one Redis command, on a real server. (R15)
 @Suite(.serialized, .ownThread) struct BatchTests {
     private func update(_ timestamp: UInt64, pace: Policy.Pace = .spaced(0), alert: Bool = false) -> Operation {
         .command(
@@ -28,7 +28,7 @@ import Testing
         OwnedToken(token: Array("0af7".utf8), environment: .production, registeredAtMilliseconds: time)
     }
 
-    /// A server and a lane that is ready; the server's counters are reset.
+    /// Returns a server and a caller that is ready. The server's counters begin at zero.
     private func connected(_ callsPerCommandMax: Int = 64) throws -> (RedisServer, StoreCaller) {
         let server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
@@ -57,7 +57,7 @@ import Testing
         #expect(server.calls("evalsha") == commands)
         #expect(caller.answered.count == commands && caller.answered.reduce(0, +) == calls)
         #expect((1..<60_000_000).contains(caller.roundTripMicrosecondsMax))
-        // The clock is read once for all calls.
+        // Each command reads the clock once for all its calls.
         #expect(server.calls("time") == commands)
         caller.store.close()
     }
@@ -102,14 +102,15 @@ import Testing
                 .settled(6, false), .admitted(7, OwnedReply(.duplicate)), .admitted(8, OwnedReply(.superseded)),
             ]
         )
-        // The calls before the registration are one command, and the calls behind it, with the settlement, are another.
+        // The calls before the registration are one command. The calls behind it are another one, with the
+        // settlement.
         #expect(server.calls("evalsha") == 3)
         caller.store.close()
     }
 
     @Test func `Each call has its own pace, and too many paces need two commands`() throws {
         let (server, caller) = try connected()
-        // Each is sent once and then waits for the time of its own pace.
+        // Each update is permitted in the first round, and in the second one waits for its own spacing.
         for round in 1...2 as ClosedRange<UInt64> {
             for index in 0...CallBatch.pacesMax {
                 let call = Operation.command(
@@ -139,7 +140,7 @@ import Testing
 
     @Test func `Each call has its own bucket, independent of the call before it`() throws {
         let (server, caller) = try connected()
-        // With and without frequent updates; with a token, and without one while frequent updates stay allowed.
+        // One activity without and one with frequent updates, and one that has frequent updates and no token.
         let keys = ["few", "many", "none"].map { TestKey.activity($0) }
         for (index, key) in keys.enumerated() {
             let register = Operation.register(
@@ -213,7 +214,7 @@ import Testing
         try server.start()
         #expect(caller.turnUntilReady())
         caller.events = []
-        // No call is left over.
+        // All calls of the last test are finished.
         #expect(caller.store.issue(update(5), key: .activity("one"), tag: 1) == .issued)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == [.admitted(1, OwnedReply(.noToken))])
@@ -249,7 +250,7 @@ import Testing
             #expect(caller.store.issue(held, key: key, tag: 2) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        // The longest fills a reply alone; of the others, the first two fit.
+        // The longest held command fills a reply alone. Of the others, the first two fit.
         #expect(heldLengths(caller, indices: [0, 1]) == [longest, nil])
         #expect(heldLengths(caller, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
         #expect(heldLengths(caller, indices: [4]) == [60_000])
@@ -258,7 +259,8 @@ import Testing
         withExtendedLifetime(server) {}
     }
 
-    /// The held command in the reply to a newer update of each activity without an alert; nil: the update must wait.
+    /// Returns the length of the held command in the reply to a newer update without an alert; nil if the
+    /// update must wait.
     private func heldLengths(_ caller: StoreCaller, indices: [Int]) -> [Int?] {
         caller.events = []
         for index in indices {
@@ -274,7 +276,7 @@ import Testing
 }
 
 extension RedisServer {
-    /// How often a command ran since the counters were reset, including calls by scripts.
+    /// Returns how many times a command ran since the counters began at zero, including runs by scripts.
     func calls(_ command: String) -> Int {
         let statistics = self.command("INFO", "commandstats").joined()
         let line = statistics.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }

@@ -6,13 +6,13 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Checkpoints that are sent as one command, on a real server. (R29)
+/// Many checkpoints are sent as one Redis command, on a real server. (R29)
 @Suite(.serialized, .ownThread) struct CheckpointBatchTests {
     private static let other = AudienceDigest(value: 2)
 
     private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, count: 256)) }
 
-    /// A server with a claim for each range; the server's counters are reset.
+    /// Returns a server with a claim for each range. The server's counters begin at zero.
     private func claimed(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
@@ -61,7 +61,7 @@ import Testing
         #expect(try caller.perform(.claim(range(7), claim: 1)).bytes == long)
         #expect(try caller.perform(.claim(range(0), claim: 1)).bytes == [1])
         #expect(try caller.perform(.claim(range(0), claim: 1), audience: Self.other).bytes == [1])
-        // Three of the long ones fit. Two calls follow the entry, and four claims are asked for here.
+        // Three long checkpoints fit into one command. Two calls follow the entry, and the test makes four claims.
         #expect(server.calls("evalsha") == 3 + 1 + 3 + 1 + 4)
     }
 }

@@ -8,7 +8,7 @@ import Testing
 @testable import Redis
 
 @Suite(.ownThread) struct CommandWriterTests {
-    /// The same command written by hiredis.
+    /// Returns the same command as hiredis writes it.
     private func formatted(_ arguments: [[UInt8]]) -> [UInt8] {
         var target: UnsafeMutablePointer<CChar>?
         let bytes = arguments.flatMap { $0.map { CChar(bitPattern: $0) } }
@@ -156,7 +156,7 @@ import Testing
     }
 }
 
-/// A token in its stored form.
+/// Returns a token in the form in which Redis stores it.
 func encoded(_ token: [UInt8], _ environment: DeviceEnvironment) -> [UInt8] {
     var memory = [UInt8](repeating: 0, count: TokenText.bytesMax)
     let count = memory.withUnsafeMutableBytes { memory in

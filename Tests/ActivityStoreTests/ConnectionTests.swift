@@ -8,7 +8,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Real servers: all ways to reach one, and all ways to lose it.
+/// Real servers: every way to connect to one, and every way to lose the connection.
 @Suite(.serialized, .ownThread) struct ConnectionTests {
     private let key = TestKey.activity("one")
 
@@ -22,7 +22,7 @@ import Testing
         )
     }
 
-    /// Makes one call and waits for its reply.
+    /// Whether a call gets its reply.
     private func works(_ caller: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
         caller.store.issue(update(1), key: .activity("probe"), tag: tag) == .issued
             && caller.turn {
@@ -50,7 +50,8 @@ import Testing
         ])
         let caller = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
         #expect(caller.turnUntilReady())
-        // The user may read neither the configuration nor the version. The lane reports that and continues.
+        // The Redis user may read neither the configuration nor the version. The lane warns about both, and
+        // continues.
         #expect(
             caller.events == [
                 .warning(.evictionPolicyUnknown(RedisError(.noPermission))),
@@ -170,7 +171,7 @@ import Testing
                 } else {
                     #expect(caller.store.issue(update(tag), key: key, tag: tag) == .issued)
                 }
-                // Some calls have an answer, some are on their way, some have not been sent.
+                // At this point some calls have a reply, some are sent, and some are not sent yet.
                 if tag == tags.lowerBound + 1_000 { caller.loop.turn(waitMilliseconds: 0) }
                 if tag == tags.lowerBound + 2_000 {
                     #expect(caller.turn { !caller.events.isEmpty })
@@ -204,7 +205,7 @@ import Testing
         let forgotten = caller.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
         #expect(forgotten == 999)
         #expect(caller.store.isReady && works(caller))
-        // A second time on the same connection, which is opened again.
+        // The scripts are lost a second time, on the same connection.
         server.command("SCRIPT", "FLUSH")
         caller.events = []
         #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)
@@ -307,7 +308,7 @@ import Testing
         caller.store.close()
     }
 
-    /// The tags of all ended calls, in order.
+    /// Returns the tags of all calls that have ended, in their order.
     private func ends(_ events: [StoreCaller.Event]) -> [UInt64] {
         events.compactMap { event in
             switch event {

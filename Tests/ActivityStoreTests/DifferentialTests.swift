@@ -10,14 +10,14 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Compares the scripts on a real server with their model, over random histories: the replies must be equal, and after each history the
-/// contents, including times. (R11)
+/// Compares the scripts on a real server with their model, over random histories (R11). All replies must be
+/// equal, and after each history the stored values and their expiry times.
 ///
-/// A history is a number of operations on one key. The histories of a round run side by side through one pipeline. They set the time: the
-/// scripts are loaded with a list of times instead of the server's clock, one for each call.
+/// A history is a number of operations on one key. The histories of a round run in one pipeline. Each call
+/// has its own time: the scripts take it from a list instead of the server's clock.
 @Suite(.serialized, .ownThread) struct DifferentialTests {
     static let historiesOfRound = 1_000
-    /// The number of histories; a million take some minutes in a release build.
+    /// The number of histories. A million take some minutes in a release build.
     static let histories =
         ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesOfRound
 
@@ -25,13 +25,14 @@ import Testing
         let comparison = try DifferentialStage()
         let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
         for round in 0..<rounds {
-            // In every other round all histories use the same clock and the same two paces, as in a worker's commands.
+            // In every second round all histories have one clock and the same two paces, so that their calls
+            // fit into common commands, as a worker's do.
             let isCommon = round % 2 == 1
             let seeds = (0..<Self.historiesOfRound).map { UInt64(round * Self.historiesOfRound + $0) }
             let paceSeed = isCommon ? UInt64(round) : nil
             try comparison.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: isCommon)
         }
-        // All verdicts and all states have occurred; otherwise the histories do not cover what they must.
+        // If a verdict or a state never occurs, the histories do not test it.
         #expect(Set(comparison.verdicts.keys) == Set(StoreVerdict.allCases))
         #expect(comparison.commands < comparison.calls * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
@@ -41,12 +42,12 @@ import Testing
     }
 }
 
-/// The environment, read without Foundation.
+/// Reads numbers from the environment, without Foundation.
 enum ProcessInfoVariable {
     static func integer(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 }
 
-/// A server whose scripts read their time from a list, a lane, and the outcomes of its calls.
+/// A server whose scripts take their times from a list, a lane, and the replies.
 private final class DifferentialStage {
     let server: RedisServer
     let caller: StoreCaller
@@ -57,14 +58,14 @@ private final class DifferentialStage {
     private(set) var verdicts: [StoreVerdict: Int] = [:]
     private(set) var letters: [Character: Int] = [:]
     private(set) var calls = 0
-    /// How many commands the server counted for those calls.
+    /// The number of commands in which the server got these calls.
     var commands: Int { server.calls("evalsha") }
     private var random = SplitMix64(seed: 11)
 
     init() throws {
         server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
-        // Longer than a worker would wait, because the machine may be busy with other work.
+        // The deadline is longer than a worker's, because the machine may be busy.
         configuration.responseDeadlineMilliseconds = 120_000
         caller = try StoreCaller(configuration)
         try #require(caller.turnUntilReady())
@@ -102,8 +103,8 @@ private final class DifferentialStage {
             if sharesClock, let clock = pass.first?.microseconds {
                 for place in pass.indices { pass[place].microseconds = clock }
             }
-            // The operations of one pass are on different keys, so their order is free. In the order of arrival they make small batches,
-            // sorted by kind the largest.
+            // The operations of one pass have different keys, so their order is free. Mixed kinds make small
+            // batches, and sorted kinds make the largest.
             operations += random.below(4) == 0 ? pass : pass.filter(\.isCommand) + pass.filter { !$0.isCommand }
         }
         server.command("FLUSHALL")
@@ -166,7 +167,7 @@ private final class DifferentialStage {
         }
     }
 
-    /// A time from microseconds, `+`, milliseconds.
+    /// Reads an expiry time from the text `microseconds+milliseconds`.
     private static func expiry(_ text: String) -> Int64? {
         let parts = text.split(separator: "+").compactMap { Int64($0) }
         return parts.count == 2 ? parts[0] / 1_000 + parts[1] : nil
@@ -221,7 +222,7 @@ extension History.Step {
 // MARK: - The model's state as the server stores it
 
 extension ActivityState {
-    /// The letter of the state, which the model does not have.
+    /// The letter that the scripts store for the state; the model has no such letter.
     private var letter: Character {
         let alert = held?.carriesAlert ?? false
         let letter: Character =
@@ -237,7 +238,7 @@ extension ActivityState {
         return ended ? Character(letter.uppercased()) : letter
     }
 
-    /// The parts of the state's value.
+    /// The parts of the value that the scripts would store for the state.
     var fields: [String: [UInt8]] {
         guard version != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
         let stored = token.map { Array(encoded($0.token, $0.environment)) } ?? []

@@ -4,11 +4,11 @@ import Reactor
 @testable import ActivityStore
 @testable import Redis
 
-/// A server on the lane's own loop. It completes the handshake, and then answers calls as the test says.
+/// A Redis server on the lane's own loop. It completes the handshake, and then the test decides each answer.
 final class FakeRedis: ListenerHandler, StreamHandler {
-    /// The answer to the command with this first word; nil: no answer.
+    /// Returns the answer to a command by its first word; nil for no answer.
     var answer: (String) -> String? = { _ in nil }
-    /// Sends one byte in each turn instead of all at once.
+    /// Whether the server sends one byte in each turn.
     var dribbles = false
     private(set) var connections = 0
     private let loop: EventLoop
@@ -42,7 +42,7 @@ final class FakeRedis: ListenerHandler, StreamHandler {
         for entry in streams where entry.stream.isOpen { Array(text.utf8).withUnsafeBytes { entry.stream.write($0) } }
     }
 
-    /// Bytes that are not sent yet.
+    /// The number of bytes that are not sent yet.
     var waitingCount: Int { streams.reduce(0) { $0 + $1.waiting.count } }
 
     /// Sends one waiting byte on each connection.

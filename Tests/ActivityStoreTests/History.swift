@@ -5,13 +5,14 @@ import Testbed
 @testable import ActivityStore
 @testable import Redis
 
-/// Random operations on one address. Versions, tokens, numbers and times are few, so that equal ones meet.
+/// Random operations on one key. They draw from few versions, tokens, numbers and times, so that equal values
+/// meet.
 struct History {
     struct Step {
         /// The index of its history.
         var index: Int
         var key: TestKey
-        /// The server's time, UNIX microseconds.
+        /// The server's time in UNIX microseconds.
         var microseconds: Int64
         var operation: Operation
     }
@@ -21,27 +22,28 @@ struct History {
         Array("ABCDEF".utf8), Array("abc".utf8), Array(repeating: 0x41, count: 200), Array("00".utf8),
     ]
     private static let types = ["GameAttributes", "RaceAttributes"]
-    /// More activities than starts may be held for one token.
+    /// More activities than Redis holds starts for one token.
     private static let activities =
         (0..<StoreLimits.heldStartsMax + 2).map { String(repeating: "a", count: $0 + 1) }
     private static let lifeMilliseconds: Int64 = 8 * 3_600_000
 
     private var random: SplitMix64
     private let isDevice: Bool
-    /// A device whose operations are mostly starts that are held for one token.
+    /// Whether most operations are starts of one device, which are held for one token.
     private let isCrowded: Bool
-    /// The address joins and leaves audiences.
+    /// Whether the activity or device joins and leaves audiences.
     private let isMember: Bool
     /// One command in this many is an end.
     private let endShare: Int
     private var operationsLeft: Int
     private var milliseconds: Int64
-    /// The latest time, so that the value does not expire: the server's clock does not advance, so only the model's value would.
+    /// The latest time so far. The value must not expire in the model, because the server's own clock, which
+    /// expires keys, does not advance.
     private var latestMilliseconds: Int64
     private var lastVersion = Version.at(5, 0)
     private let paces: [Policy.Pace]
 
-    /// - Parameter paceSeed: the same for histories that share their paces; nil: paces of its own.
+    /// - Parameter paceSeed: a seed for paces that several histories share; nil draws own paces.
     init(seed: UInt64, paceSeed: UInt64? = nil) {
         var random = SplitMix64(seed: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
@@ -59,7 +61,7 @@ struct History {
 
     func key(at index: Int) -> TestKey { isDevice ? .device("device-\(index)") : .activity("activity-\(index)") }
 
-    /// The next step; nil at the end.
+    /// Returns the next step; nil at the end of the history.
     mutating func next(_ index: Int) -> Step? {
         guard operationsLeft > 0 else { return nil }
         operationsLeft -= 1
@@ -92,7 +94,8 @@ struct History {
         )
     }
 
-    /// Time passes by an amount on which a rule depends, or one more or one less. Sometimes a clock is set back.
+    /// Lets the time pass that a rule depends on, or one millisecond more or less. Sometimes sets the clock
+    /// back.
     private mutating func pass() {
         guard below(3) != 0 else { return }
         let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.lifeMilliseconds]
@@ -101,10 +104,10 @@ struct History {
         milliseconds = min(milliseconds + step, latestMilliseconds)
     }
 
-    /// Times of registrations: few and small.
+    /// Returns the time of a registration. Only few times are drawn, so that equal ones meet.
     private mutating func time() -> Int64 { below(50) == 0 ? 0 : Int64(below(12)) + (below(30) == 0 ? 12 : 0) }
 
-    /// Often the last version again, otherwise one a little older or newer.
+    /// Returns the last version in half of the cases, otherwise a slightly older or newer one.
     private mutating func version() -> Version {
         if below(2) == 0 { return lastVersion }
         var timestamp = max(0, lastVersion.timestamp + Int64(below(6)) - 2)
@@ -122,7 +125,7 @@ struct History {
         )
     }
 
-    /// The draw of a start, about as many intervals ahead as real draws are.
+    /// Returns the name of a start's draw, about as far ahead of the clock as real draws are.
     private mutating func draw() -> Int64 {
         if below(20) == 0 { return pick([0, 1, StoredTime.millisecondsMax]) }
         let budget = pick(paces).budget
@@ -135,7 +138,7 @@ struct History {
 
     private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
-    /// Names few audiences, or more than an activity may leave at a time.
+    /// Names a few audiences, or more than an activity may leave at a time.
     private mutating func audiences() -> [UInt8]? {
         guard isMember, below(4) != 0 else { return nil }
         let isMany = below(3) == 0

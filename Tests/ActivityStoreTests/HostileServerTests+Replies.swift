@@ -1,6 +1,6 @@
 /// Replies of a server that a test invents.
 extension HostileServerTests {
-    /// An activity's value in which all bytes are below 128.
+    /// Returns an activity's value in which all bytes are below 128, so that it can be written as a text.
     static func value(kind: String, registeredAt: String, token: String) -> String {
         func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
         let count = String(UnicodeScalar(UInt8(token.utf8.count & 0x7F))) + "\0"
@@ -8,7 +8,7 @@ extension HostileServerTests {
         return "$\(value.utf8.count)\r\n\(value)\r\n"
     }
 
-    /// A send verdict: its number and the value.
+    /// Returns the reply to a permitted push: its number and the value.
     static func send(
         timestamp: Int64 = 0x6543_2100,
         priority: Int64 = 3,
@@ -21,7 +21,8 @@ extension HostileServerTests {
         return "*2\r\n:\(timestamp << 16 | priority << 14 | budget)\r\n\(value)"
     }
 
-    /// A short send verdict, which means "as asked": the value and the clock.
+    /// Returns the short reply to a permitted push with the requested timestamp and priority: the value and
+    /// the clock.
     static func sendAsAsked(
         kind: String = "\u{01}",
         token: String = "\u{01}\u{02}\u{03}",

@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A server that answers late, wrongly or not at all: each call still ends exactly once, in order.
+/// A server answers late, wrongly or not at all. Each call still ends exactly once, in order.
 @Suite(.serialized, .ownThread) struct HostileServerTests {
     private let update = Operation.command(
         event: .update,
@@ -25,7 +25,7 @@ import Testing
     private let key = TestKey.activity("one")
     private let phone = TestKey.device("phone")
 
-    /// A lane that is ready on a fake server. Unless the test says otherwise, its deadline is too long to matter.
+    /// Returns a lane that is ready, on a fake server. The default deadline of a minute is never reached.
     private func connected(deadlineMilliseconds: Int64 = 60_000) throws -> (StoreCaller, FakeRedis) {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -56,7 +56,7 @@ import Testing
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply)
         #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
-        // The call that got the wrong reply is the first to fail, before or after the loss is reported.
+        // The call with the wrong reply fails first, before or after the loss of the connection is reported.
         let failed = caller.events.filter { if case .failed = $0 { true } else { false } }
         #expect(failed == [.failed(1, .admit, .protocolViolation), .failed(2, .settle, .protocolViolation)])
         caller.store.close()
@@ -159,7 +159,7 @@ import Testing
 
     @Test func `A reply before its call is sent is an unexpected reply`() throws {
         let (caller, fake) = try connected()
-        // The reply is read in the next turn, and the call is sent at the end of that turn.
+        // The reply is read in the next turn; the new call is sent at the end of that turn.
         fake.send("$9\r\nduplicate\r\n")
         caller.loop.turn(waitMilliseconds: 0)
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
@@ -217,7 +217,7 @@ import Testing
     }
 
     @Test func `No answer in time ends the connection, and it comes back`() throws {
-        // Long enough for the next handshake, also on a busy machine.
+        // The deadline is long enough for the next handshake, even on a busy machine.
         let (caller, _) = try connected(deadlineMilliseconds: 2_000)
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
@@ -257,7 +257,8 @@ import Testing
         let (caller, fake) = try connected(deadlineMilliseconds: 2_000)
         fake.answer = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
-        // The call is sent and the answer comes. Then the lane does nothing for longer than the deadline.
+        // The call is sent and its answer arrives. Then the lane pauses for longer than the deadline, before
+        // it reads the answer.
         caller.loop.turn(waitMilliseconds: 0)
         caller.loop.turn(waitMilliseconds: 0)
         usleep(2_500_000)

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Reads values that the scripts wrote, in the form for people.
+/// Decodes values that the scripts wrote, into the form that `causeway inspect` shows.
 @Suite(.serialized, .ownThread) struct InspectionTests {
     private static let now: Int64 = 1_760_000_400_000
     private let token = OwnedToken(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
@@ -113,7 +113,7 @@ import Testing
         #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).left == 2)
     }
 
-    /// Any content is shown or refused.
+    /// Any bytes are either shown or refused with the name of the wrong part.
     @Test func `A foreign value is refused, with the wrong part`() throws {
         let comparison = try ScriptComparison(nowMilliseconds: Self.now)
         #expect(comparison.verdict(.start(version: .at(99), claim: 1)) == .send)
@@ -133,7 +133,8 @@ import Testing
                 try ActivityInspection(value: Array(whole[..<length]))
             }
         }
-        // A timestamp, the last assigned one, the state; the token's form and its length.
+        // The changed bytes: a timestamp, the last assigned timestamp, the state, the token's form, the
+        // token's length.
         for (position, byte, part) in [
             (24, 0xFF, "record"), (43, 0xFF, "record"), (13, 0x9A, "record"), (6, 127, "token"), (5, 0xFF, "token"),
         ] as [(Int, UInt8, String)] {
@@ -141,7 +142,7 @@ import Testing
             broken[position] = byte
             #expect(throws: InspectionError(field: part)) { try ActivityInspection(value: broken) }
         }
-        // A settled version holds nothing.
+        // After a settlement no command is held, so this value is invalid.
         var broken = whole
         broken[StoredRecord.state] = UInt8(ascii: "s")
         #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: broken) }

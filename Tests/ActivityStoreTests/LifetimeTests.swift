@@ -38,7 +38,7 @@ import Testing
         #expect(!begins(Self.start + 7))
     }
 
-    /// (R11)
+    /// Compares the script's lives with the model's over random operations. (R11)
     @Test func `The script's lives are the model's`() throws {
         let comparison = try ScriptComparison()
         var random = SplitMix64(seed: 20_260)
@@ -60,7 +60,8 @@ import Testing
                 }
             let key = random.pick(keys)
             let verdict = comparison.admit(call, key).verdict
-            // A check postpones the next claim by the server's clock, which the model does not have.
+            // A check postpones the next claim by the server's clock, so the due times differ from the
+            // model's.
             if case .checkLife = call, verdict == .retry { postponed.insert(key.text) }
         }
         var (lives, dues): ([String: String], [String: Int64]) = ([:], [:])
@@ -109,7 +110,7 @@ import Testing
                 record: [UInt8(second)]
             )
         }
-        // Nothing is kept for an activity that has no life.
+        // Redis keeps no command for an activity without a life.
         note(.missed, command(false, 9))
         #expect(life() == nil)
         note(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), command(true, 1))
@@ -118,7 +119,8 @@ import Testing
         note(.ended(beganMilliseconds: Self.start, restartMilliseconds: Self.start + 70))
         #expect(life()?.kind == .restarting && life()?.dueMilliseconds == Self.start + 70)
         #expect(life()?.start?.record == [1] && life()?.shown?.record == [5])
-        // A registration that comes late is no sign of the next life, and a state that came too late is shown by the next start.
+        // A late registration does not prove that the next life has begun. A state that was sent too late for
+        // the old life is shown by the next start.
         note(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
         note(.missed, command(false, 7))
         #expect(
@@ -126,14 +128,16 @@ import Testing
                 == .retry
         )
         #expect(life()?.shown?.record == [7])
-        // A start that does not have this state is made again at once.
+        // If the start lacks the newest state, the check supersedes it, and the keeper makes another start at
+        // once.
         func check(_ second: Int64) -> StoreVerdict {
             let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
             return comparison.admit(.checkLife(beganMilliseconds: Self.start + 70, state: state, leaseMilliseconds: 9))
                 .verdict
         }
         #expect(check(6) == .superseded && check(7) == .retry)
-        // The start continues the life that waited for it, under its number. A producer's start begins another life.
+        // This start has the number of the life that waited for it, so the life continues. A start with
+        // another number begins another life.
         note(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), command(true, 8))
         #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shown?.record == [7])
         #expect(check(7) == .retry)
@@ -221,7 +225,7 @@ import Testing
         KeptCommand(isStart: isStart, version: Version(timestamp: 1_790_000_000, sequence: 0), record: [1])
     }
 
-    /// The command that a claim made may be in the deferred topic for hours. It asks at each reading.
+    /// The command of a claim may be in the deferred topic for hours. It checks its life at each reading.
     @Test func `A command that is worked on postpones the next claim, and another end is waited for`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
@@ -263,7 +267,7 @@ import Testing
 }
 
 extension SharedHashes {
-    /// Claims everything that is due.
+    /// Claims all lives that are due in a timetable.
     fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
         let names = try dueNames(key, from: 0, limit: 9).names.map(\.name)
         return try claim(key, names, leaseMilliseconds: lease, ageMaxMilliseconds: ageMax).claimed

@@ -57,9 +57,9 @@ import Testing
         #expect(comparison.admit(register(in: list(1, 2))).leaves == nil)
         let left = comparison.admit(register(at: 200, in: list(2, 3)))
         #expect(left.verdict == .registered && left.leaves == leaves(1, at: 200))
-        // A worker died, and another one reads the registration again.
+        // A worker died, and the next worker reads the registration again.
         #expect(comparison.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
-        // An older registration joins nothing, and its reply names the audiences that were left.
+        // An older registration joins nothing. Its reply names the audiences that were left before.
         let stale = comparison.admit(register(at: 150, in: list(4)))
         #expect(stale.verdict == .stale && stale.leaves == leaves(1, at: 200))
         #expect(comparison.admit(register(at: 150, in: nil)).leaves == nil)
@@ -75,7 +75,7 @@ import Testing
         comparison.admit(register(in: list(1)))
         #expect(comparison.admit(register(at: 200, in: list(2))).leaves == leaves(1, at: 200))
         #expect(comparison.admit(register(at: 300, in: list(1))).leaves == leaves(2, at: 300))
-        // The first confirmation comes late.
+        // The confirmation of the first leave comes late.
         comparison.settle(confirm(200))
         #expect(comparison.admit(register(at: 300, in: nil)).verdict == .registered)
         #expect(comparison.admit(command(.update, 100)).leaves == leaves(2, at: 300))
@@ -145,12 +145,12 @@ import Testing
         #expect(comparison.admit(.retire(version: nobody, retirement("bb"))).leaves == nil)
         let retired = comparison.admit(.retire(version: nobody, retirement("aa")))
         #expect(retired.retiredToken && retired.leaves == leaves(1, 2, at: 101))
-        // The reply to it was lost.
+        // The reply to the retirement was lost, so the retirement is repeated.
         let again = comparison.admit(.retire(version: nobody, retirement("aa")))
         #expect(!again.retiredToken && again.leaves == leaves(1, 2, at: 101))
         #expect(comparison.verdict(register(in: list(1, 2))) == .stale)
         #expect(comparison.admit(register("bb", at: 200, in: list(1))).leaves == leaves(2, at: 200))
-        // A settlement of an unknown activity creates no value.
+        // A settlement of an unknown activity stores nothing.
         let unknown = TestKey.activity("unknown")
         #expect(comparison.admit(.retire(version: nobody, retirement("aa")), unknown).leaves == nil)
         #expect(comparison.server.command("EXISTS", unknown.text) == ["0"])
@@ -167,7 +167,7 @@ import Testing
         #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
     }
 
-    /// Together with all other parts that a value may have.
+    /// The value has every other part that it can have.
     @Test func `Audiences are stored together with an answered alert, a dead token, a 429, a start and a held command`()
         throws
     {

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The scripts over time: spacing and its lengthening, the bucket of priority 10, an activity's life, starts of a device.
+/// The scripts' rules about time: spacing, the budget of priority 10, an activity's life, starts of a device.
 @Suite(.serialized, .ownThread) struct PaceTests {
     private static let noon: Int64 = 1_760_000_400_000
     private static let hour: Int64 = 3_600_000
@@ -15,7 +15,8 @@ import Testing
         try ScriptComparison(key, nowMilliseconds: Self.noon)
     }
 
-    /// Two pushes and one in reserve, one every ten seconds; with frequent updates five, one every second.
+    /// A budget of two pushes with one in reserve, refilled every ten seconds. With frequent updates it has
+    /// five, refilled every second.
     private func pace(spacing: Int64 = 0) -> Policy.Pace {
         Policy.Pace(
             spacingMilliseconds: spacing,
@@ -85,7 +86,7 @@ import Testing
         #expect(comparison.verdict(command(100, spacing: 1_000, token: token)) == .send)
         for (number, spacing) in [2_000, 4_000, 5_000, 5_000].enumerated() {
             comparison.settle(limited(100 + UInt64(number), spacing: 1_000))
-            // The same 429 reported again, because the reply was lost.
+            // The same 429 is reported twice, because the reply to the first report was lost.
             comparison.pass(1)
             comparison.settle(limited(100 + UInt64(number), spacing: 1_000))
             let next = command(101 + UInt64(number), spacing: 1_000)
@@ -93,7 +94,7 @@ import Testing
             comparison.pass(Int64(spacing) - 1)
             #expect(comparison.verdict(next) == .send)
         }
-        // Three doublings: the fourth 429 changed only the time.
+        // The first three 429 doubled the spacing up to its limit. The fourth one only began a new minute.
         comparison.pass(60_000 - 5_000)
         #expect(comparison.verdict(command(110, spacing: 1_000)) == .send)
         #expect(comparison.admit(command(111, spacing: 1_000)).waitMilliseconds == 4_000)
@@ -112,10 +113,10 @@ import Testing
         comparison.settle(limited(100, spacing: 0))
         var after = comparison.server.hash(comparison.key.text)
         #expect(after.removeValue(forKey: "l") != nil && before["l"] == nil)
-        // The record says only that there is a 429.
+        // The record has a flag for the 429, which is removed before the comparison.
         after["r"]?[StoredRecord.kind] &-= StoredRecord.Flag.limited
         #expect(after == before)
-        // A 429 of an unknown activity creates no value.
+        // A 429 of an unknown activity stores nothing.
         comparison.settle(limited(100, spacing: 0), .activity("other"))
         #expect(comparison.server.hash(TestKey.activity("other").text).isEmpty)
     }
@@ -165,12 +166,12 @@ import Testing
         let comparison = try comparison()
         #expect(comparison.verdict(register(frequentUpdates: true)) == .registered)
         #expect(comparison.admit(command(100, high: true)).budgetLeft == 4)
-        // A token that comes with a command says nothing about frequent updates.
+        // A token that comes with a command does not say whether the app allows frequent updates.
         #expect(comparison.admit(command(101, high: true, token: token)).budgetLeft == 3)
-        // The bucket is full in two seconds, which is less than one interval of the smaller bucket.
+        // The larger budget is full in two seconds, less than one interval of the smaller one: one push is missing.
         #expect(comparison.verdict(register(frequentUpdates: false)) == .registered)
         #expect(comparison.admit(command(102)).budgetLeft == 2)
-        // A registration that does not count changes nothing.
+        // A stale registration does not change the budget.
         #expect(comparison.verdict(register(frequentUpdates: true, at: 4)) == .stale)
         #expect(comparison.admit(command(103)).budgetLeft == 2)
     }
@@ -182,7 +183,8 @@ import Testing
             let again = comparison.admit(command(100, high: true))
             #expect(again.priority == 10 && again.budgetLeft == 2)
         }
-        // The token is retired, the command is held and goes to the next token: it keeps its draw.
+        // The token is retired, and the command is held until the next token. It keeps its draw from the
+        // budget.
         comparison.settle(
             Operation.settlement(
                 version: .at(1),
@@ -195,7 +197,7 @@ import Testing
         #expect(comparison.verdict(register(frequentUpdates: false, at: 9)) == .registered)
         #expect(comparison.admit(command(100, high: true)).budgetLeft == 2)
         #expect(comparison.admit(command(101, high: true)).budgetLeft == 1)
-        // A demoted command draws when it is admitted again and the bucket has enough.
+        // A demoted command draws from the budget when it is admitted again and the budget suffices.
         #expect(comparison.admit(command(102, high: true)).isDemoted)
         comparison.pass(10_000)
         #expect(comparison.admit(command(102, high: true)).priority == 10)
@@ -210,10 +212,10 @@ import Testing
         comparison.pass(1_000)
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .send)
         comparison.pass(1_000)
-        // In the new life the app has not said that it allows frequent updates.
+        // In the new life the app has not yet allowed frequent updates.
         let newer = OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9)
         #expect(comparison.admit(command(102, spacing: 1_000, high: true, token: newer)).budgetLeft == 2)
-        // A repetition of the same start resets nothing.
+        // Repeating the same start does not reset the budget.
         let hash = comparison.server.hash(comparison.key.text)
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .superseded)
         #expect(comparison.server.hash(comparison.key.text) == hash)
@@ -227,10 +229,10 @@ import Testing
         if isStarted {
             #expect(comparison.verdict(.start(version: .at(100), claim: 1)) == .send)
         } else {
-            // Without a start, the first that Redis learns is the registration.
+            // Without a start, the activity's life begins with its registration.
             #expect(comparison.verdict(register(frequentUpdates: false)) == .registered)
         }
-        // Lives are counted in whole seconds.
+        // Redis counts the life in whole seconds.
         comparison.pass(8 * Self.hour)
         #expect(comparison.verdict(command(101, token: token)) == .send)
         comparison.pass(1_000)
@@ -273,14 +275,14 @@ import Testing
         comparison.pass(9_900)
         #expect(address("Race").verdict == .address)
         #expect(address("Race").verdict == .wait)
-        // A token that comes with a start counts, even while the start has to wait.
+        // The token that a start brings is stored even if the start must wait.
         let newer = OwnedToken(token: [7], environment: .production, registeredAtMilliseconds: 50)
         #expect(comparison.verdict(.address(attributesType: "Race", startBudget: budget, registration: newer)) == .wait)
         comparison.pass(10_000)
         #expect(address("Race").registration == newer)
     }
 
-    /// Tests the model; other tests compare the script with it.
+    /// Tests only the model. Other tests compare the script with the model.
     @Test func `Draws may be returned in any order, and the bucket is never fuller than without them`() {
         var random = SplitMix64(seed: 7)
         for _ in 0..<20_000 {
@@ -319,7 +321,7 @@ import Testing
             comparison.admit(.address(attributesType: "Game", startBudget: budget, registration: nil))
         }
         #expect(comparison.verdict(.register(attributesType: "Game", registration: token, shows: nil)) == .registered)
-        // The bucket is full again after all draws are refunded at once.
+        // When all draws are refunded at once, the budget is full again.
         let all = [address().draw, address().draw, address().draw]
         #expect(address().verdict == .wait)
         for draw in all { comparison.refundStart(budget, draw: draw) }
@@ -327,7 +329,8 @@ import Testing
         let second = address().draw
         comparison.pass(9_000)
         comparison.refundStart(budget, draw: first)
-        // A tenth of the first draw was still missing, so the second counts as if it had been made a second after the first.
+        // A tenth of the first draw had not been refilled yet. So the second draw counts as made one second
+        // after the first.
         #expect(
             comparison.model.devices[comparison.key.text]?.fullAtMilliseconds == comparison.model.nowMilliseconds
                 + 10_000
@@ -335,7 +338,8 @@ import Testing
         comparison.pass(9_000)
         let third = address().draw
         comparison.pass(1_500)
-        // Because of what the first returned, the second is over.
+        // The refund of the first draw moved the second draw's time, so the second one is already refilled
+        // and its refund changes nothing.
         comparison.refundStart(budget, draw: second)
         #expect(
             comparison.model.devices[comparison.key.text]?.fullAtMilliseconds == comparison.model.nowMilliseconds

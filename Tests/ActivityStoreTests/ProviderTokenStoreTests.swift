@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The values that a fleet's processes share, on a real server.
+/// The values that all workers share about provider tokens, on a real server.
 @Suite(.serialized, .ownThread) struct ProviderTokenStoreTests {
     private let name = "TEAM123456/KEY1234567"
 
@@ -18,7 +18,7 @@ import Testing
         let server = try RedisServer()
         let (one, other) = (try share(server), try share(server))
         #expect(try other.read(name) == nil)
-        // The values are sealed, so they may hold any bytes.
+        // The values are encrypted, so they may hold any bytes.
         let text: [UInt8] = [0, 255, 13, 10, 0x24]
         try one.write(name, text: text, milliseconds: 100_000)
         let entry = try #require(try other.read(name))

@@ -7,13 +7,13 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Registrations and confirmations that are sent as one command, on a real server.
+/// Many registrations and confirmations are sent as one Redis command, on a real server.
 @Suite(.serialized, .ownThread) struct RegistrationBatchTests {
     private let server: RedisServer
     private let caller: StoreCaller
     private var model: StoreModel
 
-    /// A server and a lane that is ready; the server's counters are reset.
+    /// Connects a caller to a server whose counters begin at zero.
     init() throws {
         server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
@@ -63,7 +63,7 @@ import Testing
         caller.events = []
     }
 
-    /// Issues the calls in one turn, each with its index as the tag.
+    /// Issues the calls in one turn. Each call's tag is its index.
     private func perform(_ calls: [(key: TestKey, operation: Operation)]) {
         caller.events = []
         for (tag, call) in calls.enumerated() {
@@ -136,7 +136,7 @@ import Testing
                 return reply.verdict == .full ? nil : reply.heldCommand?.count ?? -1
             }
         }
-        // The longest fills a reply alone.
+        // The longest held command fills a reply alone.
         #expect(lengths([0, 1, 2]) == [StoreLimits.heldCommandBytesMax, nil, nil])
         #expect(lengths([1, 2, 3]) == [70_000, 61_000, nil])
         #expect(lengths([3]) == [10])

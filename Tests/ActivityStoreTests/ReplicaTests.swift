@@ -7,7 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A real primary with a real replica, which is frozen, cut off and promoted: an acknowledged write survives the primary.
+/// A real primary with a replica that is frozen, cut off or promoted. An acknowledged write must survive the
+/// end of the primary.
 @Suite(.serialized, .ownThread) struct ReplicaTests {
     private let key = TestKey.activity("final")
     private let token = OwnedToken(
@@ -28,7 +29,7 @@ import Testing
         let caller: StoreCaller
     }
 
-    /// - Parameter replicas: the number of replicas that the lane requires.
+    /// - Parameter replicas: the number of replicas that must have a write before its reply counts.
     private func pair(replicas: Int, deadlineMilliseconds: Int64 = 10_000) throws -> Pair {
         let primary = try RedisServer(["--repl-diskless-sync-delay", "0"])
         let replica = try RedisServer([
@@ -40,7 +41,7 @@ import Testing
         return Pair(primary: primary, replica: replica, caller: caller)
     }
 
-    /// - Parameter deadlineMilliseconds: the deadline of calls; replicas have a tenth of it.
+    /// - Parameter deadlineMilliseconds: the deadline of calls. Replicas have a tenth of it.
     private func makeCaller(
         _ server: RedisServer,
         replicas: Int,
@@ -58,20 +59,20 @@ import Testing
 
     private func isLinked(_ replica: RedisServer) -> Bool { says("master_link_status:up", replica) }
 
-    /// Waits until WAIT counts the replica.
+    /// Whether the primary has a replica that is on line.
     private func hasReplica(_ primary: RedisServer) -> Bool { says("state=online", primary) }
 
     private func says(_ text: String, _ server: RedisServer) -> Bool {
         server.command("INFO", "replication").joined().contains(text)
     }
 
-    /// Cuts the replica off: it gets no later write.
+    /// Cuts the replica off, so that it gets no further writes.
     private func cutOff(_ pair: Pair) {
         pair.replica.suspend()
         pair.primary.command("CLIENT", "KILL", "TYPE", "replica")
     }
 
-    /// Repeats the call until it is answered, as the core does.
+    /// Issues the call again until it gets a reply, as the core does.
     private func answer(_ call: Operation, tag: UInt64, _ caller: StoreCaller) -> OwnedReply? {
         var answer: OwnedReply?
         var isOutstanding = false
@@ -87,7 +88,7 @@ import Testing
         return answer
     }
 
-    /// What the replica knows of the activity after it has become the primary.
+    /// Makes the replica the primary, and returns its verdict about the activity.
     private func verdictAfterFailover(_ pair: Pair) throws -> StoreVerdict? {
         pair.caller.store.close()
         pair.primary.kill()
@@ -113,7 +114,7 @@ import Testing
         #expect(isRefused)
         #expect(pair.caller.events.first == .failed(1, .admit, .replicasMissing))
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
-        // Until the next question nothing is asked.
+        // The lane does not ask for replicas again before its next check, so the call must wait.
         #expect(pair.caller.store.issue(register, key: key, tag: 2) == .awaitsReplicas)
         pair.replica.resume()
         pair.caller.events = []
@@ -136,7 +137,7 @@ import Testing
     }
 
     @Test func `Replies keep their order, one WAIT covers all calls of a turn, and other calls need none`() throws {
-        // A busy machine may schedule the replica late.
+        // The deadline is long, because a busy machine may run the replica late.
         let pair = try pair(replicas: 1, deadlineMilliseconds: 100_000)
         let caller = pair.caller
         #expect(caller.store.issue(update, key: .activity("a"), tag: 1) == .issued)
@@ -156,7 +157,8 @@ import Testing
         caller.store.close()
     }
 
-    /// The replica is connected but frozen: other calls lose only the time of one WAIT a second.
+    /// The replica is connected but frozen. Calls that need no replica lose only the time of one WAIT a
+    /// second.
     @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
         let pair = try pair(replicas: 1)
         pair.replica.suspend()
@@ -168,7 +170,7 @@ import Testing
         #expect(answer(register, tag: 4, pair.caller)?.verdict == .registered)
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: true, nil))))
         #expect(pair.caller.loop.nowMilliseconds - began >= ReplicaWatch.patienceMilliseconds)
-        // From now on nothing waits.
+        // From now on no call waits for a replica.
         #expect(pair.caller.store.issue(register, key: key, tag: 5) == .issued)
         #expect(pair.caller.turn { pair.caller.store.outstandingCount == 0 })
         #expect(pair.caller.events.last == .replied(5, OwnedReply(.registered)))
@@ -183,7 +185,7 @@ import Testing
             let call = tag.isMultiple(of: 2) ? register : update
             #expect(pair.caller.store.issue(call, key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        // The replies have arrived and are withheld.
+        // Redis has replied to all calls, but the lane withholds the replies.
         #expect(pair.caller.turn(limitMilliseconds: 30_000) { pair.primary.calls("evalsha") >= 11 })
         pair.caller.loop.turn(waitMilliseconds: 20)
         #expect(pair.caller.events.isEmpty)
@@ -201,7 +203,7 @@ import Testing
         pair.caller.store.close()
     }
 
-    /// A user without the right to WAIT: no call waits forever, and the text says why.
+    /// The Redis user may not use WAIT. No call waits forever, and the error names the reason.
     @Test func `A server that refuses WAIT counts as one without replicas`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -219,7 +221,7 @@ import Testing
         caller.store.close()
     }
 
-    /// A partly received reply is parsed again, at any length.
+    /// A reply that arrives in parts is parsed again with each part, whatever its length.
     @Test func `Replies that come byte by byte`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -248,7 +250,8 @@ import Testing
         caller.store.close()
     }
 
-    /// A confirmation requires no replicas. It is sent together with registrations that do, and one reply answers all.
+    /// A confirmation needs no replicas, but it is sent in one command with registrations that do. Their
+    /// common reply waits for the replicas.
     @Test func `A call that is sent with a registration is withheld with it`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -282,9 +285,9 @@ import Testing
     }
 }
 
-/// The decisions about missing replicas, by the clock.
+/// The decisions about missing replicas, with the time as an argument.
 @Suite struct ReplicaWatchTests {
-    /// The test macros cannot mutate a value.
+    /// A class around the watch, because the test macros cannot mutate a value.
     private final class Watched {
         private var watch = ReplicaWatch()
         var now: Int64 = 0
@@ -327,11 +330,11 @@ import Testing
         #expect(watched.takesCalls && !watched.isWithheld() && !watched.beginAskingIfNeeded())
         watched.now += 1
         #expect(!watched.isWithheld() && watched.beginAskingIfNeeded())
-        // Writes meanwhile need no question of their own.
+        // Writes that come during a check need no check of their own.
         #expect(!watched.isWithheld())
         #expect(watched.answered(isEnough: true) == .following)
         #expect(!watched.beginAskingIfNeeded())
-        // A later absence is waited for again.
+        // If the replica is missing again later, calls wait again.
         #expect(watched.isWithheld() && watched.beginAskingIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
     }

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A server, a lane and the model side by side: each reply is compared with the model's.
+/// A server with a lane, and the model. Each reply of the server is compared with the model's.
 final class ScriptComparison {
     let server: RedisServer
     let caller: StoreCaller
@@ -14,7 +14,8 @@ final class ScriptComparison {
     let key: TestKey
     private let isTimed: Bool
 
-    /// - Parameter nowMilliseconds: the time of the scripts, which the test advances (``pass(_:)``); nil: the server's time.
+    /// - Parameter nowMilliseconds: the scripts' time, which ``pass(_:)`` advances; nil uses the server's
+    ///   clock.
     init(_ key: TestKey = .activity("match-17"), nowMilliseconds: Int64? = nil) throws {
         server = try RedisServer()
         caller = try StoreCaller(server.unixURL)
@@ -25,7 +26,7 @@ final class ScriptComparison {
         if isTimed { try server.loadScriptsWithListedTimes(try caller.connection()) }
     }
 
-    /// Advances the comparison's own time.
+    /// Advances the time of the scripts and of the model.
     func pass(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
 
     @discardableResult
@@ -44,7 +45,7 @@ final class ScriptComparison {
         return reply
     }
 
-    /// The parts of a reply that depend on the server's own clock.
+    /// Returns the numbers of a reply that depend on the server's clock.
     private func timed(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
         (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .address ? reply.draw : 0)
     }
@@ -88,7 +89,7 @@ extension RedisServer {
         end
 
         """
-    /// The same for registrations.
+    /// The code that gives each call of a batch its own time, in the script for registrations.
     private static let nextRegistrationTime = """
         if index > 1 then
           TIME = redis.call('LPOP', 'times')
@@ -97,7 +98,8 @@ extension RedisServer {
         end
 
         """
-    /// If a command has several clocks, the one at its reply's end is not valid for all calls: then the script itself reports what is left.
+    /// Calls with different clocks have no common clock in their reply. For them the script itself reports
+    /// the pushes left, instead of the lane.
     private static let sentAsAsked = """
         if not hasOneClock then
           local missing = math.max(math.ceil((read('<I6', value, 34) - now) / interval), 0)
@@ -110,9 +112,9 @@ extension RedisServer {
 
         """
 
-    /// Lets the scripts of a connection use another clock: each call takes the next time of the list `times`, in UNIX microseconds, and so
-    /// does each call in a batch. The expiry is not set but recorded in the hash `expiry`: the call's time, `+` and the milliseconds from
-    /// it.
+    /// Loads scripts with another clock. Each call, also in a batch, takes the next time of the list `times`,
+    /// in UNIX microseconds. Expiry times are not set. They are recorded in the hash `expiry`, as the call's
+    /// time, `+` and the milliseconds.
     func loadScriptsWithListedTimes(_ connection: RedisConnection) throws {
         for script in StoreScript.allCases {
             let seconds = "string.sub(TIME, 1, 10)"

@@ -32,7 +32,8 @@ extension ScriptTests {
             comparison.admit(.address(attributesType: race, registration: token("dd", at: 300))).registration
                 == token("dd", at: 300)
         )
-        // The tombstone is older than the one registration and newer than the other.
+        // The tombstone is older than one registration and newer than the other, so it removes only one
+        // token.
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
         #expect(comparison.verdict(.address(attributesType: game, registration: nil)) == .noToken)
         #expect(
@@ -42,7 +43,8 @@ extension ScriptTests {
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
     }
 
-    /// The registration that released a start may be read again by another worker, after a newer token has been registered and settled.
+    /// A registration has released a start. Another worker may read this registration again after a newer
+    /// token was registered.
     @Test func `A stale registration brings what is held for the known token`() throws {
         let comparison = try ScriptComparison(.device("phone"))
         let type = "GameAttributes"
@@ -60,7 +62,7 @@ extension ScriptTests {
             Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0)
         )
         #expect(register("aa", at: 200).verdict == .stale)
-        // Live Activities are switched off, so there is no token for the start.
+        // A tombstone has removed the token, so the start has none.
         #expect(comparison.verdict(.unregister(atMilliseconds: 400)) == .unregistered)
         #expect(comparison.verdict(.hold(attributesType: type, version: version(101), command: [2])) == .held)
         #expect(register("bb", at: 300).verdict == .stale)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActivityStore
 
-/// Tokens that come with commands, and tokens that APNs has declared dead.
+/// Tokens that commands bring, and tokens that APNs has reported as dead.
 extension ScriptTests {
     private func update(_ timestamp: Int64, bringing token: OwnedToken) -> Operation {
         command(.update, timestamp, digest: UInt64(timestamp), token: token)
@@ -35,7 +35,7 @@ extension ScriptTests {
         #expect(comparison.settle(retire("aa", 100, invalidAt: 1_500)))
         #expect(comparison.verdict(update(101, bringing: token("aa", at: 2_000))) == .noToken)
         #expect(comparison.verdict(register(carrying: "aa", at: 2_500)) == .stale)
-        // Another token is valid, and the dead one does not replace it.
+        // Another token is valid, and a command that brings the dead token does not replace it.
         #expect(comparison.admit(update(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000))
         #expect(comparison.admit(update(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000))
         #expect(comparison.verdict(register(carrying: "aa", at: 4_500)) == .stale)
@@ -43,7 +43,7 @@ extension ScriptTests {
         #expect(comparison.admit(update(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000))
     }
 
-    /// The server was emptied, and has forgotten the timestamps that it had raised.
+    /// Redis was emptied, so it has lost the timestamps that it had raised.
     @Test func `After a registration is read again, the next timestamp is later than the present second`() throws {
         let present: Int64 = 1_700_000_000
         let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
@@ -56,13 +56,13 @@ extension ScriptTests {
         )
         #expect(comparison.verdict(again) == .registered)
         #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
-        // If Redis knows a token, it knows the timestamps as well.
+        // If Redis knows a token, it has not lost the timestamps, so it does not raise them.
         comparison.pass(2_000)
         #expect(comparison.verdict(again) == .registered)
         #expect(comparison.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
     }
 
-    /// Only commands bring the token.
+    /// The app never registers, so only commands bring the token.
     @Test(arguments: [false, true])
     func `After a command is read again with its token, the timestamp is later, too`(isHeldBefore: Bool) throws {
         let present: Int64 = 1_700_000_000
@@ -72,16 +72,16 @@ extension ScriptTests {
             #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         }
         #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
-        // The reply to it was lost.
+        // The reply to the command was lost, so the command is repeated.
         #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
         comparison.settle(accepted(100))
         #expect(comparison.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
-        // If Redis knows a token, it knows the timestamps as well.
+        // If Redis knows a token, it has not lost the timestamps, so it does not raise them.
         comparison.pass(2_000)
         #expect(comparison.admit(readAgain(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
     }
 
-    /// The command itself is not sent, but its token is the first that Redis knows.
+    /// The command is superseded, but its token is the first that the emptied Redis learns.
     @Test func `An overtaken command that is read again with its token raises the next timestamp`()
         throws
     {
@@ -104,7 +104,7 @@ extension ScriptTests {
         )
     }
 
-    /// A command came before the registration was read again, and was held.
+    /// After the loss a command came before the registration was read again, so Redis held it.
     @Test func `A command held before a registration is read again gets a later timestamp, too`() throws {
         let present: Int64 = 1_700_000_000
         let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
@@ -145,7 +145,7 @@ extension ScriptTests {
         #expect(comparison.verdict(command(.end, 100)) == .duplicate)
     }
 
-    /// With all parts that an activity's value can have behind its token.
+    /// The value has every part that can follow its token.
     @Test func `A dead token's fingerprint is stored together with a start, a limit and a held command`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(start(100)) == .send)

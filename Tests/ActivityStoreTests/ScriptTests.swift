@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The rules of the scripts one by one, on a real server; each reply is also compared with the model. (R11)
+/// The scripts' rules one by one, on a real server. Each reply is also compared with the model. (R11)
 @Suite(.serialized, .ownThread) struct ScriptTests {
     func version(_ timestamp: Int64, _ sequence: UInt64 = 0) -> Version {
         Version.at(timestamp, sequence)
@@ -58,11 +58,11 @@ import Testing
         let sent = comparison.admit(command(.update, 100))
         #expect(sent.verdict == .send && sent.timestamp == 100 && sent.registration == token("aa"))
         #expect(comparison.verdict(command(.update, 99, 7)) == .superseded)
-        // Its worker died: the next worker continues with it, and it keeps its timestamp.
+        // The worker died, and the next worker continues: the command keeps its timestamp.
         #expect(comparison.admit(command(.update, 100)).timestamp == 100)
         comparison.settle(accepted(100))
         #expect(comparison.verdict(command(.update, 100)) == .duplicate)
-        // A later sequence in the same second gets the next timestamp.
+        // A higher sequence in the same second gets the next second as its timestamp.
         #expect(comparison.admit(command(.update, 100, 1, digest: 2)).timestamp == 101)
         #expect(comparison.admit(command(.update, 101, 0, digest: 3)).timestamp == 102)
         #expect(comparison.verdict(command(.update, 100, 1, digest: 2)) == .superseded)
@@ -85,7 +85,7 @@ import Testing
 
     @Test func `Pace: first wait, then send; an assigned timestamp stays valid during the wait`() throws {
         let comparison = try ScriptComparison()
-        // By the server's own clock, which advances little between two calls.
+        // The server's own clock is used here. It advances little between two calls.
         let spacing: Int64 = 3_000
         #expect(comparison.admit(command(.update, 100, spacing: spacing, token: token("aa"))).verdict == .send)
         let again = comparison.admit(command(.update, 100, spacing: spacing))
@@ -160,7 +160,8 @@ import Testing
         }
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
         #expect(comparison.verdict(command(.update, 100)) == .send)
-        // The worker that sends the command may die: until it is settled, the registration still brings it.
+        // The worker that sends the command may die. Until the command is settled, each registration releases
+        // it again.
         #expect(comparison.admit(register("aa")).heldCommand != nil)
         #expect(comparison.admit(command(.update, 100)).timestamp == 100)
         comparison.settle(accepted(100))
@@ -202,7 +203,8 @@ import Testing
             let call = Operation.settle(version: version(1), .notShown, digest: 0, retirement: retirement)
             #expect(comparison.settle(call) == retires)
         }
-        // Its own registration, read again, does not bring the token back; a later one does.
+        // The dead token's own registration, read again, does not register the token. A later registration
+        // does.
         #expect(comparison.verdict(register("aa", at: 100)) == .stale)
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
         #expect(comparison.verdict(register("aa", at: 101)) == .registered)
@@ -233,12 +235,13 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.admit(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
-        // Only `settle` records it, so an `unknown` whose reply was lost is answered again.
+        // Only `settle` stores the outcome `unknown`. If its reply was lost, the next attempt gets `unknown`
+        // again.
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         comparison.settle(unknown(100))
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
         #expect(comparison.verdict(start(101)) == .send)
-        // A newer update does not hide that the start's outcome is unknown.
+        // A newer update does not change that the start is `unknown`.
         #expect(comparison.verdict(command(.update, 102)) == .noToken)
         #expect(comparison.verdict(start(101, claim: 2)) == .unknown)
         #expect(comparison.verdict(start(103)) == .send)
@@ -259,7 +262,8 @@ import Testing
         }
         #expect(comparison.verdict(start(151, claim: 2)) == .unknown)
         #expect(comparison.server.hash(comparison.key.text) == hash)
-        // A late registration of the life before, and a state that waits for the new life's token, do not block the start.
+        // A late registration of the last life, or a state that waits for the new life's token, must not
+        // block the start.
         #expect(comparison.verdict(register("old", at: 150)) == .registered)
         #expect(comparison.admit(start(151)).timestamp == 151)
         #expect(comparison.verdict(.unregister(atMilliseconds: 150)) == .unregistered)
@@ -288,12 +292,12 @@ import Testing
         #expect(comparison.admit(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         if unknownFirst { comparison.settle(unknown(100)) }
-        // The first record's verdict was lost. The `unknown` of the other record does not block it.
+        // The first record's verdict was lost. The second record's `unknown` must not block the first one.
         #expect(comparison.admit(start(100)).timestamp == 100)
         comparison.settle(accepted(100, digest: 7))
         if !unknownFirst { comparison.settle(unknown(100)) }
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
-        // Redis knows which state the activity shows, so the same state is not sent again.
+        // Redis knows the state that the activity shows, so the same state is not sent again.
         #expect(comparison.verdict(register("aa")) == .registered)
         #expect(comparison.verdict(command(.update, 101, digest: 7)) == .unchanged)
     }
@@ -305,7 +309,7 @@ import Testing
         #expect(comparison.admit(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         comparison.settle(accepted(100))
-        // The update that waits for the start's token is still held.
+        // The update is still held for the started activity's token.
         #expect(comparison.admit(register("aa")).heldCommand == [5])
         #expect(comparison.admit(command(.update, 105)).timestamp == 105)
         #expect(comparison.verdict(start(101)) == .superseded)
@@ -340,7 +344,7 @@ import Testing
         }
         #expect(comparison.verdict(command(.update, 100, spacing: 0, token: token("aa"))) == .send)
         #expect((24 * 3_600_000...25 * 3_600_000).contains(lifetime(comparison.key)))
-        // Setting the expiry again every 1,000 seconds is enough.
+        // The script renews the expiry at most every 1,000 seconds.
         let now = comparison.caller.loop.wallMilliseconds
         comparison.server.command("PEXPIRE", comparison.key.text, "80000000")
         #expect(comparison.verdict(command(.update, 101)) == .send)
@@ -349,7 +353,7 @@ import Testing
             lifetime(comparison.key) <= 80_000_000
                 || comparison.caller.loop.wallMilliseconds / 1_000_000 != now / 1_000_000
         )
-        // As if the last send had been 1,000 seconds earlier.
+        // Sets the last push back by 1,000 seconds.
         let setBack = "redis.call('SETRANGE', KEYS[1], '14', struct.pack('<I6', ARGV[1]))"
         comparison.server.command("EVAL", setBack, "1", comparison.key.text, String(now - 1_000_000))
         #expect(comparison.verdict(command(.update, 102)) == .send)
@@ -374,7 +378,8 @@ import Testing
         #expect(comparison.verdict(start(1_760_000_000)) == .send)
         comparison.settle(accepted(1_760_000_000))
         #expect(comparison.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
-        // The usual parts: a held command is deleted with its token, and a 429 adds 64 bytes, one size class of the allocator.
+        // The usual parts of a value. A held command is deleted with its token; a 429 adds 64 bytes, one size
+        // class of the allocator.
         let update = Operation.command(
             event: .update,
             version: version(1_760_000_005, .max),
@@ -385,7 +390,7 @@ import Testing
         )
         #expect(comparison.verdict(update) == .send)
         comparison.settle(accepted(1_760_000_005, .max, digest: 2))
-        // The activity's key is not text.
+        // The activity's key is binary, so the script asks for a random key instead.
         let usage = "return redis.call('MEMORY', 'USAGE', redis.call('RANDOMKEY'))"
         let bytes = comparison.server.command("EVAL", usage, "0").first.flatMap { Int($0) }
         #expect(try #require(bytes) < 400)

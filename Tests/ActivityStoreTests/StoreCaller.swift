@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Plays the lane for the store: issues calls and records all replies.
+/// Calls the store as a lane does, and records all replies.
 final class StoreCaller: ActivityStoreHandler {
     enum Event: Equatable {
         case ready
@@ -28,7 +28,7 @@ final class StoreCaller: ActivityStoreHandler {
     private let configuration: RedisConfiguration
     private(set) lazy var store = ActivityStore(loop: loop, configuration: configuration, handler: self)
     var events: [Event] = []
-    /// Called after each event is recorded.
+    /// Runs after each event is recorded.
     var onEvent: (Event) -> Void = { _ in }
     var reasons: [String] = []
     /// The number of calls that each reply answered.
@@ -37,8 +37,8 @@ final class StoreCaller: ActivityStoreHandler {
     private let server: AnyObject?
 
     /// - Parameters:
-    /// - loop: to share with the test's own server.
-    /// - server: kept alive for as long as the lane.
+    ///   - loop: a loop to share with the test's own server; nil makes another loop.
+    ///   - server: a server to retain for as long as the caller.
     init(_ configuration: RedisConfiguration, loop: EventLoop? = nil, server: AnyObject? = nil) throws {
         self.loop = try loop ?? EventLoop()
         self.server = server
@@ -46,7 +46,7 @@ final class StoreCaller: ActivityStoreHandler {
         store.connect()
     }
 
-    /// The deadline is too long to matter: a test's own server may be slower on a busy machine than a worker would wait.
+    /// Connects with a deadline of a minute, because a test's server may be slow on a busy machine.
     convenience init(_ url: String) throws {
         var configuration = RedisConfiguration(url: try RedisURL(url))
         configuration.connectTimeoutMilliseconds = 60_000
@@ -54,12 +54,12 @@ final class StoreCaller: ActivityStoreHandler {
         try self.init(configuration)
     }
 
-    /// Turns the loop until the condition holds. Returns false if it does not hold within the limit.
+    /// Turns the loop until the condition holds. Returns false if it does not hold in time.
     func turn(limitMilliseconds: Int64 = EventLoop.turnLimitMilliseconds, until condition: () -> Bool) -> Bool {
         loop.turn(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
-    /// Makes a call as soon as there is room for it: with a slow server the connection is sometimes `full`.
+    /// Issues a call as soon as the connection has room for it. With a slow server it may be `full` at first.
     func issues(_ call: (ActivityStore) -> CallIssue) -> Bool {
         var issue = CallIssue.full
         _ = turn {
@@ -71,7 +71,7 @@ final class StoreCaller: ActivityStoreHandler {
 
     func turnUntilReady() -> Bool { turn { store.isReady } }
 
-    /// The connection while it is ready.
+    /// Returns the connection, which must be ready.
     func connection() throws -> RedisConnection {
         try #require(Array("{app}".utf8).withUnsafeBytes { store.redis.connection(for: $0) })
     }
@@ -111,7 +111,7 @@ extension ActivityStore {
     }
 }
 
-/// The pace and priority that a command asks for.
+/// The pace and the priority that a command requests.
 struct PushRequest {
     var isHigh: Bool
     var mayUseReserve: Bool
@@ -121,7 +121,7 @@ struct PushRequest {
     var isReadAgain = false
 }
 
-/// Short forms of operations for tests. With an attributes type the operation is for a device.
+/// Short forms of operations for tests. An operation with an attributes type is about a device.
 extension Operation {
     static func start(version: Version, claim: UInt64) -> Self { .admitStart(version: version, claim: claim) }
 
@@ -214,7 +214,7 @@ extension Operation {
         HeldStart(attributesType: Array(attributesType.utf8), activity: Array(activity.utf8), version: version)
     }
 
-    /// A command of priority 5, without an alert, with a pace that has only a spacing.
+    /// Makes the admission of a command of priority 5 without an alert, whose pace has only a spacing.
     static func command(
         event: Event,
         version: Version,
@@ -263,7 +263,7 @@ struct TestKey: Hashable {
         StoreSubject(app: Array("app".utf8), kind: kind, identifier: Array(identifier.utf8))
     }
 
-    /// The key's name in the server and in the model.
+    /// The name of the key in the server and in the model.
     var text: String { StoreModel.key(subject) }
 
     func call(_ operation: Operation, tag: UInt64) -> StoreCall<[UInt8]> {
@@ -272,7 +272,7 @@ struct TestKey: Hashable {
 }
 
 extension Version {
-    /// A version that a test invents.
+    /// Makes a version of a timestamp and a sequence.
     static func at(_ timestamp: some BinaryInteger, _ sequence: UInt64 = 0) -> Version {
         Version(timestamp: Int64(timestamp), sequence: sequence)
     }

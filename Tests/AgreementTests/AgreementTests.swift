@@ -10,21 +10,22 @@ import Testing
 @testable import RecordReference
 @testable import causeway
 
-/// What the kit does not keep of a record that the worker accepts.
+/// The parts of an accepted record that the library for app servers (the kit) does not keep.
 enum KitDifference: CaseIterable {
-    /// Of two members with the same key in the app's own objects it keeps the first.
+    /// If an object of the app repeats a key, the kit keeps the first member only.
     case repeatedKey
 }
 
-/// What the worker refuses and the kit cannot know.
+/// Records that the worker refuses for a reason that the kit cannot know.
 enum ValidationDifference: CaseIterable {
-    /// Which apps and policies there are is said by the worker's configuration.
+    /// Only the worker's configuration has the names of apps and policies.
     case names
 }
 
-/// The worker's core, `causeway check`, the schemas and the library for app servers. Worker and check must agree on each record. The schema
-/// accepts what the worker accepts, and more only for the reasons that `SchemaDifference` lists. The library reads what the worker accepts, and
-/// writes it with the same content. Of what it would write, its validation refuses what the worker refuses, and nothing else.
+/// Compares the worker's core, `causeway check`, the schemas and the library for app servers (the kit).
+/// Worker and check must agree on each record. The schema accepts the same records, and more only for the
+/// reasons in `SchemaDifference`. The kit reads what the worker accepts, and writes it with the same content.
+/// The kit's validation refuses what the worker refuses, and nothing else.
 @Suite("The readers of records agree", .ownThread)
 struct AgreementTests {
     private struct Counts: CustomStringConvertible {
@@ -34,7 +35,7 @@ struct AgreementTests {
         var kit = 0
         var schemaDifferences: [String: Int] = [:]
         var kitDifferences: [String: Int] = [:]
-        /// The records that the kit can read and that it refuses to send.
+        /// The number of records that the kit can read but refuses to send.
         var invalid = 0
 
         var description: String {
@@ -125,18 +126,18 @@ struct AgreementTests {
         }
     }
 
-    /// Why a schema accepts what the worker refuses; nil: there is no known reason.
+    /// Returns why the schema accepts what the worker refuses; nil if no known reason explains it.
     private func difference(_ refusal: String, _ text: [UInt8], _ kind: RecordCheck.Kind) -> String? {
         if let fault = fault(text, kind) {
             if let known = SchemaDifference.explaining(fault, text) { return "\(known)" }
             return fault.code == .timestampInFuture ? "\(SchemaDifference.clock)" : nil
         }
-        // Which apps and policies there are is said by the configuration.
+        // Only the configuration has the names of apps and policies.
         return refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy")
             || refusal.hasSuffix("is not configured") ? "names" : nil
     }
 
-    /// What the decoder and the clock say about a record.
+    /// Returns the fault that the decoder or the clock finds in a record.
     private func fault(_ text: [UInt8], _ kind: RecordCheck.Kind) -> Fault? {
         let record = Record(text)
         do throws(Fault) {
@@ -170,7 +171,7 @@ struct AgreementTests {
         }
     }
 
-    /// Compares the verdict of the kit before it sends a record with the worker's verdict on that record.
+    /// Compares the kit's verdict before sending a record with the worker's verdict on it.
     private func compareValidation(_ text: [UInt8], _ kind: RecordCheck.Kind, _ counts: inout Counts) {
         let now = Date(timeIntervalSince1970: Double(WorkerCore.now.wallSeconds))
         let value = Data(text)
@@ -193,7 +194,8 @@ struct AgreementTests {
         }
     }
 
-    /// Whether the kit names the worker's field, or one inside it. A rule that combines several keys may name another of them.
+    /// Whether the kit names the worker's field or a field inside it. A rule about several keys may name
+    /// another of them.
     private func names(_ fault: Fault, in wrong: [String]) -> Bool {
         switch fault.code {
         case .notAllowed, .missingField, .unknownKey: true

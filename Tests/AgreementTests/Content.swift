@@ -1,8 +1,8 @@
 import RecordTestbed
 
-/// What a record says, whatever the order of its keys, its escapes and its white space.
+/// The content of a record, independent of the order of its keys, of escapes and of white space.
 struct Content: Equatable {
-    /// Nil for a text with a number that a `Double` does not hold.
+    /// The value that Foundation reads; nil if the text has a number that a `Double` cannot hold.
     private let value: FoundationValue?
     /// The numbers as they are spelled.
     private let numbers: [String]
@@ -17,7 +17,7 @@ struct Content: Equatable {
         value = FoundationValue(text).map(Self.withVersion)
     }
 
-    /// A registration may write `shows` as a timestamp alone.
+    /// Returns the registration with `shows` as an object. A record may write it as a timestamp alone.
     private static func withVersion(_ value: FoundationValue) -> FoundationValue {
         guard case .object(var members) = value, let shows = members["shows"], shows.isNumber else { return value }
         members["shows"] = .object(["timestamp": shows])
@@ -29,7 +29,7 @@ struct Content: Equatable {
 private struct Tokens {
     private let text: [UInt8]
     private var position = 0
-    /// The keys of the objects that are open.
+    /// The keys of each object that is still open.
     private var keys: [Set<[UInt8]>] = []
     private(set) var numbers: [String] = []
     private(set) var hasRepeatedKey = false
@@ -64,7 +64,7 @@ private struct Tokens {
         position = min(position + 1, text.count)
         let isKey = text[position...].first { $0 > 0x20 } == UInt8(ascii: ":")
         guard isKey, !keys.isEmpty else { return }
-        // A key with escapes is compared as it means.
+        // A key with escapes is compared by its meaning.
         let key = FoundationValue(text[start..<position])?.string.map { Array($0.utf8) } ?? []
         if !keys[keys.count - 1].insert(key).inserted { hasRepeatedKey = true }
     }

@@ -3,9 +3,10 @@ import Foundation
 
 @testable import causeway
 
-/// What the kit makes of records. Only this file imports it, because its types have the names of the worker's.
+/// Calls the kit (the library for app servers). Only this file imports it, because its types have the same
+/// names as the worker's.
 enum Kit {
-    /// The record as the kit writes it after reading it.
+    /// Reads a record with the kit, and writes it again.
     static func rewritten(_ value: Data, _ kind: RecordCheck.Kind) throws -> Data {
         switch kind {
         case .command: try LiveActivityCommand<JSONValue>(value: value).value()
@@ -13,7 +14,7 @@ enum Kit {
         }
     }
 
-    /// The fields that the kit finds wrong before it sends a record that it has read.
+    /// Returns the fields that the kit refuses before it would send the record.
     static func wrongFields(_ value: Data, _ kind: RecordCheck.Kind, now: Date) throws -> [String] {
         do {
             switch kind {

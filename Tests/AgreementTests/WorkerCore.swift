@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The worker's core, for the verdict on one record.
+/// The worker's core, asked for its verdict on one record.
 struct WorkerCore {
     static let app = "com.example.scores"
     static let policy = "slow-1"
@@ -12,9 +12,9 @@ struct WorkerCore {
         hasSandbox: true
     )
 
-    /// Why the worker gives the outcome `invalid`; nil: it takes the record.
+    /// Returns why the worker gives the outcome `invalid`; nil if it accepts the record.
     ///
-    /// Each record has a core of its own, so that no record waits for another.
+    /// Each record has a core of its own, so that it waits for no other record.
     static func refusal(of record: [UInt8], on topic: RecordTopic) -> String? {
         var configuration = DeliveryConfiguration(applications: [application], seed: 7)
         configuration.policies.append(Policy(name: policy))

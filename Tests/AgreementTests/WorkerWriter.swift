@@ -3,7 +3,7 @@ import LiveActivity
 import Numbers
 import RecordTestbed
 
-/// Random records, as the worker writes them.
+/// Writes random records with the worker's own writers.
 struct WorkerWriter {
     private var randomness: SplitMix64
 
@@ -34,7 +34,7 @@ struct WorkerWriter {
         Value.allCases[number(0...Value.allCases.count - 1)]
     }
 
-    /// A time of this century, or none.
+    /// Returns a time in milliseconds between 2001 and 2096; -1 for none.
     private mutating func milliseconds() -> Int64 {
         chance() ? Int64(number(1_000_000_000_000...4_000_000_000_000)) : -1
     }

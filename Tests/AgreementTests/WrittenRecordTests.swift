@@ -7,10 +7,11 @@ import Testing
 
 @testable import RecordReference
 
-/// The records that workers write, their schemas and the library that reads them.
+/// Compares the records that workers write with their schemas and with the library that reads them.
 ///
-/// What the worker writes is valid, and the library keeps all of it. Of other records the library reads each that is valid. It reads more:
-/// any value of the right type, because a later worker may write other outcomes and reasons, and null as an absent field.
+/// The schema accepts what the worker writes, and the library keeps all of it. The library reads every valid
+/// record. It also reads any value of the right type, because a later worker may write other outcomes and
+/// reasons, and it reads null as an absent field.
 @Suite("The readers of the worker's records agree", .ownThread)
 struct WrittenRecordTests {
     enum Topic: String, CaseIterable, CustomTestStringConvertible {
@@ -60,7 +61,8 @@ struct WrittenRecordTests {
         var (valid, read) = (0, 0)
         for _ in 0..<Self.mutatedCount {
             let text = stream.next()
-            // Without a value that Foundation reads, there is no verdict of the schema.
+            // The schema judges the value that Foundation reads, so a text that Foundation refuses has no
+            // verdict.
             guard let value = FoundationValue(text) else { continue }
             let isValid = try schema.accepts(value)
             let rewritten = try? Kit.rewritten(Data(text), topic)
@@ -68,7 +70,7 @@ struct WrittenRecordTests {
             if rewritten != nil { read += 1 }
             if let rewritten {
                 #expect(try types.accepts(value.withoutNulls), "the kit reads \(shown(text))")
-                // Other keys are ignored, and a `Date` holds no millisecond of a distant year.
+                // Unknown keys may be lost, and a `Date` cannot hold the milliseconds of a distant year.
                 let isKept = try #require(FoundationValue(rewritten)).isPart(of: value) || hasDistantTime(text)
                 #expect(isKept || !isValid, "\(shown(text)) is read as \(shown(Array(rewritten)))")
             } else {
@@ -78,7 +80,8 @@ struct WrittenRecordTests {
         #expect(valid > 1_000 && read > valid && read < Self.mutatedCount - 1_000, "\(valid) valid, \(read) read")
     }
 
-    /// A broadcast with a field that only another kind of result has. No worker writes it.
+    /// Whether a broadcast's result has a field that only another kind of result has. No worker writes such a
+    /// record.
     private func isBroadcastWithOtherMark(_ value: FoundationValue) -> Bool {
         guard let members = value.object, members["environment"] != nil else { return false }
         return members["segments"] != nil || members["ranges"] != nil
@@ -93,7 +96,7 @@ struct WrittenRecordTests {
 }
 
 extension DocumentValue {
-    /// A schema that only says which fields there are and their types, for one of the kinds of record.
+    /// The schema without rules, except which fields a record has and their types.
     fileprivate var withTypesAlone: DocumentValue {
         switch self {
         case .object(let members):
@@ -112,7 +115,7 @@ extension DocumentValue.Member {
             if case .text = values.first { [.init("type", "string")] } else { [.init("type", "number")] }
         case ("type", "integer"): [.init("type", "number")]
         case ("properties", .object(let fields)):
-            // A field may have the name of a keyword.
+            // The members are field names here, even if one has the name of a keyword.
             [.init(name, .object(fields.map { .init($0.name, $0.value.withTypesAlone) }))]
         case ("definitions", .object(let shapes)):
             [.init(name, .object(shapes.map { .init($0.name, $0.value.withTypesAlone) }))]

@@ -4,13 +4,14 @@ import Testing
 
 @testable import Audiences
 
-/// An app's host is away for an hour or more, and new versions keep coming.
+/// The APNs host of an app does not answer for an hour or more, while new versions keep coming.
 @Suite struct AbsenceTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
     private static let periodMilliseconds: Int64 = 5_000
 
-    /// Two of four members have had their turn when the host goes away.
+    /// Returns a core in which two of four members were sent version 1 before the host's outage, and got the
+    /// given answer.
     private func bench(hasAlert: Bool, answer: PushResult.Disposition) -> RoundHarness {
         let bench = RoundHarness()
         for name in Self.names { bench.join(name) }
@@ -21,7 +22,8 @@ import Testing
         return bench
     }
 
-    /// A command every five seconds, for an hour.
+    /// Writes a command every five seconds for an hour, and checks that the core never has more than
+    /// `heldMax` records.
     private func hour(_ bench: RoundHarness, _ numbers: ClosedRange<Int> = 2...720, heldMax: Int) {
         var most = 0
         for number in numbers {
@@ -35,7 +37,8 @@ import Testing
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func `Replaced versions settle while the host is away`(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: false, answer: answer)
-        // The versions from before the core knew that the host is away, and the version that is being recorded.
+        // The records read before the core noticed the outage, and the version whose checkpoint is being
+        // written.
         hour(bench, heldMax: 4)
         #expect(bench.core.recordsInProgress == 1)
         #expect(bench.committableOffset == 719, "the newest is not settled, and all before it are")
@@ -45,7 +48,8 @@ import Testing
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
     }
 
-    /// Members wait for an alert: its version stays, and blocks no other version.
+    /// An alert must still reach some members. Its version stays unsettled until then, and blocks no other
+    /// version.
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func `An alert that must still be sent holds only its own version`(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: true, answer: answer)
@@ -66,7 +70,8 @@ import Testing
         #expect(bench.committableOffset == 729)
     }
 
-    /// The next owner reads the unsettled records, and reaches the waiting members.
+    /// The next owner reads the unsettled records again, and reaches the members that the last owner did not
+    /// reach.
     @Test func `The next owner takes over the remaining versions`() {
         let first = bench(hasAlert: true, answer: .retryLater)
         hour(first, 2...100, heldMax: 4)
@@ -86,7 +91,7 @@ import Testing
         #expect(second.core.recordsInProgress == 0 && second.core.roundsHeld == 0)
     }
 
-    /// Nobody asks for a push, and the version expires.
+    /// The pool takes no push, so only the expiration can settle the version.
     @Test func `An expired version settles without the host`() {
         let bench = bench(hasAlert: false, answer: .accepted)
         bench.pass(milliseconds: 3_500_000)

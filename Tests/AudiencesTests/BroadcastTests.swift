@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// Versions that go to an audience's channels. (R31)
+/// Versions that are broadcast to the channels of an audience. (R31)
 @Suite struct BroadcastTests {
     private static let identifier = "dHN0LXNyY2gtY2hubA=="
 
@@ -45,7 +45,7 @@ import Testing
         #expect(bench.core.recordsInProgress == 0 && bench.committableOffset == 1)
     }
 
-    /// APNs accepts no other expiration for a channel without storage.
+    /// APNs refuses any other expiration for a channel without storage.
     @Test func `The expiration is zero on a channel without storage`() throws {
         let bench = RoundHarness()
         bench.command(1, channel: try channel(storage: .none))
@@ -53,7 +53,7 @@ import Testing
         #expect(bench.underWay.map(\.push.expiration) == [0])
     }
 
-    /// At any rate of commands, the first state is sent at once, then the newest state each second.
+    /// However fast commands come: the first state is sent at once, and then the newest state each second.
     @Test func `A channel gets one push a second`() throws {
         let bench = RoundHarness()
         var sent: [(at: Int64, content: Int)] = []
@@ -77,7 +77,8 @@ import Testing
         #expect(bench.core.channels.count == 0)
     }
 
-    /// Admission raised the timestamp of version 1, and Redis lost that. A phone shows only a state with a newer timestamp.
+    /// Redis has lost the timestamp that it gave to version 1, which was higher than the command's own.
+    /// Phones show a state only if its timestamp is newer.
     @Test(arguments: [2, 5] as [Int64])
     func `A new version is sent although Redis forgot the last timestamp`(seconds: Int64) throws {
         let bench = RoundHarness()
@@ -94,7 +95,8 @@ import Testing
         #expect(bench.core.recordsInProgress == 0)
     }
 
-    /// An end may have an older version than the update before. Kafka repeats the update.
+    /// An end may have an older version than the update before it, because it is never superseded. Kafka then
+    /// repeats the update.
     @Test func `An update from before a later state is not sent again`() throws {
         let bench = RoundHarness()
         bench.command(5, channel: try channel())
@@ -136,7 +138,7 @@ import Testing
         }
     }
 
-    /// A waiting alert is sent with the newer state, once.
+    /// An alert that waits is sent once, with the newer state.
     @Test func `An alert rides on a newer state`() throws {
         let bench = RoundHarness()
         bench.command(1, channel: try channel())
@@ -144,7 +146,7 @@ import Testing
         bench.command(2, hasAlert: true, channel: try channel())
         bench.command(3, channel: try channel())
         bench.command(4, channel: try channel())
-        // The record that brought the alert does not settle before the alert is sent.
+        // The record with the alert settles only when the alert has been sent.
         bench.settle()
         #expect(bench.committableOffset == 1 && outcome(of: 2, in: bench) == nil)
         bench.pass(milliseconds: 1_000)
@@ -170,7 +172,8 @@ import Testing
         #expect(outcome(of: 1, in: bench) == "expired")
     }
 
-    /// Faults of the service have no limit of attempts: when the service is back, the state is sent, or the newer one that came meanwhile.
+    /// After a fault of the service the broadcast is tried again without limit. When the service answers
+    /// again, the newest state is sent.
     @Test func `After a fault of the service the broadcast waits`() throws {
         let bench = RoundHarness()
         bench.command(1, channel: try channel())
@@ -201,7 +204,7 @@ import Testing
         #expect(SimulatedText.contains("Broadcast Capability", in: text))
     }
 
-    /// A new channel replaces one that somebody has deleted, and gets the newest state.
+    /// A new channel replaces one that another program has deleted, and gets the newest state.
     @Test func `A lost channel is replaced`() throws {
         let bench = RoundHarness()
         bench.command(1, channel: try channel())
@@ -218,7 +221,7 @@ import Testing
         #expect([1, 2].map { outcome(of: $0, in: bench) } == ["superseded", "delivered"])
     }
 
-    /// Nobody has subscribed to a channel that would be created for the end.
+    /// A channel that is created for an end has no subscribers.
     @Test func `If an end's channel is lost, no new channel is requested`() throws {
         let bench = RoundHarness()
         bench.command(1, event: .end, channel: try channel())
@@ -254,7 +257,7 @@ import Testing
         #expect(SimulatedText.contains("\"members\":{\"delivered\":1},\"broadcasts\":{\"delivered\":1}", in: sums[0]))
     }
 
-    /// A broadcast on its way gets its answer; the waiting state belongs to the next owner.
+    /// The broadcast in flight still gets its answer. The state that waits is sent by the next owner.
     @Test func `A revoked partition sends nothing more`() throws {
         let bench = RoundHarness()
         bench.command(1, channel: try channel())

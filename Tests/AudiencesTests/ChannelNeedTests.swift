@@ -5,7 +5,7 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// The requests of the core to the keeper of channels.
+/// What the core requests from the `ChannelKeeper`.
 @Suite struct ChannelNeedTests {
     private func rule(_ patterns: String...) -> ChannelRule {
         ChannelRule(patterns: patterns, environments: [.production])
@@ -16,7 +16,7 @@ import Testing
         return AudienceChannel(environment: .production, storage: storage, identifier: identifier)
     }
 
-    /// The requests when a command to `match-1` is admitted.
+    /// Returns the core's requests when a command to `match-1` is admitted.
     private func needs(
         _ event: Event,
         _ rule: ChannelRule?,
@@ -48,7 +48,7 @@ import Testing
         #expect(needs(.update, both, try channel()) == [.wanted])
     }
 
-    /// The audience may have ended before, and a deletion of its channel may be scheduled.
+    /// The audience may have ended before, so the deletion of its channel may already be scheduled.
     @Test func `A start requests a channel even if there is one`() throws {
         #expect(needs(.start, nil, try channel()) == [.wanted])
         #expect(needs(.start, nil).isEmpty)
@@ -66,12 +66,12 @@ import Testing
             needs(.end, nil, try channel(), expiration: now + 86_400) == [.ended(storedUntilMilliseconds: most * 1_000)]
         )
         #expect(needs(.end, nil, try channel(.none), expiration: now + 60) == [.ended(storedUntilMilliseconds: 0)])
-        // The channel may be in the making.
+        // The keeper may be creating the channel now.
         #expect(needs(.end, rule("*")) == [.ended(storedUntilMilliseconds: 0)])
         #expect(needs(.end, rule("cup-*")).isEmpty && needs(.end, nil).isEmpty, "there is no channel to be deleted")
     }
 
-    /// A keeper that accepts nothing stops no lane: a later command makes a dropped request again.
+    /// A keeper that takes no requests must stop no lane. A dropped request is made again by a later command.
     @Test func `The number of channel requests is limited`() throws {
         let bench = RoundHarness(channelRule: rule("*"))
         let audience = RoundHarness.audience

@@ -5,7 +5,7 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// The first command of an audience that needs a channel waits for it, but not for long.
+/// The first command of an audience waits for the channel that it needs, but only for a limited time.
 @Suite struct ChannelWaitTests {
     private func bench(_ environments: DeviceEnvironment...) -> RoundHarness {
         RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: environments))
@@ -16,7 +16,7 @@ import Testing
         return AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
     }
 
-    /// The keeper has written the channel to the audience's record, and tells the lane.
+    /// Writes the channel to the audience's record and notifies the core, as the `ChannelKeeper` does.
     private func create(_ channel: AudienceChannel, _ bench: RoundHarness) {
         bench.store.set(channel, in: channel.environment, of: RoundHarness.digest, app: RoundHarness.application)
         bench.core.channelKnown(application: 0, audience: RoundHarness.digest, channel, now: bench.moment)
@@ -54,7 +54,7 @@ import Testing
         #expect(bench.orders.allSatisfy { $0.startChannels.production != nil && $0.channel == nil })
     }
 
-    /// No pattern of the configuration matches.
+    /// No pattern of the configuration matches the audience, but the command itself requests a channel.
     @Test func `A command may request a channel`() throws {
         let bench = RoundHarness(channelRule: ChannelRule(patterns: [], environments: [.production]))
         handOver(1, to: bench)
@@ -118,7 +118,7 @@ import Testing
         #expect(bench.orders.allSatisfy { $0.channelAbsence == .refused })
     }
 
-    /// The service that manages channels may be away for hours.
+    /// The management service may not answer for hours, so commands must not wait each time.
     @Test func `Only one command a minute waits`() {
         let bench = bench(.production)
         handOver(1, to: bench)
@@ -145,7 +145,7 @@ import Testing
         #expect(bench.orders.allSatisfy { $0.channelAbsence == .notAwaited })
     }
 
-    /// The management service was away while 4,096 audiences began, and is back.
+    /// The management service did not answer while 4,096 audiences began, and answers again.
     @Test func `A full table of pauses is emptied when the pauses are over`() {
         let bench = bench(.production)
         for other in 0..<Audiences.channelWaitPausesMax {

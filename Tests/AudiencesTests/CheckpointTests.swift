@@ -5,7 +5,7 @@ import Testing
 
 @testable import Audiences
 
-/// What is recorded of a round, when, and by whom. (R29)
+/// What a checkpoint records of a round, when it is written, and which worker may write it. (R29)
 @Suite struct CheckpointTests {
     private func decoded(_ text: [UInt8]) -> Checkpoint? { text.withUnsafeBytes { Checkpoint($0) } }
 
@@ -33,7 +33,7 @@ import Testing
         #expect(decoded(try #require(checkpoint.text())) == checkpoint)
     }
 
-    /// The maximum number of versions and parked members of a round, spread over the largest range.
+    /// A round with the maximum number of versions and parked members, spread over the largest range.
     @Test func `The checkpoint of a full round fits`() throws {
         var checkpoint = Checkpoint(watermark: 3 << 40, lastSettled: Version(timestamp: 1_790_000_000, sequence: 1))
         for number in 0..<Audiences.versionsPerRoundMax {
@@ -51,7 +51,8 @@ import Testing
         #expect(checkpoint.text() == nil)
     }
 
-    /// Any bytes from the store must neither trap nor be taken for positions that a round cannot use.
+    /// Bytes from the store may be damaged. They must neither trap nor be read as positions outside the
+    /// round.
     @Test func `Hostile text is refused or harmless`() throws {
         var checkpoint = Checkpoint(watermark: 7 << 32, lastSettled: Version(timestamp: 1_790_000_000, sequence: 3))
         checkpoint.entries = [entry(1, start: 0), entry(2, start: 5 << 32, length: 17)]

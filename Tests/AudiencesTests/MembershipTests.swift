@@ -19,12 +19,13 @@ import Testing
         bench.answerPushes()
         #expect(bench.registered() == [1])
         #expect(bench.core.membershipsHeld == 0)
-        // The activity is also a member for later commands.
+        // Later commands reach the new member, too.
         bench.command(2)
         #expect(bench.finish().map(\.member) == [name])
     }
 
-    /// After a loss of the store all members join again at once, and the round may have passed them.
+    /// After a loss of the store all members join again at once. The round may have passed their positions by
+    /// then.
     @Test func `Each of many new members gets the newest state`() {
         let bench = RoundHarness(membershipsMax: 32)
         bench.admit(1, timestamp: 1_790_000_000)
@@ -35,7 +36,7 @@ import Testing
         #expect(Set(bench.finish().map(\.member)) == Set(names))
     }
 
-    /// A host that accepts no pushes must not keep members of other hosts from joining.
+    /// Members whose host accepts no pushes must leave room for members of other hosts.
     @Test func `Members whose host is away take at most half of the room`() {
         let bench = RoundHarness(membershipsMax: 32)
         bench.admit(1, timestamp: 1_790_000_000)
@@ -61,7 +62,7 @@ import Testing
         #expect(bench.changes == [1, 1, 1])
     }
 
-    /// The store raised the newest timestamp above the command's.
+    /// The store granted a higher timestamp than the command's own.
     @Test func `A new member gets the timestamp that the store granted`() {
         let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)
@@ -100,14 +101,15 @@ import Testing
             if case .newest = call.operation { questions += 1 }
             bench.answer(call)
         }
-        // The first member asks when it is notified; the others have joined before the answer comes.
+        // The first member's notification asks the store; the other members join before the answer comes.
         #expect(questions <= 2)
         #expect(bench.send().count == 50)
         bench.answerPushes()
         #expect(bench.registered().count == 50)
     }
 
-    /// A registration does not wait for a pool that is away, and its member's push is not tried forever.
+    /// The pool accepts nothing. The registration settles without the member's push, which is given up after
+    /// a minute.
     @Test func `A registration does not wait for a pool that is away`() {
         let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)
@@ -138,7 +140,7 @@ import Testing
         #expect(bench.send().map(\.content) == [2])
     }
 
-    /// Of two changes of a member the later one counts, and the state for the earlier one is not sent.
+    /// Of two changes of one member the later one counts. The state for the earlier one is not sent.
     @Test func `A later change of a member replaces an earlier one`() {
         let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)

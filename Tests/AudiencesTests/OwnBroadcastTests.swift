@@ -4,11 +4,11 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// Commands that themselves name a channel.
+/// Commands that name a channel instead of an audience.
 @Suite struct OwnBroadcastTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Takes commands up to their fan-out records, and reads these records.
+    /// Admits commands to the channel, and reads the fan-out records that the core produced for them.
     private func handOver(_ numbers: Int..., event: Event = .update, to bench: RoundHarness) {
         for number in numbers {
             bench.results.removeAll()
@@ -49,13 +49,13 @@ import Testing
         bench.send()
         bench.answerPushes()
         bench.pass(milliseconds: 20_000)
-        // Twenty seconds later the same version has another number in this bench.
+        // The same version comes again 20 s later; in this test it has another command number.
         handOver(30, 10, to: bench)
         #expect(endings(bench) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
         #expect(bench.send().isEmpty)
     }
 
-    /// The producer has chosen the storage policy, and only APNs knows which one.
+    /// The producer created the channel, so only APNs knows whether the channel stores the newest state.
     @Test func `A channel without storage is recognized by its refusal`() throws {
         let bench = RoundHarness()
         handOver(1, to: bench)

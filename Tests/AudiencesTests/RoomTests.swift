@@ -4,7 +4,8 @@ import Testing
 
 @testable import Audiences
 
-/// Apps share the room for fan-out records: an app whose host is away leaves room for the others. (R30)
+/// Apps share the room for fan-out records. An app whose host does not answer must leave room for the others.
+/// (R30)
 @Suite struct RoomTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
     private static let recordBytesMax = 40_000
@@ -17,8 +18,8 @@ import Testing
         #expect(ApplicationQueues().changes.count == MembershipChangeKind.allCases.count)
     }
 
-    /// The host of the first app is away. This app has more audiences than there is room for, each with one member. The second app has one
-    /// audience.
+    /// Returns a core with two apps. The first app's host does not answer. This app has more audiences than
+    /// there is room for, with one member each. The second app has one audience.
     private func bench(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
         let bench = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
         for number in 1...audiences { bench.join(Self.names[0], audience(number)) }
@@ -44,7 +45,8 @@ import Testing
         #expect(bench.committableOffset == 0)
     }
 
-    /// Audiences with a round get their newer versions. Nothing of the others is lost or reordered.
+    /// Audiences with a round in progress get their newer versions. The other audiences' records are neither
+    /// lost nor reordered.
     @Test func `Skipped records are read again in their order`() {
         let bench = bench(audiences: 60)
         for round in 0..<5 {
@@ -65,14 +67,15 @@ import Testing
         #expect(bench.core.recordsInProgress + bench.passedOver == 0)
         #expect(bench.rereadings.count > 1)
         #expect(bench.committableOffset == 300)
-        // The last version of each audience is shown, and each alert is heard once.
+        // Each audience shows its last version, and each alert rings once.
         #expect(Set(sent.map(\.content)).isSuperset(of: 241...300))
         var heard: [Int: Int] = [:]
         for one in sent { if let alert = one.alert { heard[alert, default: 0] += 1 } }
         #expect(heard == Dictionary(uniqueKeysWithValues: (181...240).map { ($0, 1) }))
     }
 
-    /// An hour of versions of eight audiences fits into any room.
+    /// A newer version takes over the room of the last one, so 720 versions of eight audiences need room for
+    /// eight records.
     @Test func `Newer versions of the same ranges need no more room`() {
         let bench = bench(audiences: 8)
         var number = 0
@@ -88,8 +91,8 @@ import Testing
         #expect(bench.committableOffset == Int64(number - 8))
     }
 
-    /// The last owner had two versions in progress, and the next owner has room for the first only. The second version continues at its
-    /// position.
+    /// The last owner had two versions in progress; the next owner has room for the first one only. When
+    /// there is room again, the second version continues at its recorded position.
     @Test(arguments: [false, true]) func `A version skipped after a crash continues later`(hasParked: Bool) throws {
         let lap = UInt64(1) << 40
         let parked = lap + UInt64(SimulatedNames.place(of: Self.names[2]).ordinal)
@@ -120,7 +123,8 @@ import Testing
         #expect(bench.committableOffset == 2)
     }
 
-    /// A record that does not fit the ledger stops its partition, which is tried again every few seconds.
+    /// A record whose offset does not fit the ledger pauses its partition. The core tries the partition again
+    /// every few seconds.
     @Test func `A full ledger stops the partition for a while`() {
         let bench = bench(audiences: 1, window: 64)
         bench.command(1, audience(1))
@@ -141,7 +145,7 @@ import Testing
         #expect(bench.committableOffset == 100)
     }
 
-    /// The log may have deleted records before there was room for them.
+    /// Kafka may delete records (retention) before the core has room for them.
     @Test func `Records that are gone from the log are settled`() {
         let bench = bench(audiences: 60)
         for number in 1...60 {

@@ -4,9 +4,9 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// Commands that use an audience's channel, through the core and with the rules of channels.
+/// Commands that use an audience's channel. The core admits them as in a lane.
 extension RoundHarness {
-    /// Admits one command of the audience through the core, as a lane does.
+    /// Admits one command to the audience, as a lane does.
     func handOver(
         _ number: Int,
         _ event: Event,
@@ -61,9 +61,9 @@ extension RoundHarness {
         }
     }
 
-    /// A fan-out record of a start, as another worker would have written it.
+    /// Appends the fan-out record of a start, as another worker would have written it.
     ///
-    /// - Parameter members: extra members of Apple's dictionary.
+    /// - Parameter members: further members of the `aps` dictionary.
     func start(_ number: Int, _ members: String = "", on channels: AudienceChannels) throws {
         let timestamp = 1_790_000_000 + Int64(number)
         let value =

@@ -4,9 +4,9 @@ import LiveActivity
 @testable import Audiences
 @testable import Delivery
 
-/// The records and checkpoints of a worker that has died.
+/// What a dead worker leaves behind: records and checkpoints.
 extension RoundHarness {
-    /// The checkpoint that another worker would have recorded for the only range.
+    /// Stores a checkpoint of the only range, as another worker would have written it.
     func record(_ checkpoint: [UInt8]) {
         guard let range = SegmentRange(index: 0, count: 1) else { return }
         store.nowMilliseconds = now
@@ -14,7 +14,7 @@ extension RoundHarness {
         _ = store.perform(call(.checkpoint(range, claim: 1, text: checkpoint)))
     }
 
-    /// Gives the partition back. Returns whether the core holds nothing of it.
+    /// Revokes the partition. Returns whether the core has released everything of the partition.
     func revoke() -> Bool {
         core.beginRevoking(place, now: moment)
         settle()

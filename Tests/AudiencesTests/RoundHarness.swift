@@ -4,8 +4,7 @@ import LiveActivity
 @testable import Audiences
 @testable import Delivery
 
-/// One core with the store's model, step by step: calls get their answers when the test says so, and nothing fails unless a test makes it
-/// fail.
+/// One core with the store's model. The test decides when calls get their answers, and which calls fail.
 final class RoundHarness {
     static let application = Array("com.example.match".utf8)
     static let audience = Array("match-1".utf8)
@@ -40,7 +39,7 @@ final class RoundHarness {
 
     var moment: Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
-    /// A quarter of a server's size, so that a few dozen members have several pages.
+    /// A quarter of the real page size, so that a few dozen members fill several pages.
     static let pageBytesMax = 8_186
 
     init(
@@ -110,7 +109,7 @@ final class RoundHarness {
         AudienceCall(tag: 0, app: Self.application, audience: Self.digest, operation: operation)
     }
 
-    /// A fan-out record of the only range, or for a channel, as another worker would have written it.
+    /// Appends a fan-out record of the only range or of a channel, as another worker would have written it.
     func command(
         _ number: Int,
         event: Event = .update,
@@ -149,7 +148,7 @@ final class RoundHarness {
         read()
     }
 
-    /// The body that the store would keep of an admitted command.
+    /// Admits a version in the store's model, which then keeps its body for members that join.
     func admit(_ number: Int, timestamp: Int64, hasAlert: Bool = false, isEnd: Bool = false) {
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let text = Array(
@@ -182,7 +181,7 @@ final class RoundHarness {
         }
     }
 
-    /// The changes that audiences were notified of: joined, left, moved.
+    /// The numbers of members that joined, left and moved, in this order.
     var changes: [UInt64] {
         let counted = core.changesCounted(of: 0)
         return counted.indices.map { counted[$0] }
@@ -224,14 +223,14 @@ final class RoundHarness {
         }
     }
 
-    /// Records whose members' audiences all know the change.
+    /// Takes the records whose membership changes all audiences know.
     func registered() -> [UInt32] {
         var records: [UInt32] = []
         while let member = core.nextMembershipOutcome() { records.append(member.record) }
         return records
     }
 
-    /// Continues with the progress that the last owner has committed.
+    /// Continues with the offset and metadata that the last owner committed.
     func resume(_ progress: PartitionProgress?) {
         guard let progress else { return }
         _ = progress.metadata.withUnsafeBytes {
@@ -240,7 +239,8 @@ final class RoundHarness {
         nextOffset = Int(progress.committableOffset)
     }
 
-    /// The partition is read again, and its first record now is a later one.
+    /// Reads the partition again when it now begins at a later offset, because Kafka deleted the older
+    /// records.
     func skipRereading(to offset: Int) {
         guard let rereading = core.rereading(place, now: moment) else { return }
         core.rereadingBegan(place, from: rereading.offset, now: moment)
@@ -275,7 +275,7 @@ final class RoundHarness {
         }
     }
 
-    /// The next call of the core; nil if there is none.
+    /// Takes the core's next call; nil if there is none.
     func nextCall() -> AudienceCall<[UInt8]>? {
         guard let call = core.withNextStoreCall(now: moment, { $0.map { Array($0) } }) else { return nil }
         core.storeCallTaken()
@@ -290,7 +290,8 @@ final class RoundHarness {
         return reply.verdict
     }
 
-    /// Answers calls and takes productions until there are none. Also waits for page questions that the core delays to send them together.
+    /// Answers calls and takes productions until none are left. Also waits for page reads that the core
+    /// delays to batch them.
     func settle() {
         core.endBatch(now: moment)
         var isBusy = true
@@ -318,7 +319,7 @@ final class RoundHarness {
         settle()
     }
 
-    /// Hands out all pushes, or at most `count`.
+    /// Takes all pushes, or at most `count`.
     ///
     /// - Parameter inFlightMax: how many pushes the pool may have in flight.
     @discardableResult
@@ -341,7 +342,7 @@ final class RoundHarness {
         return sent
     }
 
-    /// All unanswered pushes get the same answer.
+    /// Gives all unanswered pushes the same answer.
     func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "", advice: StaticString = "")
     {
         let pushes = underWay
@@ -367,11 +368,11 @@ final class RoundHarness {
         settle()
     }
 
-    /// Sends and accepts pushes until there are none.
+    /// Sends and accepts pushes until none are left.
     func finish(application: UInt16 = 0) -> [Sent] {
         var all: [Sent] = []
         var idleTurns = 0
-        // Asking for a push may make the core read a member again.
+        // A request for a push may make the core read a member again.
         while idleTurns < 2 {
             settle()
             let sent = send(application: application)
@@ -382,7 +383,7 @@ final class RoundHarness {
         return all
     }
 
-    /// The pool of the first app.
+    /// The gauges of the first app's pool.
     var gauges: RoundGauges {
         var gauges = Self.applications.map { _ in RoundGauges() }
         core.addGauges(to: &gauges)

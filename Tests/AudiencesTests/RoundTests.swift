@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// Rounds through a range, and versions that overtake each other. (R28)
+/// Rounds through a range, in which newer versions supersede older ones. (R28)
 @Suite struct RoundTests {
     private let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
@@ -29,7 +29,8 @@ import Testing
         #expect(bench.committableOffset == 1)
     }
 
-    /// The newer version takes over at the older one's position, continues to the end, and returns to where it began.
+    /// A newer version begins at the older version's position. It continues to the end, and then through the
+    /// first members to its own beginning.
     @Test func `A newer version continues at the position of the older one`() {
         let bench = bench()
         bench.command(1)
@@ -58,7 +59,7 @@ import Testing
         #expect(bench.core.recordsInProgress == 0)
     }
 
-    /// The newer state brings an alert to exactly those members that the older version has not reached.
+    /// The newer state carries the alert to exactly those members that the older version did not reach.
     @Test func `An alert rides on for the members that have not heard it`() {
         let bench = bench()
         bench.command(1, hasAlert: true)
@@ -76,7 +77,8 @@ import Testing
         #expect(sent.map(\.alert) == [1, 1, nil, nil])
     }
 
-    /// If a member's push with an alert failed, the member's next push has the newer state with that alert. It does not wait for a lap.
+    /// A push with an alert failed, so the member is parked. Its next push has the newer state with that
+    /// alert, and does not wait until the round reaches the member again.
     @Test func `A parked member gets the older alert with the newer state`() {
         let bench = bench()
         bench.command(1, hasAlert: true)
@@ -102,7 +104,8 @@ import Testing
             bench.answerPushes()
             bench.pass(milliseconds: 600)
         }
-        // The last version may finish as soon as its counts are recorded.
+        // The last version may already be waiting for its counts' checkpoint, so there may be one record
+        // more.
         #expect(bench.core.recordsInProgress <= Audiences.versionsPerRoundMax + 1)
         #expect(members(of: 1, in: bench) == "{\"delivered\":1,\"superseded\":31}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
@@ -114,7 +117,8 @@ import Testing
 
     // MARK: - Claims
 
-    /// If two workers claim a round, the later claim counts. The other worker reports nothing of the round until it has claimed it again.
+    /// Two workers claim a round, and the later claim counts. The other worker reports no counts of the round
+    /// until it has claimed the round again.
     @Test func `A lost round is claimed again`() {
         let first = bench()
         first.command(1)
@@ -162,7 +166,7 @@ import Testing
 
     // MARK: - Pages
 
-    /// A page is split after the page before it was read and before it is read itself.
+    /// Members join a page that is about to be read, so that it is split after the page before it was read.
     @Test func `A page that is split while it is read loses no member`() {
         let bench = RoundHarness()
         let all = SimulatedNames.longNames[0]
@@ -179,7 +183,7 @@ import Testing
                 continue
             }
             if case .page = call.operation, joined < all.count {
-                // The page may be another one now.
+                // The joins may split the page that the core has just asked for.
                 for name in all[joined...].prefix(7) { bench.join(name) }
                 joined = min(all.count, joined + 7)
             }
@@ -190,18 +194,20 @@ import Testing
         #expect(bench.core.roundsHeld == 0)
     }
 
-    /// The core asks for one page at once, because nothing else is in progress. While many are in progress, questions wait for each other.
+    /// The core asks for the first pages at once, because nothing else is in progress. While many reads are
+    /// in progress, further reads are batched.
     @Test func `Pages are requested together`() {
         let bench = RoundHarness()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { bench.join(name) }
         bench.command(1)
-        // The bench's store has not admitted the version, so the round is claimed once more.
+        // The store's model has not admitted the version, so the core claims the round a second time.
         for _ in 0..<2 { if let claim = bench.nextCall() { bench.answer(claim) } }
         var asked: [AudienceCall<[UInt8]>] = []
         while let call = bench.nextCall() { asked.append(call) }
         #expect(asked.count > 8)
         let held = bench.core.pageQuestions.count + asked.count
-        // A later question waits until a quarter of all pages wait or its time has passed.
+        // A further read waits until a quarter of all pages wait, or until `PageReadBatch.waitMilliseconds`
+        // are over.
         bench.answer(asked.removeFirst())
         while bench.core.pageQuestions.isEmpty, !asked.isEmpty { bench.answer(asked.removeFirst()) }
         #expect(!bench.core.pageQuestions.isEmpty && bench.core.pageQuestions.count * 4 < held)
@@ -211,7 +217,8 @@ import Testing
         #expect(bench.nextCall() != nil)
     }
 
-    /// There is room for eight pages of any size. The rounds of forty small audiences learn that theirs are small.
+    /// There is room for eight full pages. When the rounds of forty small audiences have learnt that their
+    /// pages are small, all rounds share the room.
     @Test func `Pages of small audiences share the room`() {
         let bench = RoundHarness(pageBytesMax: 1)
         let names = SimulatedNames.names[0].prefix(3) + SimulatedNames.names[1].prefix(3)
@@ -235,7 +242,7 @@ import Testing
         #expect(bench.core.lines[0].pageBytes == 0 && bench.core.lines[0].pages == 0)
     }
 
-    /// The segment's first page is handed out whole, and there is no room yet for the next page of the segment.
+    /// All members of the segment's first page are pushed before there is room for the segment's next page.
     @Test func `No member is read twice when a newer version takes over`() {
         let bench = RoundHarness(pagesMax: 8)
         let all = SimulatedNames.longNames[0]

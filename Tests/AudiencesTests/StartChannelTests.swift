@@ -5,7 +5,7 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// The addresses in a start to an audience: how its activities can be reached.
+/// The addresses that a start names, at which its activities can be reached later.
 @Suite struct StartChannelTests {
     private static let identifier = "Y2hhbm5lbA=="
 
@@ -18,7 +18,7 @@ import Testing
         return AudienceChannels(production: channel(.production), sandbox: channel(.sandbox))
     }
 
-    /// By device, the addresses that its start names.
+    /// Returns the addresses that the start of each device names, by device.
     private func addresses(_ members: String = "", on channels: AudienceChannels) throws -> [String: [String]] {
         let bench = RoundHarness()
         for (device, environment, takesChannels) in [
@@ -34,7 +34,7 @@ import Testing
             let device = try #require(start.split(separator: #""device":""#).last?.split(separator: "\"").first)
             addresses[String(device)] = ["input-push-token", "input-push-channel"]
                 .filter { start.contains("\"\($0)\"") }
-            // Each reader of the start must accept it.
+            // The core of single activities and the library for servers must both accept the start.
             try Array(start.utf8)
                 .withUnsafeBytes { text in
                     let command = try Command.decode(text)
@@ -78,7 +78,7 @@ import Testing
     @Test func `A channel that does not fit is left out, and a token is used`() throws {
         let production = try channels(.production)
         func filled(_ count: Int) -> String { "\"x\":\"\(String(repeating: "x", count: count))\"," }
-        // The longest allowed start with each of the two addresses, and one byte more.
+        // The longest body that has room for each of the two addresses, and one byte more.
         let base = try bodyCount(filled(0))
         let identifier = try #require(ChannelIdentifier(Self.identifier))
         let onChannel = Limits.bodyBytes - base - StartAddress.channel(identifier).count + 1
@@ -98,7 +98,7 @@ import Testing
         return try Array(start.utf8).withUnsafeBytes { try Command.decode($0).bodyCount }
     }
 
-    /// The channels that the admission finds reach the core that writes the starts of devices.
+    /// Admission finds the audience's channels. They must reach the core that writes each device's start.
     @Test func `The fanout records of a start name the channels`() throws {
         let bench = RoundHarness()
         let channels = try channels(.production)

@@ -5,12 +5,13 @@ import Testing
 
 @testable import Audiences
 
-/// The store comes back empty during a round: members and claims are lost. (R26)
+/// During a round the store loses all data, including members and claims. (R26)
 @Suite struct StoreLossTests {
-    /// Names of two segments, so that the checkpoint is between their pages.
+    /// Members of two segments, so that a checkpoint lies between their pages.
     private static let members = SimulatedNames.names[0..<2].flatMap { $0.prefix(30) }
 
-    /// A round that has reached some of its members when the store loses all data, and has noticed the loss.
+    /// Returns a core whose round had reached some members when the store lost all data. The core has noticed
+    /// the loss.
     private func benchAfterLoss() -> (bench: RoundHarness, reached: Set<String>) {
         let bench = RoundHarness()
         for name in Self.members { bench.join(name) }
@@ -60,7 +61,8 @@ import Testing
         #expect(try #require(bench.result(of: 1)).contains("\"delivered\":60"))
     }
 
-    /// The server may have ended and come back empty since.
+    /// The connection was lost after the marks were read, so the server may have restarted without its data
+    /// since then.
     @Test func `A poll from before a lost connection proves nothing`() {
         let bench = RoundHarness()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
@@ -70,7 +72,7 @@ import Testing
         #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
     }
 
-    /// No poll has found the loss yet.
+    /// The marks have not been read since the loss.
     @Test func `A round whose version the store does not know waits for the next poll`() {
         let bench = RoundHarness()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
@@ -80,7 +82,7 @@ import Testing
         #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
     }
 
-    /// The worker's user may not read the marks, so no poll ever succeeds.
+    /// The Redis user has no right to read the marks, so no reading ever succeeds.
     @Test func `A round that no poll releases begins after ten minutes`() {
         let bench = RoundHarness()
         for name in Self.members { bench.join(name) }
@@ -97,7 +99,7 @@ import Testing
         #expect(Set(sent.map(\.member)) == Set(Self.members))
     }
 
-    /// One server of a cluster is away: each attempt to connect to it is reported as a loss.
+    /// One server of a cluster does not answer. Each failed attempt to connect is reported as a loss.
     @Test func `Losses that are reported all the time delay a round by a few polls`() {
         let bench = RoundHarness()
         for name in Self.members { bench.join(name) }
@@ -112,7 +114,7 @@ import Testing
         #expect(Set(sent.map(\.member)) == Set(Self.members))
     }
 
-    /// The command is admitted after the loss, so the store knows its version.
+    /// Admits a command after the loss, so that the store knows its version.
     private func admit(_ number: Int, in bench: RoundHarness) {
         let admission = AudienceAdmission<[UInt8]>(
             version: Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0),
@@ -147,7 +149,8 @@ import Testing
         return sent
     }
 
-    /// The shell may have looked just before the loss, and reported it after the round has noticed the loss.
+    /// The shell may have read the marks just before the loss, and reported them after the core had noticed
+    /// the loss.
     @Test func `A check before the loss releases no round`() {
         let (bench, reached) = benchAfterLoss()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds - 3_000
@@ -174,8 +177,8 @@ import Testing
         #expect(bench.committableOffset == 2)
     }
 
-    /// A worker that died had sent more than it had committed. A store that has lost its data does not know that, and takes each of these
-    /// commands for a new one.
+    /// A worker died after it had fanned out more commands than it had committed. A store without its data
+    /// takes each of these commands for a new one.
     @Test func `Only the newest of commands that come together is admitted`() {
         let bench = RoundHarness()
         for name in Self.members { bench.join(name) }

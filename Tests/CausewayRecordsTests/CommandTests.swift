@@ -2,7 +2,7 @@ import CausewayRecords
 import Foundation
 import Testing
 
-/// An app's types: `ClosedRange<Date>` and `Date` are what senders get wrong.
+/// An app's types with a `ClosedRange<Date>` and a `Date`, whose JSON form producers often get wrong.
 struct RideAttributes: Codable, Hashable, Sendable {
     struct ContentState: Codable, Hashable, Sendable {
         var driverName: String
@@ -43,7 +43,7 @@ struct CommandTests {
         )
     }
 
-    /// The worker accepts any number here.
+    /// The worker accepts any number as a stale date, so the library must keep its digits.
     @Test(arguments: ["1e300", "-1e300", "9300000000000000000", "1e400", "1790000000.75"])
     func `A date that was read is written with the same digits`(seconds: String) throws {
         let record = Self.record(staleDate: seconds)
@@ -175,7 +175,7 @@ struct CommandTests {
         let content = try #require(aps["content-state"] as? [String: Any])
         #expect(content["eta"] as? [Int] == [811_693_400, 811_693_520])
 
-        // As ActivityKit decodes it on the phone: with default strategies.
+        // ActivityKit decodes the state on the phone in the same way, with default strategies.
         let state = try JSONDecoder().decode(State.self, from: JSONSerialization.data(withJSONObject: content))
         #expect(state == Self.state)
         let attributes = try #require(aps["attributes"])

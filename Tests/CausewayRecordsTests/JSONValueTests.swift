@@ -56,7 +56,8 @@ struct JSONValueTests {
         #expect(JSONValue.string("1").double == nil)
     }
 
-    /// For Swift's strings, `é` is equal to `e` with a combining accent. The worker and APNs compare bytes.
+    /// Swift's `String` treats `é` and `e` with a combining accent as equal. The worker and APNs compare
+    /// bytes.
     @Test func `Texts are equal if their bytes are`() throws {
         let text = "{\"e\u{301}\":1,\"\u{E9}\":2}"
         let value = try JSONValue(text: text.utf8)

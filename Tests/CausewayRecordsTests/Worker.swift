@@ -2,7 +2,8 @@ import CausewayWorker
 import Foundation
 import LiveActivity
 
-/// What the worker does with records. Only this file imports the worker's modules, whose types have the same names as the kit's.
+/// Calls the worker's decoders. Only this file imports the worker's modules, because their types have the
+/// same names as the kit's.
 enum Worker {
     /// Why the worker refuses a command or registration; nil if it accepts it.
     static func commandFault(_ value: Data) -> String? {
@@ -34,7 +35,7 @@ enum Worker {
         }
     }
 
-    /// The digest that tells whether a state is unchanged.
+    /// Returns the digest by which the worker recognizes an unchanged state.
     static func digest(_ value: Data) throws -> UInt64 {
         try value.withUnsafeBytes { bytes in
             let command = try Command.decode(bytes)
@@ -70,7 +71,7 @@ enum Worker {
         withText(first) { first in withText(second) { second in body(first, second) } }
     }
 
-    /// A result of a command with every field.
+    /// Returns a command's result that has every field.
     static func commandResult() -> Data {
         withText("ride-3") { text in
             withTexts("Y2g=", "lineups,odds") { channel, dropped in
@@ -90,7 +91,7 @@ enum Worker {
         }
     }
 
-    /// A result of a record that the worker could not read.
+    /// Returns the result of a record that the worker could not read.
     static func invalidResult() -> Data {
         withText("causeway.commands") { topic in
             let result = ResultRecord(outcome: .invalid, sourceTopic: topic, sourcePartition: 0, sourceOffset: 7)
@@ -113,7 +114,7 @@ enum Worker {
         }
     }
 
-    /// And the names of the fields that were dropped.
+    /// Lends an audience command's name and the names of its dropped fields.
     private static func withNameAndDropped<Value>(_ body: (AudienceCommandName, UnsafeRawBufferPointer) -> Value)
         -> Value
     {

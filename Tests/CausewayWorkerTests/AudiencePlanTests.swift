@@ -5,19 +5,21 @@ import Testing
 struct AudiencePlanTests {
     @Test func `The plan for a million members with four updates a minute is correct`() throws {
         let plan = try AudiencePlan(demand: AudienceDemand(members: 1_000_000, updatesPerMinute: 4))
-        // 4,000,000 a minute, in half of the minute.
+        // 4,000,000 pushes a minute, sent in half of each minute.
         #expect(plan.pushesPerSecond == 133_334)
-        // 4,000,000 x 3 µs in 60 s, and the wake-ups of 3 workers.
+        // 4,000,000 x 3 µs in 60 s are 20 hundredths of a core. The wake-ups of each of 3 workers take 10 more.
         #expect(plan.pods == 3 && plan.lanes == 12 && plan.coresHundredths == 20 + 3 * 10)
         #expect(plan.ranges == 256 && plan.fanoutRecords == 256 && plan.resultRecords == 257)
         // 1,000,000 x 135 B x 1.5 and 1,000,000 x 330 B x 1.5.
         #expect(plan.membersMebibytes == 194 && plan.activitiesMebibytes == 473 && plan.redisNodes == 1)
         #expect(plan.connectionsPerPool == 2 && plan.connections == 24)
-        // 22 of 256 ranges on one lane: 85,938 members, x 3 µs, besides 60 ms for each 2,000 in flight: 2,579 ms.
+        // One lane has 22 of 256 ranges: 85,938 members. 3 µs each and 60 ms for every 2,000 in flight give
+        // 2,579 ms.
         #expect(plan.roundMilliseconds == 2_579 + 60 + 250)
     }
 
-    /// Each round ends within its share of the time to the next command, while there are enough lanes and streams.
+    /// Each round ends in its share of the time between two commands, as long as the lanes and streams
+    /// suffice.
     @Test(arguments: [1_000, 20_000, 300_000, 1_000_000, 10_000_000] as [Int64], [1, 4, 12, 60] as [Int64])
     func `Planned rounds fit between the commands`(members: Int64, updates: Int64) throws {
         let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: updates))

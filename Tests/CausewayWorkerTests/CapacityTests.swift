@@ -5,7 +5,7 @@ import Testing
 @testable import CausewayWorker
 
 struct CapacityTests {
-    /// The planned limit has room for the planned load, and one step less does not.
+    /// The planned memory limit suffices for the planned load, and the next smaller limit does not.
     @Test(arguments: [1, 2, 4, 16, 256] as [Int64], [1, 4, 510] as [Int64])
     func `A pod's memory holds what is planned`(cores: Int64, pools: Int64) throws {
         var demand = CapacityDemand(updatesPerMinute: 60_000, activities: 1_000)
@@ -34,7 +34,7 @@ struct CapacityTests {
     @Test func `The plan for the largest public peak is correct`() throws {
         let plan = try CapacityPlan(demand: CapacityPage.demand)
         #expect(plan.pushesPerSecond == 150_000)
-        // 150,000 x (1.5 + 10.5) µs, and the wake-ups of 3 workers.
+        // 150,000 x (1.5 + 10.5) µs are 180 hundredths of a core. The wake-ups of each of 3 workers take 10 more.
         #expect(plan.pods == 3 && plan.coresHundredths == 180 + 3 * 10)
         #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
         #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
@@ -58,7 +58,7 @@ struct CapacityTests {
         let costs = MeasuredCosts()
         let work = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
         let waking = 60 * costs.wakingHundredths * 10_000_000
-        // 8.71 s, to a hundredth of a core.
+        // The season took 8.71 s of CPU time, measured to a hundredth of a core over a minute (0.6 s).
         #expect((8_110_000_000...9_310_000_000).contains(work + waking))
     }
 
@@ -72,7 +72,8 @@ struct CapacityTests {
                 )
                 #expect(plan.coresHundredths >= last.coresHundredths)
             }
-            // The fleet processes the load at the planned busy share with one pod lost, and every pod has the same number of partitions.
+            // With one pod lost, the fleet still processes the load at the planned busy share. Every pod has
+            // equally many partitions.
             #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.costs.wakingHundredths)
             #expect(plan.connections >= plan.connectionsNeeded)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)

@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// A producer may give its record a time in nanoseconds, or any other number.
+    /// A producer may give its record any time, for example in nanoseconds.
     @Test(arguments: [1_790_000_000_000_000_000, .max, .min])
     func `A record with any time is read again`(milliseconds: Int64) throws {
         var deferral = Self.deferral
@@ -52,7 +52,7 @@ import Testing
             for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] + positionsWrong {
                 let right = numbers[position]
                 numbers[position] = wrong
-                // A negative time is invalid, and arithmetic with it would overflow.
+                // A negative time is refused, because arithmetic with it could overflow.
                 let read = DeferredHeaders.deferral(numbers.joined(separator: " "))
                 if position == Self.alertTimestamp, wrong.hasPrefix("-") {
                     #expect(read?.alertVersion == nil)
@@ -66,6 +66,7 @@ import Testing
         #expect(DeferredHeaders.deferral(numbers.joined(separator: " ")) == nil)
     }
 
-    /// Any negative number in this field means that there is none.
+    /// The position of the alert's timestamp in the header. Any negative number there means that there is no
+    /// alert.
     private static let alertTimestamp = 12
 }

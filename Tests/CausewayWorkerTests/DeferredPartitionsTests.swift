@@ -15,7 +15,7 @@ import Testing
             - Self.now.monotonicMilliseconds
     }
 
-    /// The clock that decides when a record is due may be set back while the record waits.
+    /// A record is due by the wall clock, which may be set back while the record waits.
     @Test func `The rest of the delay is measured with the monotonic clock`() {
         #expect(wait(untilWallMilliseconds: Self.now.wallMilliseconds + 29_500) == 29_500)
         #expect(DeferredPartitions.step(5_000_123 + 29_500) == 5_030_000)

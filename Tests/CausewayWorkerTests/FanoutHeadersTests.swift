@@ -49,7 +49,8 @@ import Testing
         let state = FanoutHeaders.state(of: order)
         let text = FanoutHeaders.text(of: channel, count: 2)
         #expect(FanoutHeaders.order(state, channel: text) == order)
-        // The record is for no range, also if the header that names the channel is lost.
+        // A record for a channel is never taken for one of a range, even without the header that names the
+        // channel.
         #expect(FanoutHeaders.order(state) == nil)
         let others = [text.replacing("=", with: "-"), text.replacing(" 2 ", with: " 3 ")]
         for wrong in ["", "production", "\(text) x"] + others {
@@ -99,7 +100,7 @@ import Testing
                 numbers[position] = right
             }
         }
-        // Numbers that are valid alone but not together, or that are missing.
+        // Numbers that are missing, or that are valid alone but not together.
         for (position, wrong) in [
             (0, "16"), (1, "3"), (1, "0"), (1, "15"), (1, "512"), (2, "0"), (2, "999999999"), (2, "10000000000"),
             (3, "0"), (3, "7"), (4, "9"), (5, "2"), (6, "2147483648"), (7, "4611686018427387905"),

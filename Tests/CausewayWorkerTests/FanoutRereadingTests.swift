@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Records on their way to a lane when it asks for records of the fan-out topic again.
+/// A lane asks for records of the fan-out topic again, while older records are still on their way to it.
 @Suite struct FanoutRereadingTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: Intake.fanoutTopic), partition: 3)
 
@@ -39,7 +39,7 @@ import Testing
         )
     }
 
-    /// Also twice in a row: the first answer may come after the second request.
+    /// The same holds for two requests: the answer to the first one may come after the second request.
     @Test func `Records from before the new reading are dropped`() throws {
         var tests = self
         let before = try #require(tests.dealt())

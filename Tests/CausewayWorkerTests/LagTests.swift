@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// The lag that a lane assumes.
+/// The lag that a lane assumes until it has read to the end of the log.
 @Suite struct LagTests {
     private static let assumed: Int64 = 10_001
 
@@ -30,7 +30,7 @@ import Testing
     @Test func `The lag is the number of records that the lane has not read`() {
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
-        // The Kafka thread checks from time to time; the lane may have read further by then.
+        // The Kafka thread reads the log's end only from time to time, so the lane may already be past it.
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
     }
 
@@ -43,7 +43,7 @@ import Testing
     }
 }
 
-/// The lag that the Kafka thread knows.
+/// The lag that the Kafka thread computes from the end of the log.
 @Suite struct AssignmentLagTests {
     private func partition(_ number: Int32) -> TopicPartition {
         TopicPartition(topic: TopicIdentifier(index: 0), partition: number)
@@ -73,7 +73,7 @@ import Testing
         var table = AssignmentTable()
         _ = table.insert(partition(0), lane: 0)
         table.noteDealt(0, 0, offset: 9)
-        // Offset 10 is the marker of a transaction, and at 11 an open one begins.
+        // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
         #expect(table.note(highWatermark: 20, of: partition(0))?.highWatermark == 20)
         #expect(table.recordsBehind(of: 0) == 10)
         table.noteEnd(of: partition(0), offset: 11)

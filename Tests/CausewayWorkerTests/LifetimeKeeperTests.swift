@@ -13,12 +13,12 @@ import Testing
 @testable import CausewayWorker
 @testable import Observability
 
-/// What the keeper of lifetimes does with lives that it cannot make a command for. (R34)
+/// Lives that the `LifetimeKeeper` finds due but cannot produce a command for. (R34)
 @Suite(.ownThread) struct LifetimeKeeperTests {
-    /// A minute ago. Nothing is kept of lives that began long ago.
+    /// A minute ago. The keeper forgets lives that began long ago.
     private let began = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
 
-    /// A keeper on a server of its own. There is no Kafka.
+    /// A keeper with a Redis server of its own and without Kafka.
     private final class Scene {
         private let directory: TemporaryDirectory
         private let server: RedisProcess
@@ -47,7 +47,7 @@ import Testing
         }
 
         deinit {
-            // Before its directory is removed.
+            // Ends the server before its directory is removed.
             server.kill()
         }
 
@@ -59,7 +59,7 @@ import Testing
 
         private static func words(_ texts: String...) -> [[UInt8]] { texts.map { Array($0.utf8) } }
 
-        /// Puts a life that is due into its timetable.
+        /// Puts a due life into the timetable of its key.
         func put(_ key: [UInt8], _ life: String, dueMilliseconds: Int64 = 1, start: [UInt8]? = nil) {
             let number = key.withUnsafeBytes(LifetimeKey.number)
             put([key], in: number, life, dueMilliseconds: dueMilliseconds)
@@ -90,7 +90,7 @@ import Testing
             command(words).first.map { String(decoding: $0, as: UTF8.self) }
         }
 
-        /// All keys of the server.
+        /// Returns all keys of the server.
         var keys: [String] { command(Self.words("KEYS", "*")).map { String(decoding: $0, as: UTF8.self) } }
     }
 
@@ -116,8 +116,8 @@ import Testing
         ActivityKey.stored(app: Array("com.example.other".utf8), activity: Array(name.utf8))
     }
 
-    /// An app that was removed from the configuration, or that only other workers have. Workers without it would reject the command, and
-    /// a claim would postpone the end.
+    /// The configuration of this worker lacks the app; other workers may have it. A worker without the app
+    /// would reject the command. A claim would only postpone the end.
     @Test func `A life of an app that the worker does not have is left as it is`() async throws {
         let scene = try Scene()
         let key = Self.foreign("a")
@@ -138,7 +138,7 @@ import Testing
         #expect(scene.keys == [])
     }
 
-    /// The foreign lives are due before the worker's own, and stay due.
+    /// Lives of other apps are due first and stay due. The worker must still find its own.
     @Test func `Lives of other apps delay no end`() async throws {
         let scene = try Scene()
         let key = Self.activity("own")
@@ -148,12 +148,13 @@ import Testing
         scene.put(key, "r \(began) 0", dueMilliseconds: now - 1)
         scene.put((0..<foreign).map { Self.foreign("\($0)") }, in: number, "b \(began) 0", dueMilliseconds: now - 2)
         for _ in 1...4 { await scene.keeper.poll() }
-        // There is no Kafka for the command, but a life without its start is forgotten.
+        // Without Kafka no command is produced, but a life whose start is missing is forgotten.
         #expect(scene.events[.lifetimeForgotten].count == 1)
         #expect(scene.namesInTimetable(number) == foreign)
     }
 
-    /// While another deployment catches up, it claims lives at the front of the timetable, and all others get a lower rank.
+    /// Another deployment claims lives at the front of the timetable, so all later lives move to a lower
+    /// rank.
     @Test func `A life before the rank that the keeper has reached is found soon`() async throws {
         let scene = try Scene()
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -170,7 +171,7 @@ import Testing
     }
 }
 
-/// Which activities of a page are claimed. (R34)
+/// Which due activities of a page the keeper claims. (R34)
 @Suite struct DueActivitiesTests {
     private static let now: Int64 = 1_790_000_000_000
 
@@ -195,7 +196,7 @@ import Testing
     @Test func `The next page begins behind the activities of other apps`() {
         let full = Self.due(["{other=1}", "{own=1}", "{third=1}", "{other=2}"], from: 8)
         #expect(Self.texts(full) == ["{own=1}"])
-        // The claimed activity leaves its rank.
+        // A claimed activity leaves the timetable's front, so it does not count for the next rank.
         #expect(full.nextRank == 11)
         #expect(full.unknownApps == [Array("other".utf8), Array("third".utf8)])
         #expect(Self.due(["{other=1}", "{own=1}"], from: 8).nextRank == 0, "the last page")

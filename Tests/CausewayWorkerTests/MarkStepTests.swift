@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// The result of a partition's marks on every primary that has keys. (R24)
+/// What follows from a partition's marks on all primaries that have keys. (R24)
 @Suite struct MarkStepTests {
     private func standing(
         beganAt: Int64? = 40,
@@ -38,7 +38,7 @@ import Testing
         #expect(step(standing(), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(step(standing(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isEmptied: true))
         #expect(step(standing(), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
-        // An unreadable mark says nothing.
+        // A mark that cannot be read counts as missing.
         #expect(step(standing(), ("a", "a -1 -")) == .reread([0], from: nil, isEmptied: true))
     }
 
@@ -48,7 +48,7 @@ import Testing
         #expect(step(standing(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isEmptied: true))
     }
 
-    /// The Redis user may lack the right to read it.
+    /// The Redis user may have no right to read the run id.
     @Test func `A primary without a run id counts as unchanged`() {
         #expect(step(standing(), ("", "a 100 -")) == .keep)
         #expect(step(standing(), ("a", "- 100 -")) == .keep)
@@ -57,12 +57,12 @@ import Testing
 
     @Test func `A group that is new to a partition misses no records`() {
         #expect(step(standing(beganAt: 0), ("a", nil), isFirstCheck: true) == .introduce([0]))
-        // A moment later its records have settled, and are missing.
+        // At the next check the first records have settled, so a missing mark is a loss.
         #expect(step(standing(beganAt: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(
             step(standing(beganAt: nil), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true)
         )
-        // The partition is not new either when it is read again from its beginning.
+        // A partition that is read again from its beginning is not new.
         let again = standing(beganAt: 0, (1, false))
         #expect(step(again, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
     }
@@ -79,7 +79,7 @@ import Testing
         #expect(step(standing((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isEmptied: false))
     }
 
-    /// A worker that ended in the middle, or that no longer has the partition, has left it to this one.
+    /// The other worker ended during its reading, or lost the partition, so this worker begins again.
     @Test func `A reading that another worker began is begun again`() {
         #expect(step(standing(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isEmptied: false))
         #expect(step(standing((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))

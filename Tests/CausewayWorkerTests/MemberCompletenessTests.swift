@@ -2,7 +2,8 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Whether Redis has the members of all audiences, by the marks of the registrations' partitions. (R26)
+/// Whether Redis has the members of all audiences, which the marks of the registrations' partitions show.
+/// (R26)
 @Suite struct MemberCompletenessTests {
     private static let complete = [PartitionMark("a 100 -"), PartitionMark("a 0 -")]
 

@@ -93,7 +93,7 @@ struct MemoryShareTests {
             )
             .limitBytes == 800
         )
-        // A container sees its own group as the root.
+        // A container sees its own control group as the root.
         #expect(
             try MemoryGroups(member: member, files: ["memory/memory.limit_in_bytes": "600"]).limitBytes == 600
         )
@@ -106,7 +106,7 @@ struct MemoryShareTests {
     }
 }
 
-/// Control groups made of files.
+/// A hierarchy of control groups, made of files.
 private final class MemoryGroups {
     private let directory: TemporaryDirectory
     var url: URL { directory.url }
@@ -124,7 +124,7 @@ private final class MemoryGroups {
         try member.write(to: url.appendingPathComponent("self"), atomically: true, encoding: .utf8)
     }
 
-    /// Read while the files exist.
+    /// The limit, which is read while the files exist.
     var limitBytes: Int64? { share.limitBytes }
 
     var share: MemoryShare {
@@ -140,7 +140,8 @@ private final class MemoryGroups {
 
 @Suite("The bytes of a lane's inbox")
 struct InboxBytesTests {
-    /// Whether a record of this size finds room while the lane can take this many more entries. If so, the record is dealt.
+    /// Deals a record of this size if the inbox has room. `left` is the number of entries that the lane can
+    /// still take.
     private func deal(_ bytes: Int, left: Int, to inbox: inout InboxBytes) -> Bool {
         guard inbox.hasRoom(for: bytes, left: left) else { return false }
         inbox.append(bytes)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The number of processors that a process may use")
 struct ProcessorShareTests {
-    /// An invented hierarchy of control groups.
+    /// A hierarchy of control groups, made of files.
     private final class Groups {
         private let directory: TemporaryDirectory
         var url: URL { directory.url }
@@ -34,7 +34,7 @@ struct ProcessorShareTests {
         }
     }
 
-    /// The test machine's own processors, as the C library counts them, even if the tests may run on some of them only.
+    /// The number of the machine's processors. The tests may be restricted to some of them.
     private static let all = Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
 
     @Test(

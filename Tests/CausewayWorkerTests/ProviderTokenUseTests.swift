@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// The provider tokens that count as in use.
+/// Which provider tokens count as in use.
 struct ProviderTokenUseTests {
     @Test func `A token counts for a minute after a push`() {
         var use = ProviderTokenUse()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// The actions that follow from APNs' list and the known channels, without APNs or Redis.
+/// What follows from the difference between APNs' list and the known channels, without APNs or Redis.
 struct ReconciliationTests {
     private static let now: Int64 = 1_790_000_000_000
 
@@ -60,7 +60,8 @@ struct ReconciliationTests {
         #expect(plan.orphans.isEmpty && plan.resolved.count == 2)
     }
 
-    /// Two attempts and three unknown channels: nobody can tell which channels are not ours.
+    /// The outcome of two creations is unknown. APNs lists three unknown channels, of which at most two are
+    /// ours. As no one knows which, all are kept.
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
         let careful = plan(listed: ["o", "p", "q"], intents: intents)
@@ -73,7 +74,7 @@ struct ReconciliationTests {
     @Test func `Unknown channels without an attempt belong to others`() {
         let first = plan(listed: ["z"])
         #expect(first.newlyForeign == ["z"] && first.unknown == ["z"] && first.orphans.isEmpty)
-        // From then on they never count as ours.
+        // A channel that was once found foreign never counts as ours.
         let later = plan(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
         #expect(later.orphans == ["o"] && later.unknown == ["z"])
         #expect(plan(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphans == ["z"])

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// The offsets of a partition that is read again that may be committed, and when the reading is complete.
+/// Reading a partition again: which offsets may be committed, and when the reading is complete.
 @Suite struct RereadingTests {
     private let place = TopicPartition(topic: TopicIdentifier(index: 0), partition: 5)
 
@@ -32,7 +32,7 @@ import Testing
         #expect(isMore && table[place]?.unsettledOffset == 101)
     }
 
-    /// The last records of the partition were deleted from the log, or are not for readers.
+    /// The last records were deleted from the log, or are transaction markers that no reader gets.
     @Test func `An end that no record reaches is reached at the log's end`() {
         var (table, number) = table(end: 100)
         table.noteDealt(0, 5, offset: 95)
@@ -46,8 +46,8 @@ import Testing
         #expect(table[place]?.unsettledOffset == 100)
     }
 
-    /// A worker that was assigned the partition and has read nothing yet knows the settled records from the commit. Seeking back must not
-    /// make it forget them: otherwise alerts would ring again.
+    /// A worker knows the settled records of a new partition from the commit, before it reads. Reading from
+    /// an earlier offset must not forget them, otherwise alerts would ring again.
     @Test func `Records committed before the assignment count as settled`() {
         var table = AssignmentTable()
         _ = table.insert(place, lane: 0)
@@ -55,13 +55,13 @@ import Testing
         table.noteRereading(of: place, reader: 9, end: 500)
         // The partition is read from 20 on.
         #expect(table[place]?.settledBelow(beganAt: 20) == 500)
-        // No record was recent enough to be read again.
+        // No record is recent enough to be read again.
         _ = table.insert(place, lane: 0)
         table.noteRereading(of: place, reader: 9, end: 0)
         #expect(table[place]?.settledBelow(beganAt: 500) == 500)
     }
 
-    /// A mark, or the first recent record, may be beyond the records that this worker knows to be settled.
+    /// A mark, or the first recent record, may be above the records that this worker knows to be settled.
     @Test func `No unsettled record is skipped`() {
         #expect(SeekPosition.offset(120).notBeyond(100) == .offset(100))
         #expect(SeekPosition.offset(90).notBeyond(100) == .offset(90))

@@ -11,7 +11,7 @@ import Testing
 @testable import CausewayConfiguration
 @testable import CausewayWorker
 
-/// The setup of a worker before any thread starts: keys by their ids, and the number of connections of the process.
+/// What a worker sets up before a thread starts: keys with their ids, and the number of connections.
 @Suite(.ownThread) struct WorkerSetupTests {
     /// A directory with a signing key in it, deleted after the body.
     private func withKey(_ body: (_ directory: String, _ keyFile: String) throws -> Void) throws {
@@ -19,7 +19,7 @@ import Testing
         try withExtendedLifetime(directory) { try body(directory.path, try key("first", in: directory.path)) }
     }
 
-    /// A certificate's P-256 key is good enough for a provider token.
+    /// Returns a signing key's file. The P-256 key of a certificate serves as one.
     private func key(_ name: String, in directory: String) throws -> String {
         try SelfSignedCertificate.write(directory: "\(directory)/\(name)", hosts: ["localhost"]).keyFile
     }
@@ -55,7 +55,7 @@ import Testing
         try WorkerSetup(configuration: configuration, logger: logger, version: "0")
     }
 
-    // MARK: - Numbers that a running worker takes
+    // MARK: - Numbers that a running worker applies
 
     @Test func `Each reloadable number of the worker changes what the lanes are given`() throws {
         let running = try configuration(keyFile: "key.p8")
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    /// The key and its id are swapped together, as Kubernetes swaps a secret.
+    /// The key and its id are replaced together, as Kubernetes replaces the files of a Secret.
     @Test func `A replaced key is offered with the id in the file beside it`() throws {
         try withKey { directory, keyFile in
             let source = try ProviderTokenSource(
@@ -124,7 +124,7 @@ import Testing
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
             #expect(registry.condition.now.appsWithRejectedKey.isEmpty)
-            // An invalid id refuses the key, and the one in use stays.
+            // A new key with an invalid id is refused, and the key in use stays.
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             try (next + "\n").write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
@@ -135,7 +135,8 @@ import Testing
 
     // MARK: - The process's connections
 
-    /// At least as many as have been enough in the field; with many pools, two for each.
+    /// Each case: pools, cores and the connections of the process. The number is at least one that has
+    /// sufficed in practice, and two for each pool.
     @Test(
         arguments: [
             (1, 1, 64, 16), (2, 8, 64, 64), (4, 16, 256, 256), (16, 64, 4_096, 4_096), (17, 64, 4_096, 4_096),

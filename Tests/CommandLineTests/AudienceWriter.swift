@@ -4,7 +4,7 @@ import Reactor
 import Redis
 import Testing
 
-/// Writes an audience as a lane does: each call of the store is repeated until it is answered.
+/// Writes an audience's data as a lane does. Each store call is repeated until it gets a reply.
 final class AudienceWriter: AudienceStoreHandler {
     typealias Operation = AudienceCall<[UInt8]>.Operation
 

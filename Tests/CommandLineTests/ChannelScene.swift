@@ -3,7 +3,7 @@ import Kafka
 import Testbed
 import Testing
 
-/// A broker, a Redis and the simulator, for `causeway channels` and for workers that keep channels.
+/// A broker, a Redis and the simulator, for `causeway channels` and for workers that manage channels.
 final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`.
     typealias Object = [String: Any]
 
@@ -70,18 +70,18 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
 
     func run(_ arguments: String...) throws -> ProgramRun { try ProgramRun.run(process(arguments)) }
 
-    /// The channel that `causeway channels create` prints.
+    /// Runs `causeway channels create`, and returns the channel that it prints.
     func create(_ audience: String) throws -> String {
         let run = try run("create", audience)
         #expect(run.exitCode == 0, "\(run.errors)")
         return String(try #require(run.output.split(separator: " ").dropFirst().first))
     }
 
-    /// Starts a worker. Its log is `worker.log`.
+    /// Starts a worker whose log is `worker.log`.
     ///
     /// - Parameters:
     ///   - app: keys of the app, as the environment names them.
-    ///   - environment: other keys.
+    ///   - environment: environment variables for other keys.
     func worker(_ app: [String: String], environment: [String: String] = [:]) throws -> RunningProgram {
         var variables = ["CAUSEWAY_HTTP_PORT": "0"].merging(environment) { $1 }
         for (key, value) in app { variables["CAUSEWAY_APPS_RIDE_\(key)"] = value }
@@ -99,7 +99,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
         #expect(run.exitCode == 0, "\(run.errors)")
     }
 
-    /// Waits until an answer of Redis, APNs or a program is not nil.
+    /// Repeats the body until its value is not nil.
     @discardableResult
     func await<Value>(_ what: String, _ body: () throws -> Value?) throws -> Value {
         try eventualAnswer("\(what)\n\(log)", body)
@@ -110,14 +110,14 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
         (try? String(contentsOf: directory.url.appendingPathComponent("worker.log"), encoding: .utf8)) ?? ""
     }
 
-    // MARK: - APNs, as the simulator's control interface tells
+    // MARK: - APNs, through the simulator's control interface
 
     struct Channel: Equatable {
         var identifier: String
         var broadcasts: Int
     }
 
-    /// Channels that APNs has, oldest first.
+    /// Returns the channels that APNs has, oldest first.
     func listed() throws -> [Channel] {
         let text = try curl("\(control)/channels?app=\(Self.app)")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? Object)
@@ -130,14 +130,14 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
 
     func channels() throws -> [String] { try listed().map(\.identifier) }
 
-    /// Somebody else creates a channel.
+    /// Creates a channel as another program would.
     func createForeign() throws -> String {
         let text = try curl("--data", #"{"app":"\#(Self.app)","storage":"none"}"#, "\(control)/channels")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? Object)
         return try #require(object["channel"] as? String)
     }
 
-    /// Somebody else deletes a channel.
+    /// Deletes a channel as another program would.
     func deleteForeign(_ channel: String) throws {
         _ = try curl("--data", #"{"app":"\#(Self.app)","channel":"\#(channel)"}"#, "\(control)/channels/delete")
     }
@@ -146,7 +146,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
         _ = try curl("--data", #"{"app":"\#(Self.app)","enabled":\#(isEnabled)}"#, "\(control)/broadcasts")
     }
 
-    /// The management service carries each request out at once and answers it only so much later.
+    /// Lets channel management carry out each request at once, but answer only after the given time.
     func answerLate(milliseconds: Int) throws {
         let faults = #"{"lateShare":1,"lateMilliseconds":\#(milliseconds)}"#
         _ = try curl("-X", "PUT", "--data", faults, "\(control)/management/faults")

@@ -3,11 +3,12 @@ import Kafka
 import Testbed
 import Testing
 
-/// What a real worker does with the channels of audiences when it is killed, and when an audience ends.
+/// A real worker manages channels. It is killed at various moments, and audiences end.
 @Suite("Channels that a worker keeps", .ownThread, .timeLimit(.minutes(10)))
 struct ChannelWorkerTests {
     private static let audience = "final"
-    /// An answer that comes after five seconds is still waited for, so that a test can act meanwhile, also on a slow machine.
+    /// A response timeout of 7.5 s, so that the worker still waits for an answer after 5 s, while the test
+    /// acts.
     private static let patience = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
 
     private func command(_ number: Int, _ event: String = "update", expiration: Int? = nil) -> ChannelScene.Object {
@@ -22,13 +23,13 @@ struct ChannelWorkerTests {
         return command
     }
 
-    /// The channel of the audience, as the register in Redis has it.
+    /// Returns the audience's channel in the register, which is in Redis.
     private func registered(_ scene: ChannelScene) throws -> String? {
         try scene.run("list").outputLines.first { $0.hasPrefix("\(Self.audience) ") }
             .map { String($0.split(separator: " ")[1]) }
     }
 
-    /// The worker has compared the register with APNs' list, as every worker does once a day.
+    /// Waits until the worker has compared the register with APNs' list, as every worker does once a day.
     private func awaitFirstReconciliation(_ scene: ChannelScene, noting foreign: String) throws {
         let key = "{channels:\(ChannelScene.app):production}"
         try scene.await("the foreign channel is noted") {
@@ -36,7 +37,7 @@ struct ChannelWorkerTests {
         }
     }
 
-    /// Reconciles until no creation can still be under way.
+    /// Runs the reconciliation until no creation can still be in progress.
     private func reconcile(_ scene: ChannelScene) throws -> String {
         try scene.await("no creation is under way") {
             let run = try scene.run("reconcile")
@@ -45,7 +46,8 @@ struct ChannelWorkerTests {
         }
     }
 
-    /// APNs has created the channel and has not answered yet when the worker dies. The next worker creates another channel.
+    /// APNs has created the channel, but the worker dies before the answer comes. The next worker creates
+    /// another channel.
     @Test func `A worker that dies before APNs' answer leaves no channel behind a reconciliation`() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
@@ -64,7 +66,7 @@ struct ChannelWorkerTests {
         let own = try scene.await("a channel in the register") { try registered(scene) }
         #expect(own != orphan)
         #expect(try Set(scene.channels()) == [foreign, orphan, own])
-        // On a slow machine the second command may not have waited long enough for the channel.
+        // On a slow machine the second command may have been sent without the channel.
         var number = 2
         try scene.await("a broadcast") {
             number += 1
@@ -83,7 +85,8 @@ struct ChannelWorkerTests {
         #expect(successor.terminate() == 0)
     }
 
-    /// The register has the channel and the topic does not when the worker dies. No channel is lost and none is created twice.
+    /// The worker dies when the channel is in the register but not yet in the topic. No channel is lost, and
+    /// none is created twice.
     @Test func `A worker that dies before it has published a channel leaves that to a reconciliation`() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
@@ -92,7 +95,7 @@ struct ChannelWorkerTests {
 
         try scene.answerLate(milliseconds: 2_000)
         try scene.send(command(1))
-        // APNs has the channel now; Kafka is away before the worker knows of the channel.
+        // APNs has the channel. Kafka becomes unreachable before the worker gets APNs' answer.
         let own = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
         try scene.broker.takeDown()
         let recorded = try scene.await("a channel in the register") { try registered(scene) }
@@ -108,7 +111,7 @@ struct ChannelWorkerTests {
         #expect(try scene.channels() == [foreign, own] && registered(scene) == own)
     }
 
-    /// APNs may still deliver the stored end to phones that are off line.
+    /// While APNs stores the end for phones that are off line, the channel must stay.
     @Test func `A channel outlives its audience's end while a message may be stored`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0"])
@@ -124,13 +127,13 @@ struct ChannelWorkerTests {
         #expect(try scene.channels() == [channel])
         try #require(Int(Date().timeIntervalSince1970) < expiration, "too slow to tell")
 
-        // The worker's next poll deletes the channel.
+        // The worker deletes the channel when it next checks the register.
         try scene.await("the channel is deleted") { try scene.channels().isEmpty ? true : nil }
         #expect(Int(Date().timeIntervalSince1970) >= expiration)
         try scene.await("the register forgets the channel") { try registered(scene) == nil ? true : nil }
         let reader = try TopicReader(scene.broker, topic: "causeway.channels")
         var records = try reader.read(3)
-        // The worker may have published the plan before the deletion.
+        // The worker may publish the planned deletion before it deletes the channel.
         if records.last?.value.isEmpty == false { records += try reader.read(1) }
         #expect(records.map { $0.value.isEmpty } == [Bool](repeating: false, count: records.count - 1) + [true])
         #expect(records[records.count - 2].value.contains("deleting"), "\(records)")
@@ -161,7 +164,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The register is as a worker leaves it that is killed after it has admitted the end.
+    /// The register is as after the death of a worker that had admitted the end.
     @Test
     func
         `A reconciliation plans the deletion of a channel whose audience has ended, and that plan outlives a loss of Redis`()
@@ -196,7 +199,7 @@ struct ChannelWorkerTests {
     @Test func `A daily reconciliation that fails is tried again with the next poll`() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
-        // No answer comes in time.
+        // APNs answers later than the worker waits.
         try scene.answerLate(milliseconds: 20_000)
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience])
         try scene.await("a reconciliation that fails") { scene.log.contains("channel-trouble") ? true : nil }
@@ -205,7 +208,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// APNs refuses the first deletion each time, since the entry's channel id is not Base64.
+    /// The entry's channel id is not Base64, so APNs always refuses the first deletion.
     @Test
     func
         `A channel that APNs refuses to delete does not keep other channels from their deletion and the daily reconciliation`()
@@ -230,7 +233,8 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The first command goes on without its channel after two seconds. The channel still comes, and the audience has ended by then.
+    /// The first command waits two seconds for the channel, and is then sent without it. When the channel is
+    /// created, the audience has already ended.
     @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
@@ -238,7 +242,8 @@ struct ChannelWorkerTests {
         try awaitFirstReconciliation(scene, noting: foreign)
         try scene.answerLate(milliseconds: 5_000)
         try scene.send(command(1))
-        // In one batch with it, the end would replace the first command, and no channel would be created.
+        // If both commands were in one batch, the end would replace the first one, and no channel would be
+        // requested.
         let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
         try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
         try scene.send(command(2, "end"))
@@ -273,7 +278,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// Nobody has subscribed to a channel that would be created now.
+    /// A new channel would have no subscribers.
     @Test func `An end to a channel that somebody else deleted creates no other channel`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker([

@@ -70,7 +70,7 @@ import Testing
         )
     }
 
-    /// The process dies after APNs has created the channel and before anybody knows of it.
+    /// The process is killed after APNs has created the channel and before the register has it.
     @Test func `A reconciliation deletes a channel that a kill left without an owner, and no other program's channel`()
         throws
     {
@@ -84,7 +84,7 @@ import Testing
         try scene.answerInTime()
         let orphan = try #require(try scene.channels().last)
         #expect(try !scene.run("list").output.contains(orphan))
-        // Until the attempt must have ended, nobody can know that it died.
+        // Until the attempt's time limit is over, no one can know that its process is dead.
         var run = try scene.run("reconcile")
         #expect(run.exitCode == 1 && run.errors.contains("being created"))
         try eventually("the end of the attempt", every: .milliseconds(200)) {
@@ -114,7 +114,7 @@ import Testing
         let list = try scene.run("list")
         #expect(list.outputLines.count == 2 && list.outputLines[0].hasPrefix("final \(kept) storage=newest active"))
         #expect(worker.terminate() == 0)
-        // The restoring created and deleted no channel.
+        // Restoring the register neither creates nor deletes a channel.
         #expect(try scene.channels() == [kept])
     }
 
@@ -130,7 +130,7 @@ import Testing
             #expect(try scene.run("list").output.contains("final \(kept) "))
             #expect(try scene.channels() == [kept], "\(arguments)")
         }
-        // Without the topic nobody knows whether there is a channel.
+        // Redis is empty, and without the topic the command cannot know whether the channel exists.
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
         try scene.broker.takeDown()
         let refused = try scene.run("create", "semifinal")

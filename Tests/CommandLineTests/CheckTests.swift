@@ -287,7 +287,7 @@ struct CheckTests {
             ],
             "\(run.output)"
         )
-        // Without a state an update is incomplete, but this may be another event.
+        // The misspelled event may be one that needs no state, so only the event is reported.
         let misspelled = try ProgramRun.run("check", "--commands", "-", input: good.replacing("update", with: "strat"))
         #expect(places(misspelled) == ["stdin:1 aps.event"], "\(misspelled.output)")
         let missing = good.replacing(#""event":"update","#, with: "")
@@ -302,7 +302,7 @@ struct CheckTests {
         #expect(places(run) == ["stdin:1 aps", "stdin:1 bogus", "stdin:1 id"], "\(run.output)")
     }
 
-    /// The place and the field of each fault.
+    /// Returns the place and the field of each fault.
     private func places(_ run: ProgramRun) -> [String] {
         run.outputLines.map { $0.split(separator: ": ").prefix(2).joined(separator: " ") }.sorted()
     }

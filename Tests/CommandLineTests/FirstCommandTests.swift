@@ -62,7 +62,8 @@ struct FirstCommandTests {
         let sent = try ProgramRun.run("send", "-b", broker.bootstrapServers, "--now", input: Self.command)
         #expect(sent.output.hasPrefix("1 sent, 1 acknowledged, 0 failed"))
 
-        // The command may overtake the registration, and is then held until the registration comes.
+        // The worker may read the command before the registration. The command is then held, and has a second
+        // result.
         let results = try TopicReader(broker, topic: "causeway.results")
         var result = try results.read(1)[0]
         if result.value.contains(#""outcome":"held""#) { result = try results.read(1)[0] }

@@ -100,7 +100,7 @@ struct HelpTests {
         #expect(run.errorLines.first?.hasSuffix("did you mean \(suggestion)") == true, "\(run.errors)")
     }
 
-    /// Each command that has commands of its own, and the programs themselves.
+    /// The programs, and each of their commands that has commands of its own.
     private static let branches: [(ProgramRun.Program, [String], [String])] = {
         func branches(_ command: any ParsableCommand.Type, _ path: [String]) -> [([String], [String])] {
             let commands = command.configuration.subcommands
@@ -121,7 +121,7 @@ struct HelpTests {
         let above = ([program.rawValue] + path).joined(separator: " ")
         let usage = ["Usage: \(above) <subcommand>", "  See '\(above) --help' for more information."]
         for name in names {
-            // One letter too many is nearest to the command itself.
+            // A name with one letter too many is closest to the name itself.
             for arguments in [path + [name + "x"], ["help"] + path + [name + "x"], path + [name + "x", "--help"]] {
                 let run = try ProgramRun.run(ProgramRun.process(arguments, of: program))
                 #expect(run.exitCode == 64 && run.output.isEmpty)

@@ -10,7 +10,7 @@ import Testing
 @testable import CausewayWorker
 @testable import causeway
 
-/// An audience as lanes write it: 1,000 members, one finished version, one in progress.
+/// An audience as lanes store it: 1,000 members, one finished version, one in progress.
 private final class AudienceStage {
     static let app = "com.example.match"
     static let audience = "final-2026"
@@ -62,7 +62,7 @@ private final class AudienceStage {
                 )
             }
         _ = try writer.perform(entries.map { .append($0) })
-        // Some leave, and one registers again.
+        // Some members leave, and one registers again.
         var changed = Array(entries[990...])
         for index in changed.indices.dropLast() { (changed[index].isLeaving, changed[index].token) = (true, []) }
         _ = try writer.perform(changed.map { .append($0) })
@@ -110,7 +110,8 @@ private final class AudienceStage {
         }
     }
 
-    /// Range 0 is finished, although its last checkpoint does not say so; range 1 is at a quarter; the others have not begun.
+    /// Begins a second version. Range 0 has ended, although its last checkpoint is older. Range 1 has reached
+    /// a quarter of its members. The others have not begun.
     private func begin() throws {
         try admit(Self.newer, ranges: 4)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -128,7 +129,7 @@ private final class AudienceStage {
         _ = try writer.perform(.finish(range(0), version: Self.newer, Self.counts(delivered: 248), times))
     }
 
-    /// As the keeper of channels tells the record of one.
+    /// Writes a channel into the audience's record, as the keeper of channels does.
     func announce(_ channel: String, _ environment: String, _ storage: ChannelEntry.Storage, at milliseconds: Int64)
         throws
     {

@@ -3,8 +3,8 @@ import Kafka
 import Testbed
 import Testing
 
-/// The data for `causeway inspect`: an activity that was started and updated on a phone, another that waits for its token, and a worker
-/// that has ended, so that only the inspection reads or changes anything.
+/// The data for `causeway inspect`: an activity that was started and updated on a phone, and one that waits
+/// for its token. The worker has ended, so only the inspection reads or changes anything.
 final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`, and its suite is serialized.
     /// Created once for the suite that has ``InspectSceneTrait``.
     @TaskLocal static var current: InspectScene?
@@ -46,7 +46,8 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         _ = try curl("--data", #"{"app":"\#(Self.app)","devices":["phone-7"]}"#, "\(control)/phones")
         let registrations = try TopicReader(broker, topic: "causeway.registrations")
         let results = try TopicReader(broker, topic: "causeway.results")
-        // A command that overtakes its token is held first, and has two results: the tests count them.
+        // A command that is read before its token has the result `held` and a second result. The tests count
+        // these results.
         var values = try registrations.read(1).map(\.value)
         try awaitRedis("a push-to-start token") { try inspect("--device", "phone-7").exitCode == 0 }
         try send(Self.start)
@@ -91,7 +92,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         )
     }
 
-    /// The worker may settle a waiting command twice, or late, so earlier results are skipped.
+    /// A worker may settle a waiting command late or twice, so results with other outcomes are skipped.
     private static func awaitOutcome(_ outcome: String, in results: TopicReader) throws {
         for _ in 0..<10 {
             let value = try results.read(1)[0].value
@@ -109,7 +110,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         #expect(sent.output.hasPrefix("1 sent, 1 acknowledged"))
     }
 
-    /// Runs the inspection with the scene's configuration.
+    /// Runs `causeway inspect` with the scene's configuration.
     func inspect(_ arguments: String..., environment: [String: String] = [:]) throws -> ProgramRun {
         try inspect(arguments, environment: environment)
     }
@@ -153,7 +154,7 @@ struct InspectSceneTrait: SuiteTrait, TestScoping {
         testCase: Test.Case?,
         performing function: @Sendable () async throws -> Void
     ) async throws {
-        // The scene waits for its programs, so it must not use a thread that other tests wait for.
+        // Waiting for the scene's programs must not block a thread that other tests need.
         try await onOwnThread {
             try await InspectScene.$current.withValue(InspectScene(), operation: function)
         }

@@ -220,7 +220,7 @@ struct InspectTextTests {
     }
 
     @Test func `A token's fingerprint is the beginning of its SHA-256`() {
-        // FIPS 180-2, appendix B.1.
+        // The digest of "abc" in FIPS 180-2, appendix B.1.
         #expect(TokenFingerprint.text(of: Array("abc".utf8)) == "ba7816bf8f01")
     }
 

@@ -2,7 +2,8 @@ import Foundation
 import Testbed
 import Testing
 
-/// Commands that no Kafka broker answers. `causeway send` has its test in ``SendTests``, `causeway channels` in ``ChannelsCommandTests``.
+/// Commands whose Kafka broker does not answer. ``SendTests`` tests `causeway send`, and
+/// ``ChannelsCommandTests`` tests `causeway channels`.
 @Suite("No Kafka", .ownThread)
 struct KafkaAwayTests {
     private static let limit = Duration.seconds(34)
@@ -20,7 +21,7 @@ struct KafkaAwayTests {
         return directory.path("c.yaml")
     }
 
-    /// The words of every command, with the seconds that have passed.
+    /// Expects the message that every command prints, with the seconds that it has waited.
     private func expectWords(_ line: String?, of command: String, seconds: ClosedRange<Int>) throws {
         let found = try #require(line)
         let pattern =

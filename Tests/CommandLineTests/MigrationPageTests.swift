@@ -10,7 +10,7 @@ struct MigrationPageTests {
         page = try String(contentsOf: Repository.url("Documentation/migration.md"), encoding: .utf8)
     }
 
-    /// The cells of a row of the costs, without the first one.
+    /// Returns the cells of a row in the page's table of costs, without the row's title.
     private func row(_ title: String) throws -> [String] {
         let line = try #require(page.split(separator: "\n").first { $0.hasPrefix("| \(title)") }, "\(title)")
         return line.split(separator: "|").dropFirst()
@@ -22,7 +22,7 @@ struct MigrationPageTests {
         try row(title).map { try #require(Double($0.replacing(",", with: "")), "\(title): \($0)") }
     }
 
-    /// What `causeway plan` prints for each column of the costs, by the commands that the page names.
+    /// Returns the output of `causeway plan` for each column, by the commands that the page names.
     private func plans() throws -> [String] {
         try page.replacing("\n", with: " ").matches(of: #/`(?:causeway plan )?(--updates-per-minute [^`]*)`/#)
             .map { match in
@@ -59,7 +59,7 @@ struct MigrationPageTests {
         #expect(try row("Kafka writes; keeps 4 h (plan)") == cells(kafka) { "\($0[0]); \($0[1])" })
         let demand = try Regex(#"updates a minute +([0-9,]+) [\s\S]*activities in a day +([0-9,]+)\n"#)
         #expect(try row("updates a minute, activities a day") == cells(demand) { "\($0[0]), \($0[1])" })
-        // 25 USD for a core, 3 for a GiB.
+        // The page's prices: 25 USD a month for a core, 3 for a GiB.
         let podCosts = try cells(pods) { texts in
             let numbers = texts.map { Double($0.filter { $0.isNumber || $0 == "." }) ?? 0 }
             return String(Int((numbers[0] * (numbers[1] * 25 + numbers[3] / 1_024 * 3)).rounded()))

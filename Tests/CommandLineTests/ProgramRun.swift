@@ -2,18 +2,18 @@ import Foundation
 import Testbed
 import Testing
 
-/// The built program, run as its users run it.
+/// One run of a built program, as a user would start it.
 struct ProgramRun {
     var output: String
     var errors: String
     var exitCode: Int32
-    /// The signal that ended it; nil if it exited.
+    /// The signal that ended the program; nil if it exited.
     var signal: Int32?
 
     var outputLines: [String] { output.split(separator: "\n").map(String.init) }
     var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
 
-    /// The programs are in the folder of the test bundle, from the same build.
+    /// The programs. Their files are in the folder of the test bundle, from the same build.
     enum Program: String {
         case causeway
         case lab = "causeway-lab"
@@ -24,8 +24,8 @@ struct ProgramRun {
         }
     }
 
-    /// The kernel kills the program when the thread that starts it ends. Otherwise a program that survives a crash of the tests would keep
-    /// their output open, and the crash would stay unnoticed.
+    /// Returns a process that the kernel kills when the thread that starts it ends. If the program survived a
+    /// crash of the tests, it would keep their output open, and the crash would not be reported.
     static func process(
         _ arguments: [String],
         of program: Program = .causeway,
@@ -34,7 +34,7 @@ struct ProgramRun {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/setpriv")
         process.arguments = ["--pdeathsig", "KILL", "--", program.executable.path] + arguments
-        // Variables of the tester's environment must not act as keys.
+        // Environment variables of the tester must not count as configuration keys.
         let inherited = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CAUSEWAY_") }
         process.environment = inherited.merging(environment) { $1 }
         return process

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Cutting input into records", .ownThread)
 struct RecordCutterTests {
-    /// The records of `text`, read `step` bytes at a time.
+    /// Returns the records in `text`, which is read in pieces of `step` bytes.
     private func cut(_ text: String, step: Int = 1) -> [String] {
         var cutter = RecordSplitter()
         var records: [String] = []

@@ -9,7 +9,7 @@ import enum CausewayRecords.JSONValue
 @testable import causeway
 
 extension ReplayScene {
-    /// A registration of an activity that names audiences.
+    /// Makes the registration of an activity that names audiences.
     fileprivate func member(_ activity: String, of audiences: [String], at seconds: Int64, token: String = "0af70af7")
         -> Record
     {
@@ -48,7 +48,7 @@ extension ReplayScene {
         try AudienceWriter(port: redis.port, app: Self.app, audience: audience)
     }
 
-    /// The tokens of an audience's members, by their ids.
+    /// Returns the members' tokens by their ids.
     fileprivate func members(of audience: String) throws -> [String: String] {
         let writer = try writer(audience)
         let segments = (0..<MemberPlace.segmentCount).map { UInt8($0) }
@@ -244,7 +244,7 @@ struct ReplayAudienceTests {
         #expect(newer?["reason"]?.text == "send" && newer?["activity"] == nil)
         #expect(lines.first { $0["audience"]?.text == "new" }?["dropsAlert"] == .boolean(true))
         #expect(try scene.replay("report", "--offsets", "0:0-", "--verbose").output.contains("audience newer  update"))
-        // A report on one activity has nothing to do with audiences.
+        // A report about one activity contains nothing about audiences.
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json", "--activity", "newer")) == [:])
 
         let sent = try scene.replay("send", "--offsets", "0:0-", "--json", "--execute")

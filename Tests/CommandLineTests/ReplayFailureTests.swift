@@ -55,7 +55,7 @@ struct ReplayFailureTests {
         let rebuild = try scene.replay("rebuild", "--registrations", "--execute")
         #expect(rebuild.exitCode == 0, "\(rebuild.errors)")
         #expect(rebuild.output.contains(/registrations written +1/) && !rebuild.output.contains("states"))
-        // Its command does not count as sent, as it would after a full rebuild.
+        // A rebuild of registrations alone does not mark the command as sent, unlike a full rebuild.
         #expect(try scene.value("a").token != nil && scene.value("a").newest == nil)
         #expect(try scene.counts(ProgramRun.run(scene.process(send))) == ["send": 1, "registration": 1])
         #expect(try scene.records(from: 1).map(\.value) == [update.value])
@@ -86,7 +86,8 @@ struct ReplayFailureTests {
         let process = scene.process(["report", "--from", "1h", "--json", "--verbose"])
         (process.standardOutput, process.standardError) = (output, errors)
         try process.start()
-        // More lines than a pipe holds: the replay stops in the middle of them until somebody reads on.
+        // The output is larger than a pipe holds, so the replay waits in the middle of it until the test
+        // reads on.
         let first = try #require(try output.fileHandleForReading.read(upToCount: 1))
         process.interrupt()
         let rest = first + output.fileHandleForReading.readDataToEndOfFile()
@@ -155,7 +156,8 @@ struct ReplayFailureTests {
             try Self.catchesInterrupts(process)
         }
         process.interrupt()
-        // Two signals at the same moment count as one.
+        // Signals that come at the same moment count as one, so the test waits until the first one has
+        // arrived.
         try eventually("a process that has got SIGINT", every: .milliseconds(1)) {
             try !Self.catchesInterrupts(process)
         }
@@ -164,7 +166,7 @@ struct ReplayFailureTests {
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)
     }
 
-    /// The next write to the pipe waits until somebody reads.
+    /// Fills a pipe, so that the next write waits for a reader.
     private static func fill(_ pipe: Pipe) {
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
         let flags = fcntl(descriptor, F_GETFL)
@@ -174,14 +176,14 @@ struct ReplayFailureTests {
         _ = fcntl(descriptor, F_SETFL, flags)
     }
 
-    /// Reads the mask of handled signals, `SigCgt`, whose bit 1 is SIGINT's.
+    /// Whether the process handles SIGINT: bit 1 of the mask `SigCgt` in its status.
     private static func catchesInterrupts(_ process: Process) throws -> Bool {
         let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
         let mask = try #require(status.firstMatch(of: /SigCgt:\s+([0-9a-f]+)/)).1
         return try #require(UInt64(mask, radix: 16)) & 2 != 0
     }
 
-    /// A loopback port that accepts connections and does not answer.
+    /// Returns a loopback port that accepts connections and never answers.
     private static func silentListener() throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()

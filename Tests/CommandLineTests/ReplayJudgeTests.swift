@@ -82,7 +82,7 @@ struct ReplayJudgeTests {
                 recordMilliseconds: 0,
                 pace: policy.pace,
                 dropsAlert: false,
-                // At the time when it was new.
+                // The command is judged at the time when it was new.
                 nowSeconds: command.version.timestamp
             )
         }

@@ -39,7 +39,8 @@ struct ReplayRebuildTests {
         #expect(dry.exitCode == 0 && dry.errors.contains("nothing was written"), "\(dry.errors)")
         #expect(try scene.redis.contents().isEmpty)
 
-        // The newest command belongs to the workers, and hides older ones.
+        // The newest command has not been read by the workers yet. It replaces older ones, and the workers
+        // will send it.
         let run = try scene.replay("rebuild", "--offsets", "0:0-4", "--json", "--execute", "--rate", "100000")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(
@@ -63,7 +64,7 @@ struct ReplayRebuildTests {
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))
         let command = try held.command.withUnsafeBytes { try Command.decodeHeld($0) }
         #expect(command.version == Version(timestamp: now - 100, sequence: 0))
-        // The workers admit what they have still to read.
+        // The rebuild leaves unread commands to the workers.
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
     }
 
@@ -91,7 +92,7 @@ struct ReplayRebuildTests {
         #expect(try scene.ask("a", .hold(version: version, command: command, carriesAlert: false)).verdict == .held)
         let run = try scene.replay("rebuild", "--execute", "--json")
         #expect(try counts(run)["heldWithToken"] == 1, "\(run.output) \(run.errors)")
-        // The command was never sent, and does not count as sent.
+        // The command is still held, so it was never sent.
         #expect(try scene.value("a").newest?.state == .held)
         #expect(try scene.counts(scene.replay("report", "--from", "1h", "--json")) == ["send": 1])
     }

@@ -11,7 +11,7 @@ import enum CausewayRecords.JSONValue
 
 @testable import causeway
 
-/// Topics, a group's offsets and a Redis in any state, for `causeway replay`. No worker runs.
+/// Topics, a group's committed offsets, and a Redis in any state, for `causeway replay`. No worker runs.
 final class ReplayScene: ConsumerHandler {
     static let app = "com.example.ride"
     static let commands = "causeway.commands"
@@ -20,7 +20,7 @@ final class ReplayScene: ConsumerHandler {
     /// A record to produce: its key is the activity or device.
     struct Record {
         var key: String
-        /// Nil: a tombstone.
+        /// The record's value; nil for a tombstone.
         var value: String?
         var milliseconds: Int64
     }
@@ -123,9 +123,9 @@ final class ReplayScene: ConsumerHandler {
         _ = producer.close(deadlineMilliseconds: 5_000)
     }
 
-    /// Commits the workers' group's offsets, by partition.
+    /// Commits offsets of the workers' group, by partition.
     func commit(_ offsets: [Int32: Int64]) throws {
-        // Outlives the consumer, which writes to it.
+        // The pipe must outlive the consumer, which writes to it.
         let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [
@@ -153,14 +153,15 @@ final class ReplayScene: ConsumerHandler {
     func assigned(_ partitions: [TopicPartition]) { assigned = partitions }
     func revoked(_ partitions: [TopicPartition], lost: Bool) {}
 
-    /// The number of records in a topic's partition.
+    /// Returns the number of records in a partition.
     func count(of topic: String = ReplayScene.commands, partition: Int32 = 0) throws -> Int64 {
         let reader = try PartitionReader(properties: [("bootstrap.servers", broker.bootstrapServers)], topic: topic)
         defer { _ = reader.close(deadlineMilliseconds: 5_000) }
         return try reader.watermarks(of: partition, timeoutMilliseconds: 60_000).high
     }
 
-    /// The records of the commands topic's first partition from an offset on, with the header that names the copied record.
+    /// Returns the records of the first commands partition from an offset on, each with the header that names
+    /// the copied record.
     func records(from offset: Int64) throws -> [(key: String, value: String, replayed: String?, milliseconds: Int64)] {
         let end = try count()
         let reader = try PartitionReader(
@@ -212,7 +213,7 @@ final class ReplayScene: ConsumerHandler {
         return try ask(activity, .admit(admission)).verdict
     }
 
-    /// The activity has a token, and this version of it was settled.
+    /// Registers a token, and settles this version.
     func settled(_ activity: String, at timestamp: Int64, _ settlement: Settlement = .accepted) throws {
         try register(activity)
         #expect(try admit(activity, at: timestamp) == .send)
@@ -239,7 +240,7 @@ final class ReplayScene: ConsumerHandler {
 
     func replay(_ arguments: String...) throws -> ProgramRun { try ProgramRun.run(process(arguments)) }
 
-    /// The counts of a replay, by reason.
+    /// Returns a replay's counts, by reason.
     func counts(_ run: ProgramRun) throws -> [String: Int] {
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         guard case .object(let counts)? = report["counts"] else { return [:] }

@@ -18,7 +18,7 @@ struct ReplayTableTests {
         )
     }
 
-    /// The remaining commands, and the reasons of the replaced ones.
+    /// Returns the commands that remain after merging, and why the others were replaced.
     private func merged(_ commands: [(Event, Int64)]) -> (start: Int64?, state: Int64?, replaced: [ReplayReason]) {
         var table = ReplayTable(bytesMax: 1 << 20)
         var replaced: [ReplayReason] = []

@@ -11,7 +11,7 @@ import enum CausewayRecords.JSONValue
 
 @Suite("causeway replay: report and send", .serialized, .ownThread)
 struct ReplayTests {
-    /// One activity of each kind; the workers have read all but the last.
+    /// Returns a scene with one activity in each state. The workers have read all records but the last.
     private func scene() throws -> (scene: ReplayScene, end: Int64) {
         let scene = try ReplayScene()
         let now = scene.now
@@ -90,14 +90,14 @@ struct ReplayTests {
         #expect(records.map(\.value) == [first.value, second.value])
         #expect(records.map(\.replayed) == ["causeway.commands/0/5", "causeway.commands/0/4"])
         #expect(records.map(\.milliseconds) == [first.milliseconds, second.milliseconds])
-        // A worker that reads the record does not get `duplicate`.
+        // The replay has reopened the version, so a worker that reads the record sends it.
         #expect(try scene.admit("failed", at: scene.now - 10) == .send)
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
     }
 
     @Test func `A command that Kafka refuses is settled as before, and is reported`() throws {
         let (scene, _) = try scene()
-        // An error of the request with the records, which must not be repeated.
+        // The broker answers the produce request with an error after which it must not be repeated.
         scene.broker.fail(.produce, with: [10, 10, 10, 10])
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
         #expect(run.exitCode == 1)
@@ -105,7 +105,7 @@ struct ReplayTests {
         #expect(try scene.value("failed").newest?.state == .notShown)
     }
 
-    /// Each command brings its token, so Redis need not know it.
+    /// Makes commands that bring their token, so that Redis need not know it.
     private func newcomers(_ count: Int, of scene: ReplayScene) -> [ReplayScene.Record] {
         (0..<count)
             .map {
@@ -133,7 +133,7 @@ struct ReplayTests {
         let count = ReplayDecisions.batch + 1
         try scene.produce(newcomers(count, of: scene))
         try scene.commit([0: Int64(count)])
-        // The error is for the batch after the first.
+        // The invalid value makes the second batch fail.
         try scene.redis.ask("LPUSH", "{\(ReplayScene.app)=a\(count - 1)}", "no activity")
         let run = try scene.replay("send", "--from", "1h", "--rate", "100000", "--execute")
         #expect(run.exitCode == 1)

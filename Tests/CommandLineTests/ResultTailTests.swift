@@ -55,7 +55,7 @@ struct ResultTailTests {
         records.append((key: "final", value: "nonsense"))
         try produce(records, to: broker)
         func tail(of activity: String, _ count: Int) throws -> ResultTail {
-            // All of it is read, even on a busy machine.
+            // The time limit is long, so that even a busy machine reads everything.
             try ResultTail(of: activity, app: "m", count: count, kafka: kafka(broker), limitMilliseconds: 120_000)
         }
         let last = try tail(of: "final", 1)

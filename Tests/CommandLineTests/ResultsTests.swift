@@ -49,7 +49,7 @@ struct ResultsTests {
     @Test(arguments: [[], ["--follow"]])
     func `A topic that does not exist is named with the address`(_ options: [String]) throws {
         let servers = broker.bootstrapServers
-        // This broker otherwise creates each topic that it is asked for.
+        // The embedded broker otherwise creates each topic that a client asks for.
         broker.setError(topic: "missing", code: 3)
         let run = try ProgramRun.run(ProgramRun.process(["results", "-b", servers, "-t", "missing"] + options))
         let expected = """
@@ -77,7 +77,7 @@ struct ResultsTests {
         #expect(process.isRunning)
     }
 
-    /// The next bytes of a program's output. Waits until they are written.
+    /// Reads this many bytes of a program's output, and waits until they are written.
     private static func read(_ count: Int, from pipe: Pipe) throws -> Data {
         let descriptor = pipe.fileHandleForReading.fileDescriptor
         var data = Data()

@@ -3,7 +3,8 @@ import Reactor
 import Testbed
 import Testing
 
-/// A program that keeps running: the broker, the simulator, a worker, a redis-server. Killed with this value.
+/// A program that runs until it is stopped: a broker, the simulator, a worker, a redis-server. It is killed
+/// with this value.
 final class RunningProgram {
     let process: Process
     private let output = Pipe()
@@ -22,7 +23,7 @@ final class RunningProgram {
         }
     }
 
-    /// The JSON object that it prints when it is ready.
+    /// Reads the JSON object that the program prints when it is ready.
     func readiness() throws -> [String: Any] {
         var line = Data()
         while line.last != UInt8(ascii: "\n") {
@@ -32,13 +33,13 @@ final class RunningProgram {
         return try #require(JSONSerialization.jsonObject(with: line) as? [String: Any])
     }
 
-    /// Sends SIGTERM and waits: the exit code, or nil if a signal ended it.
+    /// Sends SIGTERM and waits for the end. Returns the exit code, or nil if a signal ended the program.
     func terminate() -> Int32? {
         process.terminate()
         return exitCode()
     }
 
-    /// Kills it as kill -9 does, and waits.
+    /// Kills the program with SIGKILL, and waits for its end.
     func killAtOnce() {
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
@@ -49,7 +50,7 @@ final class RunningProgram {
         return process.terminationReason == .exit ? process.terminationStatus : nil
     }
 
-    /// A redis-server that stores nothing on disk.
+    /// Starts a redis-server that stores nothing on disk.
     static func redis(directory: TemporaryDirectory) throws -> (server: RunningProgram, port: UInt16) {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-server")
@@ -61,7 +62,7 @@ final class RunningProgram {
     }
 }
 
-/// `curl`, as in the pages.
+/// Runs `curl`, as the documentation's pages do, and returns its output.
 func curl(_ arguments: String...) throws -> String {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/curl")
@@ -69,7 +70,7 @@ func curl(_ arguments: String...) throws -> String {
     return try process.runForOutput()
 }
 
-/// `redis-cli`, to read and change a server.
+/// Runs `redis-cli`, to read and change a server.
 struct RedisCommandLine {
     let port: UInt16
 
@@ -80,7 +81,7 @@ struct RedisCommandLine {
         return process
     }
 
-    /// The server's answer.
+    /// Returns the server's answer.
     @discardableResult
     func ask(_ arguments: String...) throws -> String { try ask(arguments) }
 
@@ -89,8 +90,8 @@ struct RedisCommandLine {
         try process(arguments).runForOutput().trimmingCharacters(in: .newlines)
     }
 
-    /// Every key with its content and the time at which it expires. Leaves out the marks by which workers notice that Redis has lost
-    /// writes, because a running worker renews them.
+    /// Returns the content and the expiry of every key. Leaves out the marks by which workers notice a loss,
+    /// because a running worker renews them.
     func contents() throws -> [String: String] {
         let keys = try ask("--raw", "KEYS", "*").split(separator: "\n").map(String.init)
             .filter { !$0.hasPrefix("{causeway/mark}") }
@@ -101,7 +102,7 @@ struct RedisCommandLine {
 }
 
 extension Process {
-    /// Runs it to its end and returns its output.
+    /// Runs the process to its end and returns its output.
     fileprivate func runForOutput() throws -> String {
         let output = Pipe()
         standardOutput = output

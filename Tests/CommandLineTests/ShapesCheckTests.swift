@@ -12,7 +12,7 @@ struct ShapesCheckTests {
     private static let shapes =
         #"{"app":"com.example.match","attributesTypes":[{"name":"Match","attributes":{},"contentState":{"home":"int"}}]}"#
 
-    /// A file of an app with shapes.
+    /// Writes the configuration of an app that has shapes.
     private func configuration(mode: String = "refuse", file: String? = nil) throws -> String {
         try directory.write(
             """

@@ -100,7 +100,7 @@ struct SimulatorCommandTests {
                 "causeway-lab simulator: cannot listen on 127.0.0.1:\(port): Address already in use"
             ]
         )
-        // Far below the time for which the interface itself waits.
+        // The limit is far below the time for which the control interface waits for a client.
         #expect(start.duration(to: .now) < .seconds(30))
         withExtendedLifetime(socket) {}
     }

@@ -2,10 +2,11 @@ import Foundation
 import Testbed
 import Testing
 
-/// Tests against an independent broker (Python, `Tests/Acceptance/topic-broker`), which reads requests by Kafka's own description of them.
+/// `causeway topics` with an independent broker in Python (`Tests/Acceptance/topic-broker`), which reads
+/// requests by Kafka's description of the protocol.
 @Suite("causeway topics", .timeLimit(.minutes(10)), .ownThread)
 struct TopicsTests {
-    /// Such a broker, and the requests that it got.
+    /// The independent broker, and the requests that it got.
     private final class Broker {
         private let process = Process()
         private let output: URL
@@ -29,12 +30,12 @@ struct TopicsTests {
         }
 
         deinit {
-            // The process may have inherited a mask that blocks SIGTERM.
+            // The process may have inherited a mask that blocks SIGTERM, so SIGKILL ends it.
             kill(process.processIdentifier, SIGKILL)
             process.waitUntilExit()
         }
 
-        /// The topics that it was asked to create, by name.
+        /// Returns the topics that clients asked the broker to create, by name.
         func requests() throws -> [String: [String: Any]] {
             var requests: [String: [String: Any]] = [:]
             for line in try String(contentsOf: output, encoding: .utf8).split(separator: "\n").dropFirst() {

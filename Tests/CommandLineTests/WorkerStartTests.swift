@@ -45,7 +45,7 @@ struct WorkerStartTests {
         )
     }
 
-    /// A configuration with a key that a worker can use, and its place.
+    /// Writes a configuration with a valid key, and returns its path.
     private func usable(_ directory: TemporaryDirectory, http: String = "{port: 0}", more: String = "") throws -> String
     {
         let key = try SimulatorDirectory(path: directory.path("apns")).ownKey().file
@@ -111,7 +111,7 @@ struct WorkerStartTests {
         )
         let check = try ProgramRun.run("check", "--files", "-c", path)
         #expect(check.exitCode == 1 && check.outputLines == worker.errorLines)
-        // Without --files too, except for the file that is not here.
+        // Without `--files` the check finds the same faults, except for the missing file.
         #expect(
             try ProgramRun.run("check", "-c", path).outputLines
                 == worker.errorLines.filter { !$0.contains("/nowhere.pem") }

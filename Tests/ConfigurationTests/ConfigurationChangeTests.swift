@@ -35,7 +35,7 @@ struct ConfigurationChangeTests {
         }
     }
 
-    /// A key marked "Reloadable." that did not reach the lanes would be applied without any effect.
+    /// A key that the pages call "Reloadable." must reach the lanes, otherwise its change has no effect.
     @Test func `Applied keys reach the lanes or the log; kept keys would not`() throws {
         let running = try load(smallestFile)
         func expect<Root>(_ key: SchemaKey<Root>, _ name: String, of path: WritableKeyPath<WorkerConfiguration, Root>) {
@@ -52,14 +52,15 @@ struct ConfigurationChangeTests {
             #expect(change.needingRestart == (key.isReloadable ? [] : [name]), "\(name)")
         }
         for key in ConfigurationSchema.keys { expect(key, key.name, of: \.self) }
-        // Shapes reach the lanes as what their file says; `EndToEndTests.ContractTests` changes one.
+        // A lane gets the content of a shapes file, not its path; `EndToEndTests.ContractTests` changes such
+        // a file.
         for key in ConfigurationSchema.appKeys where key.name != "policy" && !key.name.hasPrefix("shapes.") {
             expect(key, "apps.match.\(key.name)", of: \.apps[0])
         }
         for key in ConfigurationSchema.policyKeys { expect(key, "policies.default.\(key.name)", of: \.policies[0]) }
     }
 
-    /// Everything that a reload brings to a lane.
+    /// All values that a reload sends to a lane, as a text.
     private func numbers(_ configuration: WorkerConfiguration) -> String {
         "\(WorkerSetup.delivery(configuration).settings)"
     }

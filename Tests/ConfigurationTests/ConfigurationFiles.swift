@@ -3,7 +3,7 @@ import Testbed
 
 @testable import CausewayConfiguration
 
-/// The smallest file that loads: the keys without defaults.
+/// The smallest valid file: it has only the keys without defaults.
 let smallestFile = """
     kafka:
       bootstrapServers: broker:9092
@@ -27,7 +27,7 @@ func load(
     try ConfigurationLoader(environment: environment, requiresFiles: requiresFiles).load(text: text, file: "c.yaml")
 }
 
-/// The lines of the faults with which a configuration is refused; empty if it is valid.
+/// Returns one line for each fault of a configuration; empty if it is valid.
 func faults(of text: String, environment: [String: String] = [:], requiresFiles: Bool = false) -> [String] {
     do {
         _ = try load(text, environment: environment, requiresFiles: requiresFiles)
@@ -37,8 +37,8 @@ func faults(of text: String, environment: [String: String] = [:], requiresFiles:
     }
 }
 
-/// The file of the repository that documents every key.
+/// Returns the repository's file that documents every key.
 func documentedFile() throws -> String { try repositoryFile("Config/causeway.yaml") }
 
-/// A file of the repository.
+/// Returns the text of a file in the repository.
 func repositoryFile(_ path: String) throws -> String { try Repository.text(path) }

@@ -149,7 +149,7 @@ struct ConfigurationLoadingTests {
                 if key.name.hasPrefix("tracing."), key.isFile {
                     environment[ConfigurationNames.variable(of: "tracing.endpoint")] = "https://name"
                 }
-                // Two keys that must be set together or not at all.
+                // These two keys are valid only together.
                 for partner in ["redis.certificateFile", "redis.keyFile"]
                 where key.name.hasPrefix("redis.") && key.isFile {
                     environment[ConfigurationNames.variable(of: partner)] = value

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CausewayConfiguration
 
-/// How a key looks on each page.
+/// What each generated page shows of a key.
 @Suite("Configuration pages", .ownThread)
 struct ConfigurationPageTests {
     private let keys: [KeyDescription] = {
@@ -78,7 +78,7 @@ struct ConfigurationPageTests {
         #expect(lines.allSatisfy { $0.count <= YAMLPage.columns })
         let comment = lines.filter { $0.hasPrefix("  # word") }
         #expect(comment.flatMap { $0.dropFirst(4).split(separator: " ").map(String.init) } == words)
-        // The first word of each line did not fit on the line before.
+        // A line breaks only where the next word would exceed the page's width.
         for (line, next) in zip(comment, comment.dropFirst()) {
             let first = next.dropFirst(4).prefix { $0 != " " }
             #expect(line.count + 1 + first.count > YAMLPage.columns)

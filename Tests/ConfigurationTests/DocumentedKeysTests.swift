@@ -5,10 +5,11 @@ import Testing
 
 @testable import CausewayConfiguration
 
-/// The keys of the schema and of the structure are the same, and the files of the repository are what the schema says.
+/// The schema and the configuration's structure have the same keys. The repository's generated files are up
+/// to date.
 @Suite("Documented keys", .ownThread)
 struct DocumentedKeysTests {
-    /// Names of the structure's stored properties, down to values that are not our structures.
+    /// Returns the names of the structure's stored properties, and of the properties inside them.
     private func properties(of value: Any, section: String = "") -> [String] {
         Mirror(reflecting: value).children
             .flatMap { child -> [String] in
@@ -18,7 +19,8 @@ struct DocumentedKeysTests {
                     return self.properties(of: WorkerConfiguration.App(name: "x"), section: "apps.*.")
                 case "policies":
                     return self.properties(of: Policy(name: "x"), section: "policies.*.")
-                // The members have their own names, and the bucket of starts has no reserve.
+                // Apps and policies have their names as keys, and the budget of starts has no reserve, so
+                // these properties are no keys.
                 case "apps.*.name", "policies.*.name", "policies.*.startBudget.reservedForAlerts":
                     return []
                 default:

@@ -18,12 +18,12 @@ struct PolicyTests {
                 #expect(["oversize", "afterLifetime"].contains(key.name), "\(key.name) is no number")
                 continue
             }
-            // The smallest value, unless another key forbids it; and different from the default.
+            // The smallest value that no other key forbids. It differs from the default.
             let value = key.name == "throttledSpacingMaxMilliseconds" ? 1_001 : range.lowerBound + 1
             let path = key.name.split(separator: ".")
             let body = path.count == 1 ? "\(path[0]): \(value)" : "\(path[0]): {\(path[1]): \(value)}"
             var text = smallestFile + "policies:\n  default: {startBudget: {pushes: 7}}\n  odd: {\(body)"
-            // A bucket this small cannot hold the default reserve.
+            // A budget this small has no room for the default reserve.
             if path.count == 2, path[1] == "pushes", path[0] != "startBudget" {
                 text.removeLast(1)
                 text += ", reservedForAlerts: 0}"

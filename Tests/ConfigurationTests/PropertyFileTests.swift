@@ -86,7 +86,8 @@ struct PropertyFileTests {
                 "c.yaml:9:5: kafka.propertyFiles.f.unnamed: must name a file",
             ]
         )
-        // A check on another machine does not have the files; a command that connects there reports them.
+        // `check` may run on a machine without these files. A command that connects to Kafka reports the
+        // missing file.
         let kafka = try load(file(["a.gone: /nowhere"])).kafka
         let error = #expect(throws: KafkaError.self) { try kafka.consumerProperties }
         #expect(error?.reason == "property a.gone: kafka.propertyFiles: /nowhere: No such file or directory")

@@ -53,7 +53,7 @@ struct RedisKeysTests {
         #expect(sentinels.locations == [.host("s1", port: 26_379), .host("s2", port: 7_000)])
         #expect(watched.url.location == .host("mymaster", port: 6_379))
         #expect(watched.url.credentials?.username == "user" && sentinels.credentials?.username == nil)
-        // TLS of the Sentinels alone is a reason to require it.
+        // If only the Sentinels use TLS, the TLS settings are still needed.
         #expect(!watched.url.usesTLS && sentinels.usesTLS && watched.tls != nil)
         #expect(!"\(watched)".contains("secret"))
         #expect(watched.addresses == "rediss://s1:26379,s2:7000/0")

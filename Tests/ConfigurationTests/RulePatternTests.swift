@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayConfiguration
 
-/// The patterns of the JSON Schemas beside the rules of the loader.
+/// Compares the patterns in the JSON Schemas with the rules of the loader.
 @Suite("Patterns of rules", .ownThread)
 struct RulePatternTests {
     private static let texts =

@@ -3,54 +3,64 @@ import LiveActivity
 import Testbed
 import Testing
 
-/// Runs the core with the scripts' model, a log and phones around it, for many seeds of each kind: ``SimulationSeeds``.
+/// Runs the core with models of Kafka, Redis and the phones, for many seeds of each kind: ``SimulationSeeds``.
 @Suite(.ownThread) struct SimulationTests {
     private static let seeds = SimulationSeeds<Swarm.Kind>(standardCount: 1_000)
     private static let pace: [UInt64] = [
         390, 3010, 5327, 7411, 12038, 16144, 20404, 30112, 43611, 73417, 103247, 108623,
     ]
-    /// Seeds that once broke an invariant, and the fault that each found.
+    /// Seeds that once failed, by kind, and what each of them found.
     ///
     /// plain:
-    /// - 165: A partition that was lost without a revocation kept its waiting records. The same record, read again, was a duplicate of
-    ///   itself.
-    /// - 367: A held start came back older than the waiting updates, and was superseded by them.
-    /// - 622: A retry did not ask Redis again, although another worker had admitted an end.
-    /// - 892: Another record of a start was admitted again, although the first one may have been sent.
-    /// - 5163: `hold` answers `duplicate` if another worker has sent the command between the two calls.
-    /// - 5889: A command that was released for a revoked partition was kept.
-    /// - 118065: The check was wrong: a start may be left out after its activity has ended.
+    /// - 165: A partition was lost without a revocation and kept its waiting records. The same record, read
+    ///   again, became a duplicate of itself.
+    /// - 367: A released start was older than the waiting updates, and they superseded it.
+    /// - 622: A retry did not ask Redis again, although another worker had admitted an end in between.
+    /// - 892: A start was admitted again for a second record, although the first record's start may have been
+    ///   sent.
+    /// - 5163: Another worker sent the command between `admit` and `hold`, so `hold` answered `duplicate`,
+    ///   which the core did not expect.
+    /// - 5889: A command that was released for a revoked partition stayed in memory.
+    /// - 118065: The check was wrong: a start need not be sent after its activity has ended.
     ///
     /// tokens:
-    /// - 8324: A command that another command's token had released, and that a newer one then replaced, had no result.
+    /// - 8324: Another command's token released a command, and a newer command then replaced it: it had no
+    ///   result.
     ///
     /// pace:
-    /// - 390: A start that waited for its device's budget was lost when its registration's partition moved.
-    /// - 3010: The same held start, brought by a second registration, counted as superseded.
-    /// - 5327: A start was repeated although another worker had called it unknown, and the phone got a second activity.
-    /// - 7411, 16144: An alert was lost: Redis was told that its command had ended before the state that carried the alert was sent.
-    /// - 20404: The check was wrong: until its app allows frequent updates, an activity has the usual budget, which may hold more.
+    /// - 390: A released start waited for its device's budget when its registration's partition moved: the
+    ///   start was lost.
+    /// - 3010: A second registration released the same held start, which then counted as superseded.
+    /// - 5327: A start was sent again after another worker had reported it as `unknown`: the phone got a
+    ///   second activity.
+    /// - 7411, 16144: Redis was told that an alert's command had ended before the state that carried the
+    ///   alert was sent: the alert was lost.
+    /// - 20404: The check was wrong: before its first registration an activity has the usual budget, which
+    ///   may hold more.
     /// - 12038, 73417: A superseded command with an alert had no result, although no newer alert replaced it.
-    /// - 30112, 103247: The check was wrong: Redis cannot order the alerts of two living workers.
-    /// - 43611, 108623: The check was wrong: a start may be left out after its activity has ended.
+    /// - 30112, 103247: The check was wrong: Redis cannot order the alerts of two workers that push at the
+    ///   same time.
+    /// - 43611, 108623: The check was wrong: a start need not be sent after its activity has ended.
     ///
     /// longLives:
-    /// - 108: A first registration, read again after a second one, was stale and released no held command.
-    /// - 2122: A `hold` whose reply is lost leaves a command in two records, and both may send it.
+    /// - 108: Of two registrations only the first was read again. It was stale and released no held command.
+    /// - 2122: The reply to `hold` was lost, so a command was in two records, and both may send it.
     ///
     /// repeats:
     /// - 755: A held alert rang twice, or after a newer one.
-    /// - 4949: Redis was told too early that a held start was finished, and a crash lost the start.
+    /// - 4949: Redis was told too early that a held start was finished, and a crash then lost the start.
     /// - 6049, 7212: The check was wrong: an alert may be lost with a newer state that expires.
-    /// - 7882: A draw that was made beside a returned one counted from the time of the returned one, so the next start went some
-    ///   milliseconds early.
-    /// - 21365, 30787: An alert of an earlier assignment took the turn of its own record, which was read again.
+    /// - 7882: One draw was refunded while another was made. The other then counted from the refunded draw's
+    ///   time, so the next start was some milliseconds early.
+    /// - 21365, 30787: A push of an earlier assignment carried an alert, and its answer settled the alert's
+    ///   record of the new assignment.
     ///
     /// connections:
     /// - 56: A held alert rang twice, or after a newer one.
     ///
     /// deferrals:
-    /// - 1, 81: A ready push was deferred before it was offered to its pool, so nothing found that APNs was back.
+    /// - 1, 81: A push was deferred before it was offered to its pool, so no push found that APNs accepted
+    ///   pushes again.
     static let regressions: [(Swarm.Kind, [UInt64])] = [
         (.plain, [165, 367, 622, 892, 5163, 5889, 118065]),
         (.tokens, [8324]),
@@ -61,7 +71,7 @@ import Testing
         (.deferrals, [1, 81]),
     ]
 
-    /// Random histories, on a clock that the simulation sets. A seed repeats its history exactly. (R1)
+    /// Random histories in virtual time. A seed repeats its history exactly. (R1)
     @Test(arguments: seeds.kinds, seeds.chunks)
     func `Every seed keeps the invariants`(kind: Swarm.Kind, chunk: Int) {
         for seed in Self.seeds.seeds(ofChunk: chunk) {
@@ -89,7 +99,8 @@ import Testing
         }
     }
 
-    /// Every verdict and every outcome occurs, because the invariants check nothing that never occurs.
+    /// Every verdict and every outcome must occur in the runs, because an invariant proves nothing about a
+    /// case that never occurs.
     @Test func `Every verdict and outcome occurs`() {
         var verdicts: Set<StoreVerdict> = []
         var outcomes: Set<Outcome> = []

@@ -2,18 +2,19 @@ import Delivery
 import LiveActivity
 
 extension StoreCall {
-    /// The core's reason for the call. A tag that is not the core's fails the test.
+    /// The ticket that the core wrote into the call's tag. Fails the test if the tag is not a ticket of the
+    /// core.
     var ticket: StoreTicket {
         guard let ticket = StoreTicket(tag: tag) else { preconditionFailure("the core made a tag that it cannot read") }
         return ticket
     }
 
-    /// The admission of an update or an end.
+    /// The admission, if the call admits an update or an end.
     var admission: StateAdmission<Bytes>? {
         if case .admit(let admission) = operation { admission } else { nil }
     }
 
-    /// The admission of a start.
+    /// The claim, if the call admits a start.
     var claim: UInt64? {
         if case .admitStart(_, let claim, _) = operation { claim } else { nil }
     }
@@ -33,7 +34,8 @@ extension StoreCall {
         }
     }
 
-    /// The digests of the audiences that a registration names; nil: the call says nothing about audiences.
+    /// The digests of the audiences that a registration names; nil if the call names none and so changes no
+    /// membership.
     var namedAudiences: Bytes? {
         switch operation {
         case .register(_, _, _, _, let audiences): audiences
@@ -42,7 +44,7 @@ extension StoreCall {
         }
     }
 
-    /// The held start that came back last with the registration of a device's token.
+    /// The held start that the device's registration released last. Redis releases the next one after it.
     var after: HeldStart<Bytes>? {
         if case .registerDevice(_, _, let step, _) = operation { step.heldStart } else { nil }
     }

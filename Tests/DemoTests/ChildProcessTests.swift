@@ -48,7 +48,8 @@ struct ChildProcessTests {
     }
 
     @Test func `A worker's configuration is not inherited`() throws {
-        // The variable is passed to the child and not set here: the programs that other tests start would inherit it.
+        // The variable is set for the child only. If this process set it, the programs of other tests would
+        // inherit it.
         let child = try child(
             "echo \"[$CAUSEWAY_DEMO_TEST,$OTHER]\"",
             output: .pipe,
@@ -59,7 +60,7 @@ struct ChildProcessTests {
     }
 
     @Test func `A child process inherits only its three descriptors`() throws {
-        // Foundation's pipe has no close-on-exec flag.
+        // Foundation's pipe has no close-on-exec flag, so the child could inherit it.
         let pipe = Pipe()
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
         let child = try child("[ -e /proc/$$/fd/\(descriptor) ] && echo held || echo free", output: .pipe)
@@ -84,7 +85,7 @@ struct ChildProcessTests {
 @Suite("The control client", .ownThread)
 struct ControlClientTests {
     @Test func `The error names the address if nobody answers`() {
-        // A port that was free just now may belong to another test by now.
+        // Port 1 is used, because a port that was free a moment ago may belong to another test.
         let error = #expect(throws: LabError.self) { try ControlClient(port: 1).request("GET", "/") }
         #expect(error?.reason.contains("127.0.0.1:1: ") == true)
     }

@@ -159,12 +159,12 @@ struct LivePageTests {
         add(#"{"outcome":"accepted","superseded":12,\#(source),"times":{"record":1000,"answered":1040}}"#)
         add(#"{"outcome":"unchanged",\#(source),"times":{"record":1000,"received":1900}}"#)
         #expect(tally.commands == 14 && tally.freshness.count == 1 && tally.freshness.percentile(99) == 40)
-        // A held command has its result already.
+        // A command that was held has already been counted with its first result.
         add(
             #"{"outcome":"accepted","source":{"topic":"registrations","partition":0,"offset":1},"#
                 + #""times":{"record":1000,"answered":9000}}"#
         )
-        // A range of an audience's members is no command.
+        // The result of one range is not the result of a command.
         add(#"{"audience":"a","outcome":"delivered","segments":[0,1],\#(source)}"#)
         #expect(tally.commands == 14 && tally.freshness.count == 1)
     }

@@ -86,7 +86,7 @@ struct TallyTests {
         #expect(tally.rounds(.delivered) == 1 && tally.pushes == 49)
     }
 
-    /// The commands of the starts are the worker's own.
+    /// The worker itself writes the commands that start activities on devices.
     @Test func `The starts of devices do not count as the producer's commands`() {
         var tally = Tally(of: .audiences)
         tally.add(result(.accepted), countsFreshness: true)
@@ -135,7 +135,7 @@ struct ResultSummaryTests {
         Array(text.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
     }
 
-    /// The test reads the output of the worker's own writer.
+    /// Reads a result that the worker's own writer has written.
     @Test func `A record of the worker's own writer is read`() {
         let topic = Array("causeway.commands".utf8)
         let activity = Array("a \"quoted\" {brace} \\".utf8)
@@ -181,7 +181,7 @@ struct ResultSummaryTests {
         let summary = summary(
             #" { "times" : {"answered":5,"record":2}, "source":{"offset":4,"partition":1,"topic":"t"}, "outcome":"held"}"#
         )
-        // Nobody here writes spaces, but the scan must survive them.
+        // The worker writes no spaces, but the reader must accept them.
         #expect(summary.outcome == .held)
     }
 

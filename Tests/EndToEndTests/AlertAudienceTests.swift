@@ -6,7 +6,8 @@ import Testing
 /// Causes the alert ``CausewayRoundsSlow``.
 @Suite("The causes of alerts about audiences", .timeLimit(.minutes(10)))
 struct AlertAudienceTests {
-    /// APNs answers after two seconds, and a command comes every second. So members show different states, and never all the newest one.
+    /// APNs answers after two seconds, and a command comes every second. So the members never all show the
+    /// newest state.
     @Test func `Commands that come faster than rounds run cause an alert`() async throws {
         try await withAlerts(apps: ["match"]) { run, history in
             let scene = try MatchScene(run)

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// Causes each alert, and evaluates the chart's rules over the metrics that the worker showed meanwhile: the expected alerts fire, and no
-/// other. ``AlertLoadTests`` has the causes that need load or time.
+/// Causes each alert, and evaluates the chart's rules over the metrics of the worker. Exactly the expected
+/// alerts must fire. Causes that need load or time are in ``AlertLoadTests``.
 @Suite("The causes of alerts", .timeLimit(.minutes(10)))
 struct AlertCauseTests {
     @Test func `An outage of Redis causes an alert until it is back`() async throws {
@@ -37,7 +37,7 @@ struct AlertCauseTests {
         }
     }
 
-    /// Redis is out of memory for a while. Commands wait for it, and are sent afterwards.
+    /// Redis has no memory left for a while. Commands wait and are sent afterwards.
     @Test func `Errors of Redis cause an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -45,7 +45,7 @@ struct AlertCauseTests {
             history.addQuiet(try run.awaitState("no error") { $0.isWell }, minutes: 15)
             try run.deployment.tellRedis("CONFIG SET maxmemory 1")
             try traffic.sendWithoutWaiting()
-            // The error count grows with each reading, because the worker repeats the call.
+            // The worker repeats the refused call, so each reading counts more errors.
             var seen = 0.0
             for _ in 0..<10 {
                 let refused = try run.awaitState("another error") {
@@ -64,13 +64,15 @@ struct AlertCauseTests {
         }
     }
 
-    /// `redis.replicas` asks for a replica, and there is none. Registrations wait for ten seconds, then continue without it.
+    /// `redis.replicas` requires one replica, but there is none. Registrations wait for ten seconds, and then
+    /// continue without it.
     @Test func `Missing replicas of Redis cause an alert`() async throws {
         try await withAlerts(replicas: 1) { run, history in
             let traffic = try Traffic(run)
             var (seen, turns) = (0.0, 0)
             for _ in 0..<4 {
-                // Only a call that needs replicas makes the worker ask them. The last call may be older than this reading.
+                // The worker asks for replicas only with a call that requires them, so each reading needs
+                // another call.
                 let missing = try run.awaitState(
                     "another question",
                     meanwhile: {
@@ -96,7 +98,7 @@ struct AlertCauseTests {
         }
     }
 
-    /// An empty Redis replaces the first one at the same address.
+    /// An empty Redis server replaces the first one at the same address.
     @Test func `The loss of all data in Redis causes an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -115,7 +117,7 @@ struct AlertCauseTests {
         }
     }
 
-    /// Commands name activities that no registration has named.
+    /// Commands name activities that have no registration.
     @Test func `Commands without a known token cause an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -146,7 +148,8 @@ struct AlertCauseTests {
         }
     }
 
-    /// The key file is first replaced by a file that is no key, then by a key that APNs does not know. The worker starts with the latter.
+    /// First, a file without a key replaces the key file; then a key that APNs does not know. The worker is
+    /// restarted with this key.
     @Test func `Unusable keys cause an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -186,13 +189,13 @@ struct AlertCauseTests {
             )
             #expect(try run.findings().contains("CausewayBreakerOpen"))
             #expect(try run.status(of: "/readyz") == 503, "APNs refuses the key of every app")
-            // Refusals opened the breaker, so the alert on refusals fires too.
+            // The refusals opened the breaker, so the alert about refusals fires too.
             history.add(open, minutes: 8, firing: "CausewayBreakerOpen", "CausewayPushesRefused")
         }
     }
 
-    /// APNs refuses every push until the retry budget is empty. Then people end their activities, but the producer does not know that: APNs
-    /// answers 410.
+    /// APNs refuses every push until the retry budget is empty. Then people end their activities, so APNs
+    /// answers 410 to the producer's further updates.
     @Test func `Failing pushes cause an alert`() async throws {
         try await withAlerts(lanes: 1) { run, history in
             let crowd = try RegisteredPhones(run, count: 60)
@@ -201,7 +204,7 @@ struct AlertCauseTests {
             let before = try run.awaitState("a push each") {
                 $0.sum("causeway_pushes_total", ["status": "200"]) == 60
             }
-            // The series must exist before the first 410, because the rule needs an increase.
+            // The series must exist before the first 410, because the rule reads an increase.
             #expect(before.sum("causeway_pushes_total", ["status": "410", "reason": "ExpiredToken"]) == 0)
             #expect(before.sum("causeway_retry_budget_ratio", ["app": "ride"]) == 1)
             history.addQuiet(before, minutes: 15)
@@ -213,7 +216,7 @@ struct AlertCauseTests {
             }
             #expect(try #require(retried.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
             history.add(retried, minutes: 8, firing: "CausewayRetryBudgetSpent")
-            // The budget has not filled up again. That alone is no reason for the alert.
+            // The retry budget has not filled up again. An empty budget alone is no cause for the alert.
             history.addQuiet(retried, minutes: 12)
             try run.endFaults()
             try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_in_progress") == 0 }
@@ -230,12 +233,13 @@ struct AlertCauseTests {
                 }
                 history.add(dead, minutes: 10)
             }
-            // The commands that dead tokens refused are held: most commands of the hour wait for a token.
+            // The commands with dead tokens are held, so most commands of the hour wait for a token: the
+            // second alert.
             history.expect(firing: "CausewayTokensDying", "CausewayTokensUnknown")
         }
     }
 
-    /// Sends a record that is no command, and asks for priority 10 more often than the activity's policy allows.
+    /// Sends a record that is no command, and more pushes of priority 10 than the policy's budget allows.
     @Test func `Invalid records and exhausted budgets cause an alert`() async throws {
         try await withAlerts { run, history in
             let small = "{pushes: 2, refillPerHour: 1, reservedForAlerts: 0}"
@@ -262,7 +266,7 @@ struct AlertCauseTests {
                     == (spent.sum("causeway_budget_demotions_total", labels) ?? 0) + 1
             }
             history.add(more, minutes: 10, firing: "CausewayBudgetExhausted")
-            // The series must be zero before the first dead letter, because the rule needs an increase.
+            // The series must be zero before the first dead letter, because the rule reads an increase.
             #expect(spent.sum("causeway_dead_letters_total", ["app": "none"]) == 0)
             try run.send(["app": "com.example.unknown", "activity": "a"])
             let dead = try run.awaitState("a dead letter") {

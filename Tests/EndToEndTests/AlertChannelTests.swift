@@ -7,7 +7,8 @@ import Testing
 /// Causes the alert ``CausewayChannelsNearLimit``.
 @Suite("The causes of alerts about channels", .timeLimit(.minutes(10)))
 struct AlertChannelTests {
-    /// Other programs have created four fifths of the channels that Apple allows, before the worker checks for the first time.
+    /// Before the worker's first check, other programs have created four fifths of the channels that Apple
+    /// allows.
     @Test func `An app with almost all the channels that Apple allows causes an alert`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, deployment in

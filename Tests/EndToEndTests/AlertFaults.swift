@@ -6,7 +6,7 @@ import Testing
 @testable import CausewayLab
 
 extension ExampleRun {
-    /// Replaces the deployment's worker by one that listens at the same port and is started through the given program.
+    /// Replaces the deployment's worker by a worker at the same port that the given program starts.
     func replaceWorker(by program: [String]) throws {
         try awaitMetrics("a worker that can be stopped") { $0.sum("causeway_kafka_ready") == 1 }
         try deployment.stopWorker(graceMilliseconds: 90_000)
@@ -22,12 +22,14 @@ extension ExampleRun {
     }
 }
 
-/// Injects faults into a worker's clock and signing: `Tests/Acceptance/worker-faults/faults.c`.
+/// Faults of a worker's clock and of its signing, injected by `Tests/Acceptance/worker-faults/faults.c`.
 enum WorkerFaults {
     private static let source = Repository.path("Tests/Acceptance/worker-faults/faults.c")
 
+    /// Builds the library that injects the faults.
+    ///
     /// - Parameter faults: the file that lists the faults.
-    /// - Returns: the command that starts a worker with the faults.
+    /// - Returns: the program with arguments that starts a worker with the library.
     static func program(faults: String, on deployment: Deployment) throws -> [String] {
         let library = deployment.path("faults.so")
         let built = try outputOf(
@@ -35,7 +37,7 @@ enum WorkerFaults {
             ["clang", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, source]
         )
         try #require(built.code == 0, "\(built.text)")
-        // A sanitizer may have its own library to preload.
+        // A sanitizer's run may already preload a library.
         let preloaded = ProcessInfo.processInfo.environment["LD_PRELOAD"].map { "\(library):\($0)" } ?? library
         return ["/usr/bin/env", "LD_PRELOAD=\(preloaded)", "WORKER_FAULTS=\(faults)"]
     }
@@ -54,7 +56,7 @@ extension ExampleRun {
     }
 }
 
-/// Two primaries without replicas that share the slots.
+/// Two primaries that share the slots, without replicas.
 enum RedisCluster {
     static func start(on deployment: Deployment, ports: [UInt16]) throws {
         for port in ports {
@@ -83,7 +85,7 @@ enum RedisCluster {
         let bus = try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
         var meetings = 0
         try eventually("a cluster") {
-            // Redis forgets a CLUSTER MEET that is not answered in time.
+            // Redis forgets a CLUSTER MEET that is not answered in time, so the command is repeated.
             if meetings % 100 == 0 { _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", bus) }
             meetings += 1
             return try ports.allSatisfy { port in
@@ -95,14 +97,14 @@ enum RedisCluster {
     }
 }
 
-/// A member of the workers' group while no worker is in it.
+/// A member that joins the workers' group when no worker is in it, to commit an offset.
 final class OutOfLog: ConsumerHandler {
     private var assigned: [TopicPartition] = []
 
     func assigned(_ partitions: [TopicPartition]) { assigned += partitions }
     func revoked(_ partitions: [TopicPartition], lost: Bool) {}
 
-    /// Commits an offset far beyond the end of the first partition of commands.
+    /// Commits an offset far beyond the end of the log, for the first partition of commands.
     static func commit(on run: ExampleRun) throws {
         let member = OutOfLog()
         let wakeup = WakeupPipe()

@@ -4,10 +4,11 @@ import Testing
 
 @testable import CausewayLab
 
-/// The history that a Prometheus would have of a worker. `promtool` evaluates the chart's rules over it.
+/// The samples that Prometheus would have of a worker. `promtool` evaluates the chart's rules over them.
 ///
-/// The values are the worker's. The times are stretched: each reading counts for several minutes, so that the test need not wait for a
-/// rule's `for`. So a reading must show a lasting state: ``ExampleRun/awaitState(_:alerting:whatever:within:meanwhile:_:)``.
+/// The values come from the worker, but each reading counts for several minutes, so that the test need not
+/// wait for a rule's `for`. So a reading must show a lasting state:
+/// ``ExampleRun/awaitState(_:alerting:whatever:within:meanwhile:_:)``.
 struct AlertHistory {
     private static let secondsBetweenSamples = 30
     private static let rules = Repository.url("Helm/causeway/files/rules.yaml")
@@ -16,14 +17,15 @@ struct AlertHistory {
         return Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })
     }()
 
-    /// A nil scrape means that the worker did not answer.
+    /// The readings in order, with the minutes for which each counts; a nil scrape means that the worker did
+    /// not answer.
     private var readings: [(scrape: Scrape?, minutes: Int)] = []
     private var expectations: [(seconds: Int, alerts: [String])] = []
 
     /// - Parameter minutes: the time for which the reading counts.
     mutating func add(_ scrape: Scrape?, minutes: Int) { readings.append((scrape, minutes)) }
 
-    /// At the end of the readings so far, these alerts fire, and no other.
+    /// Expects that exactly these alerts fire at the end of the readings so far.
     mutating func expect(firing alerts: String...) { expect(alerts) }
 
     mutating func expect(_ alerts: [String]) {
@@ -38,7 +40,7 @@ struct AlertHistory {
         let file = "\(directory.path)/tests.yaml"
         try document.write(toFile: file, atomically: true, encoding: .utf8)
         let done = try outputOf(Promtool.path, ["test", "rules", file])
-        // The differences in one line, because reports show only the first line of an issue.
+        // Joins the differences in one line, because reports show only the first line of an issue.
         let differences = done.code == 0 ? "" : done.text.split { $0.isWhitespace }.joined(separator: " ")
         #expect(differences == "", sourceLocation: sourceLocation)
     }
@@ -65,7 +67,8 @@ struct AlertHistory {
         return text
     }
 
-    /// Each series that a rule reads, with the labels that Prometheus adds, and its samples in promtool's format.
+    /// The samples of each series that a rule may read, in promtool's format, with the labels that Prometheus
+    /// adds.
     private var series: [String: String] {
         let names = readings.reduce(into: Set<String>()) { $0.formUnion($1.scrape.map { Set($0.series.keys) } ?? []) }
         var series: [String: String] = [:]

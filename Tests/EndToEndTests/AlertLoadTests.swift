@@ -8,7 +8,7 @@ import Testing
 /// Causes of alerts that need load, time, or a fault inside the worker.
 @Suite("The causes of alerts that take longer", .timeLimit(.minutes(10)))
 struct AlertLoadTests {
-    /// Redis is away for more than a minute, and commands keep coming.
+    /// Redis does not answer for more than a minute, while commands keep coming.
     @Test func `A growing lag during an outage of Redis causes an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -45,7 +45,7 @@ struct AlertLoadTests {
             history.addQuiet(well, minutes: 15)
             let slow = #"{"latencyMillisecondsMin":5500,"latencyMillisecondsMax":5500}"#
             try run.fault(slow)
-            // Late answers keep coming, so each reading has more of them than the one before.
+            // Each reading needs more late answers than the last one, so further pushes are sent.
             for start in stride(from: 0, to: 16, by: 4) {
                 try crowd.send(to: crowd.activities[start..<start + 4])
                 let late = try run.awaitState("answers that were late") {
@@ -60,14 +60,15 @@ struct AlertLoadTests {
     /// Large records come faster than one lane processes them.
     @Test func `More records than a lane can process cause an alert`() async throws {
         try await withAlerts(lanes: 1) { run, history in
-            // The other tests of this run need the cores too.
+            // Other tests run at the same time and need the cores, so this worker gets a lower priority.
             try run.replaceWorker(by: ["/usr/bin/nice", "-n", "5"])
             let traffic = try Traffic(run)
             try traffic.sendOne()
             history.add(try run.awaitState("idleness") { $0.isWell }, minutes: 15)
             history.expect()
-            // The next flood follows when the worker is near the end of the last one. A flood must be large: a lane that has processed
-            // 1,000 records waits for this test's next step, which takes longer than the lane's work.
+            // Sends the next flood when the worker is near the end of the last one. A flood must be large:
+            // after 1,000 records the lane would be idle until this test's next step, which takes longer than
+            // the lane's work.
             let recordsPerFlood = 8_000
             let busy = try run.awaitState(
                 "a busy lane",
@@ -87,7 +88,7 @@ struct AlertLoadTests {
         }
     }
 
-    /// The worker is restarted three times, the topics do not exist, and at last the worker is stopped.
+    /// The worker is restarted three times, then the topics are missing, and at last the worker is stopped.
     @Test func `Restarts, missing topics and missing workers cause an alert`() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.isWell }
@@ -117,7 +118,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// The group has committed an offset that the log does not have. The worker reads nothing of this partition and skips nothing.
+    /// The group has committed an offset beyond the end of the log. The worker reads nothing of this
+    /// partition and skips nothing.
     @Test func `A committed offset that the log does not have causes an alert`() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.isWell }
@@ -135,8 +137,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// The clock advances by almost an hour, and OpenSSL signs no new token. Pushes wait, and the metric shows the age of the last token.
-    /// While no push needs a token, the metric shows nothing.
+    /// The clock advances by almost an hour, and OpenSSL signs no new token. Pushes wait, and the metric
+    /// shows the last token's age. Without a push that needs a token, the metric shows nothing.
     @Test func `A provider token that is not renewed causes an alert`() async throws {
         try await withAlerts { run, history in
             let faults = run.deployment.path("faults")
@@ -155,8 +157,8 @@ struct AlertLoadTests {
             }
             #expect(try run.findings().contains("CausewayProviderTokenOld"))
             history.add(old, minutes: 5, firing: "CausewayProviderTokenOld")
-            // Signing must still fail here: a token that was begun with the old clock would be a token of the future, and APNs refuses
-            // that.
+            // Signing must still fail when the clock is set back. A token that was signed with the later
+            // clock would be from the future, and APNs refuses such a token.
             try write("0 1")
             try traffic.awaitAll()
             history.add(try run.awaitState("a young token again") { age($0) < 300 }, minutes: 5)
@@ -164,8 +166,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// One of a cluster's two servers is killed. Commands with keys on that server wait, and the worker reports that only one server is
-    /// away.
+    /// One of a cluster's two servers is killed. Commands with keys on it wait, and the worker reports that
+    /// only one server is unreachable.
     @Test func `An outage of one server of a cluster causes an alert`() async throws {
         try await onOwnThread {
             let servers = try [LoopbackPort.free(), LoopbackPort.free()]

@@ -4,7 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// A run of the ride's app or of others. At its end the chart's rules are evaluated over the worker's metrics.
+/// Runs the given apps, by default the ride's. At the end it evaluates the chart's rules over the worker's
+/// metrics.
 func withAlerts(
     apps: [String] = ["ride"],
     lanes: Int = 2,
@@ -25,13 +26,13 @@ func withAlerts(
 }
 
 extension AlertHistory {
-    /// Adds a reading at whose end exactly these alerts fire.
+    /// Adds a reading, and expects that exactly these alerts fire at its end.
     mutating func add(_ scrape: Scrape?, minutes: Int, firing alerts: String...) {
         add(scrape, minutes: minutes)
         expect(alerts)
     }
 
-    /// Adds a reading at whose end no alert fires.
+    /// Adds a reading, and expects that no alert fires at its end.
     mutating func addQuiet(_ scrape: Scrape?, minutes: Int) {
         add(scrape, minutes: minutes)
         expect([])
@@ -48,13 +49,13 @@ extension ExampleRun {
         _ = try ControlClient(port: deployment.simulator.controlPort).body("DELETE", "/faults")
     }
 
-    /// Stops a part of the deployment for good.
+    /// Stops a process of the deployment and does not start it again.
     func takeAway(_ part: String) throws {
         let position = try #require(deployment.parts.firstIndex { $0.name == part })
         deployment.parts.remove(at: position).stop(graceMilliseconds: 1_000)
     }
 
-    /// Kills the worker, and starts one with another configuration.
+    /// Kills the worker, and starts one with a changed configuration.
     func restart(replacing text: String, with replacement: String) throws {
         let file = deployment.path("causeway.yaml")
         let configuration = try String(contentsOfFile: file, encoding: .utf8)
@@ -66,9 +67,9 @@ extension ExampleRun {
 }
 
 extension Traffic {
-    /// Sends this many updates to the activity, with any outcome.
+    /// Sends the given number of updates to the activity. Any outcome is allowed.
     ///
-    /// - Parameter membersInPayload: the number of extra members, which make records larger.
+    /// - Parameter members: the number of further members, which make the records larger.
     func flood(_ count: Int, membersInPayload members: Int = 0) throws {
         var command = flooding
         if members > 0 {
@@ -79,7 +80,8 @@ extension Traffic {
         try run.takeResults(milliseconds: 1)
     }
 
-    /// Sends an update to each of these unknown activities, all in one partition. No update replaces another one.
+    /// Sends one update to each of these unknown activities, all in one partition. Different activities do
+    /// not merge.
     func floodOnePartition(activities: Range<Int>) throws {
         var command = flooding
         for number in activities {

@@ -1,7 +1,7 @@
 import Testbed
 import Testing
 
-/// The alerts on a state. One reading shows whether their condition holds. The other alerts depend on an increase between two readings.
+/// Alerts whose condition one reading can show. The other alerts depend on an increase between two readings.
 enum StateAlert: String, CaseIterable {
     case commandsStale = "CausewayCommandsStale"
     case lagGrows = "CausewayLagGrows"
@@ -39,12 +39,11 @@ enum StateAlert: String, CaseIterable {
 }
 
 extension ExampleRun {
-    /// Waits for a reading that can be stretched to minutes in an ``AlertHistory``, so it must show a lasting state. Each thread of a
-    /// worker publishes its numbers in its own time. A thread that has just started, or that gets no CPU time, may appear busy, or without
-    /// partitions that it has had for long. So this waits for one reading with the expected metrics in which exactly these alerts have a
-    /// reason to fire.
+    /// Waits for a reading that an ``AlertHistory`` may stretch to minutes. Each thread of a worker publishes
+    /// its numbers at its own time, so one reading may show a state that does not last. Therefore this waits
+    /// until the metrics are as expected and exactly these alerts have a cause.
     ///
-    /// - Parameter whatever: these alerts may have a reason or not.
+    /// - Parameter whatever: alerts that may have a cause or not.
     func awaitState(
         _ what: String,
         alerting: Set<StateAlert> = [],

@@ -4,7 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// Half of an audience is on a channel and half on tokens. One command each starts, updates and ends all of its activities.
+/// Half of an audience's activities are on a channel, the others have tokens. One command reaches all of
+/// them: a start, an update or an end.
 @Suite("An audience on a channel and on tokens", .timeLimit(.minutes(10)))
 struct ChannelAudienceTests {
     private static let app = "com.example.match"
@@ -89,7 +90,7 @@ struct ChannelAudienceTests {
         try awaitRegistrations(Self.devices.count, run)
     }
 
-    /// All channels that APNs has or had.
+    /// Returns all channels that APNs has or had.
     private func channels(_ run: ExampleRun) throws -> [JSONObject] {
         let body = try ControlClient(port: run.deployment.simulator.controlPort)
             .body("GET", "/channels?app=\(Self.app)")
@@ -97,7 +98,8 @@ struct ChannelAudienceTests {
         return try #require(object["channels"] as? [JSONObject])
     }
 
-    /// Redis forgets the register of channels, and also which channel the audience has. The phones know only the first channel.
+    /// Redis loses the register of channels and the audience's channel. The phones subscribe only to the
+    /// first channel.
     @Test(arguments: [false, true])
     func `The channel continues after Redis was emptied`(isReplaced: Bool) async throws {
         try await onOwnThread {
@@ -111,7 +113,7 @@ struct ChannelAudienceTests {
             try run.awaitMarks()
 
             if isReplaced { try run.deployment.replaceRedis() } else { try run.deployment.wipeRedis() }
-            // On a slow machine the first command may go on without the channel.
+            // On a slow machine the first command may stop waiting for the channel, and be sent without it.
             let first = try send(3, "update", goals: 2, run)
             if first["channel"] == nil { try awaitShown(2, "active", run) }
             var number = 4
@@ -136,7 +138,7 @@ struct ChannelAudienceTests {
             let started = try send(1, "start", run)
             #expect(started["members"] as? [String: Int] == ["started": 12])
             #expect(started["channel"] == nil, "the first command has waited for the channel")
-            // Only activities with tokens register.
+            // Activities on a channel do not register; only those with tokens do.
             try awaitRegistrations(Self.devices.count + Self.onTokens.count, run)
             for (device, activity) in try activities(run) {
                 #expect((activity["channel"] != nil) == Self.onChannel.contains(device), "\(device)")

@@ -4,7 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// A worker manages channels: real processes, with the simulator's broadcast service and its management.
+/// A worker creates and deletes channels. All programs are real; the simulator serves broadcasts and channel
+/// management.
 @Suite("Channels of audiences", .timeLimit(.minutes(10)))
 struct ChannelTests {
     private static let audience = "ride-all"
@@ -13,7 +14,7 @@ struct ChannelTests {
         try ExampleRun(["ride"], configure: ExampleRun.withChannels("ride-*", of: "com.example.ride"))
     }
 
-    /// The channels that APNs has now, with the number of broadcasts of each.
+    /// Returns the channels that APNs has now, each with its number of broadcasts.
     private func channels(_ run: ExampleRun) throws -> [(channel: String, broadcasts: Int)] {
         let control = ControlClient(port: run.deployment.simulator.controlPort)
         let body = try control.body("GET", "/channels?app=com.example.ride")
@@ -23,7 +24,7 @@ struct ChannelTests {
             .map { ($0["channel"] as? String ?? "", $0["broadcasts"] as? Int ?? 0) }
     }
 
-    /// The section of /statusz.
+    /// Returns the section about channels of /statusz.
     private func status(_ run: ExampleRun) throws -> [JSONObject] {
         let body = try ControlClient(port: run.deployment.httpPort).body("GET", "/statusz?format=json")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
@@ -48,20 +49,20 @@ struct ChannelTests {
             try run.await("a channel") { try channels(run).count == 1 }
             let first = try #require(try channels(run).first?.channel)
 
-            // The command that requested the channel waits for it.
+            // The command that requested the channel waits until it is created.
             var number = 1
             try run.await("a broadcast") {
                 try run.takeResults(milliseconds: 100)
                 return try channels(run).first?.broadcasts ?? 0 > 0
             }
 
-            // The worker checked and reconciled at its start, before the channel existed.
+            // At its start the worker compared the register with APNs' list, before the channel existed.
             try run.await("the section of /statusz") { try status(run).first?["reconciledSecondsAgo"] is NSNumber }
             let row = try #require(try status(run).first)
             #expect(row["app"] as? String == "ride" && row["environment"] as? String == "sandbox")
             #expect(row["lastError"] is NSNull, "\(row)")
 
-            // Any command that knows the channel's id may name it.
+            // A command may also name a channel by its id.
             try run.send([
                 "app": "com.example.ride", "channel": first, "environment": "sandbox", "id": "own",
                 "aps": update(90)["aps"] as? JSONObject ?? [:],
@@ -76,7 +77,7 @@ struct ChannelTests {
             _ = try control.body("POST", "/channels/delete", body: gone)
             number += 1
             try run.send(update(number))
-            // The waiting state is sent to the new channel without another command.
+            // The state that waits is sent to the new channel, without another command.
             try run.await("a broadcast to another channel") {
                 try run.takeResults(milliseconds: 100)
                 return try channels(run).contains { $0.channel != first && $0.broadcasts > 0 }

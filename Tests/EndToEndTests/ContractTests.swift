@@ -6,14 +6,15 @@ import Testing
 
 @Suite("Commands that no phone could decode", .serialized, .timeLimit(.minutes(10)))
 struct ContractTests {
-    /// A range as an object: APNs would answer 200, and the phone would show nothing.
+    /// Returns a command whose date range is an object. APNs would answer 200, but the phone could not decode
+    /// the state.
     private static func trap(_ id: String) throws -> JSONObject {
         var trap = try #require(try ExampleFiles("ride").records("traps/eta-as-an-object.jsonl").first)
         trap["id"] = id
         return trap
     }
 
-    /// The run of the ride example, whose app has its shapes in the worker's configuration.
+    /// Starts a run of the ride example. The worker's configuration has the app's shapes.
     private static func run(mode: String) throws -> ExampleRun {
         try ExampleRun(["ride"]) { text, _ in
             let line = "environments: [sandbox]"
@@ -52,7 +53,7 @@ struct ContractTests {
             let run = try Self.run(mode: "warn")
             defer { run.close() }
             try run.send(try Self.trap("trap"))
-            // No phone has registered the activity, so its state waits for a token.
+            // The activity has no registration, so its state is held.
             try run.results.await(["trap"], outcome: "held") { try run.deployment.check() }
             try run.awaitMetrics("the counted mismatch") {
                 $0.sum("causeway_undecodable_total", ["app": "ride"]) == 1

@@ -4,10 +4,11 @@ import Testing
 
 @testable import CausewayLab
 
-/// One app's APNs host does not answer. Its commands leave their partitions, and nothing waits behind them.
+/// The APNs host of one app does not answer. Its commands are deferred, so nothing waits behind them in their
+/// partitions.
 @Suite("Commands that cannot be sent soon", .serialized, .timeLimit(.minutes(10)))
 struct DeferralTests {
-    /// Times are a tenth of the usual ones.
+    /// A tenth of the default times, so that the test is short.
     private static let times = "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 
     @Test func `A host that does not answer holds back no other app`() async throws {
@@ -36,7 +37,7 @@ struct DeferralTests {
                 try traffic.sendOne()
                 slowest = max(slowest, Date().timeIntervalSince(began))
             }
-            // An activity gets one update a second at most.
+            // The activity gets at most one update a second.
             #expect(slowest < 5, "the other app's updates are as fresh as ever")
             try run.awaitMetrics("a commands topic of which everything is settled") {
                 $0.sum("causeway_consumer_lag_records", ["topic": "commands"]) == 0

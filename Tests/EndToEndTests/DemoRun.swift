@@ -9,7 +9,7 @@ struct DemoRun {
     var code: Int32
     /// All of its output.
     var page: String
-    /// Nil if the demo did not print its figures.
+    /// The figures that the demo printed; nil if it printed none.
     var figures: DemoFigures?
 
     static func run(
@@ -30,8 +30,8 @@ struct DemoRun {
     }
 }
 
-/// Runs a program to its end and returns its exit code and both outputs. A program that takes longer than any test may is killed, with code
-/// 124.
+/// Runs a program to its end, and returns its exit code and both outputs. A program that exceeds the time
+/// limit of all tests is killed and gets the code 124.
 func outputOf(
     _ program: String,
     _ arguments: [String],

@@ -5,10 +5,11 @@ import Testing
 
 @testable import CausewayLab
 
-/// Dependencies of a worker start after the worker, or go away and come back.
+/// Kafka, Redis or APNs start after the worker, or stop and start again.
 @Suite("What a worker depends on", .serialized, .timeLimit(.minutes(10)))
 struct DependencyTests {
-    /// The worker starts first. Then Kafka, Redis and APNs start. Meanwhile the worker says what it waits for, and nothing restarts it.
+    /// The worker starts first, then Kafka, Redis and APNs. Until they run, the worker reports what it waits
+    /// for, and stays alive.
     @Test func `Start order does not matter`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
@@ -59,8 +60,8 @@ struct DependencyTests {
         }
     }
 
-    /// While commands flow, the brokers go away for longer than a session and come back: each command has its result. Then the same while
-    /// records wait for Redis: within seconds the lag is as before.
+    /// The brokers are unreachable for longer than a session while commands come. Each command has its
+    /// result. Then the same happens while records wait for Redis: within seconds the lag is as before.
     @Test func `An outage of Kafka loses nothing`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
@@ -72,7 +73,7 @@ struct DependencyTests {
             try broker.takeDown()
             for _ in 0..<20 { try traffic.sendWithoutWaiting() }
             try Self.expectAbsence(run)
-            // Longer than the session, so that the worker also loses its partitions.
+            // The outage is longer than the session, so that the worker also loses its partitions.
             try run.takeResults(milliseconds: 7_000)
             try Self.expectAbsence(run)
             try broker.bringUp()
@@ -80,7 +81,8 @@ struct DependencyTests {
                 try run.takeResults(milliseconds: 10)
                 return !traffic.outcomes.contains("none")
             }
-            // A command that was settled but not committed when its partition was lost is read again, and is a duplicate then.
+            // A command was settled but not committed when its partition was lost. It is read again, and is
+            // then a `duplicate`.
             let outcomes = traffic.outcomes
             #expect(Set(outcomes).isSubset(of: ["accepted", "superseded", "duplicate"]), "\(outcomes)")
             #expect(outcomes.last != "superseded", "\(outcomes)")
@@ -101,7 +103,7 @@ struct DependencyTests {
             try Self.expectAbsence(run)
             try run.takeResults(milliseconds: 7_000)
             try broker.bringUp()
-            // The embedded broker takes as long as a session to assign a group its partitions again.
+            // The embedded broker assigns the partitions again after the length of a session.
             try run.awaitMetrics("partitions again") {
                 $0.sum("causeway_kafka_ready") == 1 && ($0.sum("causeway_partitions_assigned") ?? 0) > 0
             }
@@ -117,7 +119,7 @@ struct DependencyTests {
         }
     }
 
-    /// Kafka is away. No restart would help.
+    /// Checks that the worker reports the outage of Kafka, and stays alive and ready. A restart would not help.
     private static func expectAbsence(_ run: ExampleRun) throws {
         try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
         #expect(try run.status(of: "/livez") == 200)
@@ -127,7 +129,7 @@ struct DependencyTests {
 }
 
 extension ExampleRun {
-    /// Asks `eventually`, as long as all parts of the deployment are alive.
+    /// Waits until the condition holds, and fails if a process of the deployment has ended.
     func await(_ what: @autoclosure () -> String, until isMet: () throws -> Bool) throws {
         try eventually(what()) {
             try deployment.check()

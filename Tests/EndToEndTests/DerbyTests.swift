@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// The example's own `channels` block, for the app of a run that has the sandbox only.
+/// The `channels` block of the example, for a run that has only the sandbox.
 private struct DerbyConfiguration {
     private let block: String
 
@@ -41,7 +41,7 @@ struct DerbyTests {
             for command in try files.records("commands.jsonl") {
                 try run.send(command)
                 try awaitResult(of: command, run)
-                // Only the older phones' activities have tokens.
+                // Only the activities of older phones have tokens.
                 if command["id"] as? String == "derby-start" { try awaitRegistrations(6, run) }
             }
             try checkRegistrations(run)
@@ -59,7 +59,7 @@ struct DerbyTests {
         }
     }
 
-    /// Of a command to the audience: the one that its last range or its broadcast writes.
+    /// Waits for the result of a whole command, which its last range or its broadcast writes.
     private func awaitResult(of command: JSONObject, _ run: ExampleRun) throws {
         let identifier = try #require(command["id"] as? String)
         let isToAudience = command["audience"] != nil
@@ -69,7 +69,7 @@ struct DerbyTests {
         }
     }
 
-    /// The file shows what apps really post, save for tokens and times.
+    /// Checks that the file shows the records that the apps post, except for tokens and times.
     private func checkRegistrations(_ run: ExampleRun) throws {
         let real = try run.registrations()
         let records = try files.records("registrations.jsonl")
@@ -88,7 +88,7 @@ struct DerbyTests {
         }
     }
 
-    /// Each result of the file is there once, and of these commands there is no other.
+    /// Checks that each result of the file came once, and that its commands have no other result.
     private func checkResults(_ run: ExampleRun) throws {
         let expected = try files.records("results.jsonl")
         for record in expected {
@@ -110,7 +110,8 @@ struct DerbyTests {
         #expect(shown["state"] as? String == "ended" && shown["alertCount"] as? Int == 4, "phone-\(device)")
         let isOnChannel = device < 33
         #expect((shown["channel"] != nil) == isOnChannel && (shown["token"] == nil) == isOnChannel, "phone-\(device)")
-        // The single command reaches the phone that has a token, and not the other.
+        // The command to a single activity reaches phone 33, which has a token. The other phone is on the
+        // channel.
         let updates = device == 33 ? 3 : 2
         #expect(shown["effects"] as? [String: Int] == ["started": 1, "shown": updates, "ended": 1], "phone-\(device)")
         if isOnChannel { #expect(shown["broadcastsReceived"] as? Int == 3, "phone-\(device)") }

@@ -3,10 +3,10 @@ import Testbed
 
 typealias JSONObject = [String: Any]
 
-/// An example below `Config/examples`, with all its times moved to now.
+/// The files of an example in `Config/examples`. All times in them are moved to the present.
 struct ExampleFiles {
     static let names = ["ride", "restaurant", "pizza", "trip"]
-    /// The time that the times in the files are relative to.
+    /// The present time of the files, in seconds since 1970.
     private static let base = 1_790_000_000
     private static let referenceDate = 978_307_200
 
@@ -38,7 +38,8 @@ struct ExampleFiles {
             }
     }
 
-    /// Seconds and milliseconds since 1970, and seconds since 2001, differ by their size.
+    /// Moves a time in the files to the present. Its size tells whether it counts seconds or milliseconds
+    /// since 1970, or seconds since 2001.
     private func moved(_ value: Any) -> Any {
         switch value {
         case let object as JSONObject: return object.mapValues(moved)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Real processes with one or more example apps. Used from one thread.
+/// A run of one or more example apps with real processes. Used from one thread.
 final class ExampleRun {
     let deployment: Deployment
     let results: ResultLog
@@ -18,9 +18,10 @@ final class ExampleRun {
     static var programs: ProgramFiles { get throws(LabError) { try ProgramFiles() } }
 
     /// - Parameters:
-    /// - apps: by a short name, which becomes the app's name in the worker's configuration.
-    /// - broker: the test's own broker, which it can stop; nil: a process.
-    /// - configure: makes the worker's configuration from the usual one and the directory of the run.
+    ///   - apps: a short name for each app, its bundle id and its shapes. The worker's configuration uses the
+    ///     short name.
+    ///   - broker: a broker that the test itself can stop; nil starts a broker as a process.
+    ///   - configure: changes the worker's usual configuration; it also gets the deployment.
     init(
         _ apps: [(name: String, bundleIdentifier: String, shapes: String)],
         broker: EmbeddedBroker? = nil,
@@ -37,8 +38,8 @@ final class ExampleRun {
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
                 lanes: 2
             )
-            // Level debug, because the log is searched for secrets at the end. A long response timeout, so that the worker does not give up
-            // a slow Redis on a busy machine.
+            // Level debug, because the log is searched for secrets at the end. The response timeout is long,
+            // so that the worker waits for a slow Redis on a busy machine.
             let talkative =
                 configuration.replacingOccurrences(
                     of: "  format: text\n",
@@ -81,7 +82,7 @@ final class ExampleRun {
         deployment.bootstrapServers = broker.bootstrapServers
     }
 
-    /// For `configure`: the audiences of an app whose names fit the pattern get channels.
+    /// For `configure`: gives channels to the audiences of an app whose names match the pattern.
     static func withChannels(
         _ audiences: String,
         of application: String
@@ -98,7 +99,8 @@ final class ExampleRun {
         }
     }
 
-    /// For `configure`: a push stays unanswered for as long as the test wants, even on a slow machine.
+    /// For `configure`: lets a push wait for its answer for a minute, so that a test on a slow machine can
+    /// hold it back.
     static func waitingForResponses(_ text: String, _ deployment: Deployment) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
             .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
@@ -173,7 +175,7 @@ final class ExampleRun {
         guard case .queued = outcome else { throw Timeout(what: "room in the producer's queue") }
     }
 
-    /// Reads results for this time.
+    /// Reads results for the given time.
     func takeResults(milliseconds: Int) throws {
         try results.take(milliseconds: milliseconds) {
             commandProducer.takeReports()
@@ -190,7 +192,7 @@ final class ExampleRun {
 
     // MARK: - Redis
 
-    /// Performs an action, and waits until the worker has written a change of this activity to Redis.
+    /// Performs an action, and waits until Redis has another value for the activity.
     func awaitingChange(of activity: String, app: String, _ body: () throws -> Void) throws {
         let before = try memory(of: activity, app: app)
         try body()
@@ -200,7 +202,7 @@ final class ExampleRun {
         }
     }
 
-    /// Waits until the worker has written anything about this activity.
+    /// Waits until Redis has a value for the activity.
     func awaitMemory(of activity: String, app: String) throws {
         try self.await("\(activity) in Redis") {
             commandProducer.takeReports()

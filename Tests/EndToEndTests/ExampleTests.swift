@@ -44,7 +44,7 @@ struct ExampleTests {
     }
 }
 
-/// One example, from its first registration to the last dismissal.
+/// One example, from its first registration to the last dismissal of an activity.
 private final class Journey {
     let app: String
     private let run: ExampleRun
@@ -60,7 +60,7 @@ private final class Journey {
         app = try #require(commands.first?["app"] as? String)
     }
 
-    /// Installs the phones with the app, and starts the activities that the app starts itself.
+    /// Installs the app on the phones, and starts the activities that the app itself starts.
     func begin() throws {
         let phones = try files.object("phones.json")
         try run.post("/phones", phones)
@@ -81,7 +81,7 @@ private final class Journey {
         let steps = Set(commands.map { timestamp($0) }).sorted()
         for (number, step) in steps.enumerated() {
             if number == 2 {
-                // While the activity lives, the system gives the app another token.
+                // iOS gives the app another token for the activity.
                 let activity = try #require(rotated)
                 registrations += 1
                 try run.awaitingChange(of: activity, app: app) {
@@ -105,7 +105,7 @@ private final class Journey {
         ((try? files.object("app-starts.json"))?["activities"] as? [JSONObject]) ?? []
     }
 
-    /// The activity that registers twice.
+    /// The activity that has two registrations.
     private var rotated: String? {
         let activities = posted.compactMap { $0["activity"] as? String }
         return activities.first { activity in activities.count { $0 == activity } == 2 }
@@ -115,7 +115,7 @@ private final class Journey {
     private func event(_ command: JSONObject) -> String { aps(command)["event"] as? String ?? "" }
     private func timestamp(_ command: JSONObject) -> Int { aps(command)["timestamp"] as? Int ?? 0 }
 
-    /// The file shows what apps really register: the same records, except tokens and times.
+    /// Checks that the file shows the records that the apps register, except for tokens and times.
     private func checkRegistrations() throws {
         let real = try run.registrations()
         for record in posted {
@@ -148,7 +148,8 @@ private final class Journey {
         for command in own { try checkResult(command) }
     }
 
-    /// By default four hours later; at once; or at the given date.
+    /// Checks when the phone removes the ended activity: four hours after the end by default, at once, or at
+    /// the given date.
     private func checkDismissal(_ shown: JSONObject, date: Int?) throws {
         let ended = try #require(shown["endedAt"] as? Int)
         guard let date else {

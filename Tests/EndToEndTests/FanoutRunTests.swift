@@ -6,7 +6,7 @@ import Testing
 
 @Suite("causeway-lab fanout", .timeLimit(.minutes(10)))
 struct FanoutRunTests {
-    /// One command, and another that overtakes it in the middle of its round.
+    /// Sends one command; in the second case another command supersedes it in the middle of its round.
     @Test(arguments: [[], ["--overtake-at", "50"]]) func `Every phone shows the newest state`(options: [String])
         async throws
     {

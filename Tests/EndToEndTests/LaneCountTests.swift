@@ -6,7 +6,7 @@ import Testing
 
 @Suite("A worker has as many lanes as processors that it may use", .timeLimit(.minutes(10)))
 struct LaneCountTests {
-    /// Runs on all processors that the test may use, and on one of them.
+    /// Runs a worker on all processors of the test's process, and a worker on one of them.
     @Test(arguments: [(nil, nil), ("0", 1)] as [(String?, Int?)])
     func `The number of lanes follows from the processors`(processors: String?, expected: Int?) async throws {
         try await onOwnThread {
@@ -39,7 +39,8 @@ struct LaneCountTests {
                 log = try String(contentsOfFile: deployment.path("worker.log"), encoding: .utf8)
                 return log.contains("worker started")
             }
-            // On the machine of the test: with any quota of its control group, at most as many as the process may run on.
+            // Without a fixed number, a worker has at most as many lanes as the process may use processors; a
+            // CPU quota may lower the number.
             let usable = try #require(Int(try outputOf("/usr/bin/nproc", []).text.filter(\.isNumber)))
             let lanes = try #require(log.firstMatch(of: /worker started .*lanes=([0-9]+)/).flatMap { Int($0.1) })
             #expect(expected.map { lanes == $0 } ?? (1...usable).contains(lanes))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// A policy limits the lifetime of activities. They are ended with their last state. (R34)
+/// A policy limits the lifetime of activities, so the worker ends them with their last state. (R34)
 @Suite("Lifetimes", .serialized, .timeLimit(.minutes(10)))
 struct LifetimeTests {
     private static let lifetimeSeconds = 12
@@ -13,14 +13,15 @@ struct LifetimeTests {
         text + "policies:\n  default:\n    lifetimeSeconds: \(lifetimeSeconds)\n"
     }
 
-    /// The second life is long enough for an update.
+    /// A lifetime of 20 s, so that the second life is long enough for an update.
     private static func restarting(_ text: String, _ deployment: Deployment) -> String {
         text + "policies:\n  default:\n    lifetimeSeconds: 20\n    afterLifetime: restart\n"
     }
 
     private static let deferring = "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 
-    /// Two keepers check the timetables when the activities become due; the worker that put them there was killed.
+    /// The worker that wrote the timetables is killed. When the activities are due, the keepers of two other
+    /// workers read them.
     @Test func `Activities end once, with their last state, after the worker was killed`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: Self.limited)
@@ -48,9 +49,9 @@ struct LifetimeTests {
         }
     }
 
-    /// The worker dies while ends are claimed, produced, sent and settled. As for every command, the result of an end that was
-    /// settled but not told is `duplicate`. An end that APNs accepted before the worker could settle it is sent again; its token is dead
-    /// then, and the result is `unregistered`.
+    /// The worker is killed while ends are claimed, produced, sent and settled. An end that was settled
+    /// without a result then has the result `duplicate`. An end that APNs accepted before it was settled is
+    /// sent again; its token is dead by then, so its result is `unregistered`.
     @Test func `An end that was under way when the worker was killed is finished by the next`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: Self.limited)
@@ -76,7 +77,8 @@ struct LifetimeTests {
         }
     }
 
-    /// The worker is killed between the end and the start. The phone shows the last state again, and takes updates.
+    /// The worker is killed after the end and before the new start. The phone shows the last state again, and
+    /// accepts updates.
     @Test func `An activity is started again after its lifetime, with its last state`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["restaurant"], configure: Self.restarting)
@@ -89,7 +91,7 @@ struct LifetimeTests {
                 return run.results.ends[order] != nil
             }
             try run.deployment.crashWorker()
-            // The new activity's token.
+            // Relays the new activity's token.
             try run.relay(until: 4)
             #expect(try run.activity(order, app: "com.example.restaurant")["state"] as? String == "active")
             #expect(try run.content(of: order, app: "com.example.restaurant") == shown)
@@ -101,7 +103,8 @@ struct LifetimeTests {
         }
     }
 
-    /// The end is deferred and read again many times. The keeper makes no second one, which Redis would refuse.
+    /// The end is deferred and read again many times. The keeper makes no second end, which Redis would
+    /// refuse.
     @Test func `APNs answers 503 for longer than a claim lasts when an activity is due`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["restaurant"]) { text, deployment in
@@ -119,14 +122,14 @@ struct LifetimeTests {
                 try run.takeResults(milliseconds: 2)
                 return run.results.ends[order] != nil
             }
-            // The new activity's token.
+            // Relays the new activity's token.
             try run.relay(until: 4)
             #expect(try run.activity(order, app: "com.example.restaurant")["state"] as? String == "active")
             #expect(run.results.ends[order]?.first == "accepted", "\(run.results.ends)")
         }
     }
 
-    /// The activities' registrations and updates tell the timetables again.
+    /// The registrations and updates of the activities, read again, fill the timetables again.
     @Test func `Redis loses all data before the activities are due`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: Self.limited)
@@ -145,7 +148,7 @@ struct LifetimeTests {
 }
 
 extension ResultLog {
-    /// By activity: the outcomes of the commands that ended it because of its lifetime.
+    /// The outcomes of the commands that ended each activity because of its lifetime, by activity.
     fileprivate var ends: [String: [String]] {
         var ends: [String: [String]] = [:]
         for result in results.values.joined() where result["cause"] as? String == "lifetime" {
@@ -181,7 +184,7 @@ extension ExampleRun {
         try #require(try self.activity(activity, app: app)["contentState"] as? NSDictionary)
     }
 
-    /// The number of activities in all timetables.
+    /// Returns the number of activities in all timetables.
     fileprivate func timetables() throws -> String {
         let script =
             "local n = 0 for i = 0, 31 do n = n + redis.call('ZCARD', '{causeway:lifetimes:' .. i .. '}') end return n"
@@ -190,7 +193,7 @@ extension ExampleRun {
         )
     }
 
-    /// A second worker of the group.
+    /// Starts a second worker of the same group.
     fileprivate func startSecondWorker() throws -> ChildProcess {
         let text = try String(contentsOfFile: deployment.path("causeway.yaml"), encoding: .utf8)
         let port = try LoopbackPort.free()
@@ -209,7 +212,8 @@ extension ExampleRun {
 extension JSONObject {
     fileprivate var isEnd: Bool { (self["aps"] as? JSONObject)?["event"] as? String == "end" }
 
-    /// The command with the present time, and perhaps for another activity, or an update with another state.
+    /// Returns the command with the present time, for another activity or with another state if they are
+    /// given.
     fileprivate func now(id: String, activity: String? = nil, state: JSONObject? = nil) -> JSONObject {
         var (command, aps) = (self, self["aps"] as? JSONObject ?? [:])
         let seconds = Int(Date().timeIntervalSince1970)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// The example of a match: three phones follow it. Their registrations have joined the audience.
+/// The match example: three phones follow a match, and their registrations have joined the audience.
 final class MatchScene {
     let run: ExampleRun
     let files = ExampleFiles("match")
@@ -24,14 +24,14 @@ final class MatchScene {
         try awaitRegistrations()
     }
 
-    /// The system gives an activity's app another token, and the app registers it.
+    /// Gives an activity another token, which its app registers.
     func rotate(_ activity: String) throws {
         registrations += 1
         try run.post("/rotate", ["app": app, "activity": activity])
         try awaitRegistrations()
     }
 
-    /// Registrations are settled when the audience has its members.
+    /// Waits until the registrations are settled; then the audience has its members.
     private func awaitRegistrations() throws {
         try run.relay(until: registrations)
         try run.awaitMetrics("\(registrations) registrations that are settled") {

@@ -31,7 +31,7 @@ struct MatchTests {
         }
     }
 
-    /// The file shows what apps really register, except tokens and times.
+    /// Checks that the file shows the records that the apps register, except for tokens and times.
     private static func checkRegistrations(_ scene: MatchScene) throws {
         let real = try scene.run.registrations()
         for record in try scene.files.records("registrations.jsonl") {
@@ -43,7 +43,7 @@ struct MatchTests {
         }
     }
 
-    /// Each result of the file has come with all fields that the file has, and no other result has come.
+    /// Checks that each result of the file came with all its fields, and that no other result came.
     private static func checkResults(_ scene: MatchScene) throws {
         let expected = try scene.files.records("results.jsonl")
         for record in expected {
@@ -68,7 +68,7 @@ struct MatchTests {
     }
 
     private static func checkMetrics(_ run: ExampleRun, commands: Double, members: Double) throws {
-        // Each lane publishes its numbers in its own time.
+        // The lanes publish their numbers at different times.
         let scrape = try run.awaitMetrics("\(commands) commands, and no round") {
             $0.sum("causeway_audience_commands_total") == commands
                 && $0.sum("causeway_audience_ranges_total", ["app": "match", "outcome": "delivered"]) == commands

@@ -9,7 +9,8 @@ import Testing
 
 @Suite("Metrics, pages and health of a worker", .timeLimit(.minutes(10)))
 struct MetricsTests {
-    /// A match on twenty phones. The sums of the worker's metrics, of the results topic and of the simulator's counters must be equal.
+    /// A match on twenty phones. The worker's metrics, the results topic and the simulator must count the
+    /// same numbers.
     @Test func `The sums of the metrics are equal to the work done`() async throws {
         try await onOwnThread {
             let season = ExampleFiles("season")
@@ -44,7 +45,7 @@ struct MetricsTests {
                 while try reader.drain(limit: 1_000) {}
                 return feed.isOver && reader.tally.commands >= feed.commands
             }
-            // A command that was held until its token came has a second result when its push is done.
+            // A command that was held has the result `held` and a second result when it is done.
             let scrape = try run.awaitMetrics(
                 "as many outcomes as results, and no lag",
                 meanwhile: { while try reader.drain(limit: 1_000) {} }
@@ -62,7 +63,7 @@ struct MetricsTests {
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.status(of: "/readyz") == 200)
 
-            // After thousands of commands there is no new series, and no series names an activity.
+            // Thousands of commands add no new series, and no series names an activity.
             let known = scrape.names.filter { !Self.isLate($0) }
             #expect(known == early.names.filter { !Self.isLate($0) })
             #expect(!scrape.text.contains(feed.activity(match: 0, follower: 1)))
@@ -71,7 +72,7 @@ struct MetricsTests {
         }
     }
 
-    /// Metrics whose series appear with their first count. The event that they count may happen or not.
+    /// Metrics without a series before their first count. The events that they count may or may not happen.
     private static let later: Set<String> = [
         "causeway_apns_goaway_total", "causeway_redis_errors_total", "causeway_kafka_errors_total",
         "causeway_log_lines_suppressed_total",
@@ -79,7 +80,8 @@ struct MetricsTests {
 
     private static func isLate(_ series: String) -> Bool { later.contains(String(series.prefix { $0 != "{" })) }
 
-    /// The metrics that alerts and dashboard read, except those whose series appear with their first count.
+    /// Returns the metrics that alerts and the dashboard read, except those without a series before their
+    /// first count.
     private func spokenOf() throws -> Set<String> {
         let text = try ["rules.yaml", "dashboard.json"].map { try Repository.text("Helm/causeway/files/\($0)") }
             .joined()
@@ -115,7 +117,7 @@ struct MetricsTests {
     private func compare(_ scrape: Scrape, with service: JSONObject) throws {
         let requests = try #require(service["requests"] as? Double)
         let byPriority = try #require(service["acceptedByPriority"] as? JSONObject)
-        // At least the ten starts and the twenty ends, even on a slow machine.
+        // At least the ten starts and the twenty ends are sent, however slow the machine is.
         #expect(requests >= 30)
         #expect(scrape.sum("causeway_pushes_total", ["status": "200"]) == service["accepted"] as? Double)
         #expect(scrape.sum("causeway_pushes_total") == requests)
@@ -124,7 +126,7 @@ struct MetricsTests {
         #expect(scrape.sum("causeway_budget_demotions_total") == 0)
     }
 
-    /// Lets Prometheus parse the text.
+    /// Checks with promtool that Prometheus can parse the text.
     private func promtool(_ text: String) throws {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
@@ -134,8 +136,8 @@ struct MetricsTests {
         #expect(check.code == 0 && check.text.isEmpty, "\(check.text)")
     }
 
-    /// A push is unanswered when the worker gets the signal to stop. The worker says at once that it drains, and stays alive until the answer
-    /// comes.
+    /// The worker gets the signal to stop while a push has no answer. It reports at once that it drains, and
+    /// stays alive until the answer comes.
     @Test func `A draining worker is alive, but not ready`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: ExampleRun.waitingForResponses)
@@ -145,7 +147,7 @@ struct MetricsTests {
             try run.awaitMetrics("its partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.scrape().sum("causeway_draining") == 0)
-            // APNs answers after the test has checked the draining worker.
+            // APNs answers only after the test has checked the draining worker.
             let simulator = try #require(run.deployment.parts.first { $0.name == "simulator" })
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
@@ -165,7 +167,7 @@ struct MetricsTests {
         }
     }
 
-    /// Another worker uses the port.
+    /// Another worker already listens at the port.
     @Test func `A worker whose port is taken does not run`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -231,8 +233,8 @@ struct MetricsTests {
         }
     }
 
-    /// `health` asks a worker at the address where it listens. The configuration file may be invalid by now, or apply only from the next
-    /// start.
+    /// `health` asks the worker at the address where it listens. The configuration file may have become
+    /// invalid, or may take effect only at the next start.
     private func askTheProcess(of run: ExampleRun) throws {
         let path = run.deployment.path("causeway.yaml")
         let text = try String(contentsOfFile: path, encoding: .utf8)

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// States that are too large for APNs lose the fields that their policy names: real processes, with the simulator, which refuses bodies that
-/// are too large.
+/// States that are too large for APNs lose the fields that their policy names. All programs are real; the
+/// simulator refuses bodies that are too large.
 @Suite("States that are too large", .timeLimit(.minutes(10)))
 struct OversizeTests {
     private static let long = String(repeating: "x", count: 6_000)
@@ -25,7 +25,7 @@ struct OversizeTests {
         }
     }
 
-    /// A command whose content state is too large without `map.tiles`, and then fits.
+    /// Returns a command whose content state fits only without `map.tiles`.
     private func command(_ identifier: String, _ address: JSONObject, like update: JSONObject) -> JSONObject {
         var state = (update["aps"] as? JSONObject)?["content-state"] as? JSONObject ?? [:]
         state["map"] = ["zoom": 3, "tiles": Self.long] as JSONObject

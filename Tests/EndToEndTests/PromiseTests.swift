@@ -5,8 +5,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// Seasons that run ten times faster than phones may change, with a budget that is too small for them. A checker that shares no code with
-/// the program checks all promises (`Tests/Acceptance/season`).
+/// Seasons whose commands come ten times faster than the phones may be updated, and whose budget is too
+/// small. A checker that shares no code with the program checks all promises (`Tests/Acceptance/season`).
 @Suite("Seasons faster than their phones", .serialized, .timeLimit(.minutes(10)))
 struct PromiseTests {
     private static let acceptance = Repository.path("Tests/Acceptance")
@@ -23,8 +23,8 @@ struct PromiseTests {
         let figures = try #require(run.figures, "\(run.page)")
         #expect(figures.phonesWithFinalScore == figures.phones)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
-        // Other tests use the same cores, so a push that is sent in time may arrive late. Lateness does not add up, but pushes that are
-        // sent too early do: the checker compares each push with all before it.
+        // Other tests use the same cores, so a push that was sent in time may arrive late. Late arrivals do
+        // not add up, but early sendings do: the checker compares each push with all earlier ones.
         let patience = ["--tolerance", "700"] + (checks.contains("--wait-spacings") ? [] : ["--wait-spacings", "5"])
         let check = try await onOwnThread {
             try outputOf(
@@ -63,7 +63,8 @@ struct PromiseTests {
     }
 
     @Test func `An outage of Redis for ten seconds loses nothing`() async throws {
-        // Nothing is sent while Redis is away. A push that was on its way when Redis went away may be sent again.
+        // Nothing is sent while Redis does not answer. A push that was in flight at that moment may be sent
+        // again.
         let run = try await season(
             [
                 "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--redis-away-at", "5",
@@ -73,8 +74,8 @@ struct PromiseTests {
         #expect(run.figures.disturbances.count == 2)
     }
 
-    /// The worker is killed together with Redis, so the next worker reads again what Redis no longer knows. An alert that rang in the
-    /// second before and was not committed may ring again.
+    /// The worker is killed together with Redis. The next worker reads the records again that the empty Redis
+    /// lacks. An alert may ring twice if it rang in the last second and was not committed.
     @Test func `After Redis is wiped, the phones still end with the right state`() async throws {
         let run = try await season(
             [

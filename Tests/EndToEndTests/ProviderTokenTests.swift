@@ -6,8 +6,8 @@ import Testing
 
 @Suite("Provider tokens: one for all workers, and a key whose file is replaced", .timeLimit(.minutes(10)))
 struct ProviderTokenTests {
-    /// Two workers in different groups, because the embedded broker serves only one member of a group. Both send pushes; one of them signed
-    /// the token.
+    /// Two workers send pushes with one token, which one of them signed. They are in different groups,
+    /// because the embedded broker serves one member of a group only.
     @Test func `Two workers share one token`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -27,7 +27,7 @@ struct ProviderTokenTests {
                     logFile: run.deployment.path("other.log")
                 )
             )
-            // The first worker had no such file.
+            // The first worker's configuration has no key file for sharing, so it is replaced.
             try run.deployment.crashWorker()
             let traffic = try Traffic(run)
             for _ in 0..<2 { try traffic.sendOne() }
@@ -49,8 +49,8 @@ struct ProviderTokenTests {
         }
     }
 
-    /// The key file is replaced by a file that is no key, then by a key that APNs does not know, then by one that it knows. Pushes continue
-    /// all the time, and none fails.
+    /// The key file is replaced by a file without a key, then by a key that APNs does not know, then by a key
+    /// that APNs knows. Pushes continue all the time, and none fails.
     @Test func `The file is replaced while pushes go on`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -71,7 +71,7 @@ struct ProviderTokenTests {
 
             try known.write(toFile: file, atomically: true, encoding: .utf8)
             try traffic.send(untilLogHas: "APNs accepts the new key, which is now in use")
-            // The connection with the old key's token is replaced.
+            // The worker replaces the connection that uses the old key's token.
             try traffic.send(untilLogHas: "cause=providerToken", after: "APNs refuses it: invalidProviderToken")
             for _ in 0..<3 { try traffic.sendOne() }
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Redis loses all data. Activities whose tokens only Redis knew get updates again, without help.
+/// Redis loses all data. Activities whose tokens only Redis had get updates again, without an operator.
 @Suite("Redis loses all data", .timeLimit(.minutes(10)))
 struct RedisLossTests {
     @Test func `After Redis is killed and comes back empty, nothing is lost`() async throws {
@@ -20,7 +20,7 @@ struct RedisLossTests {
         }
     }
 
-    /// No connection breaks.
+    /// No connection breaks, so only the missing marks show the loss.
     @Test func `After an operator emptied Redis, nothing is lost`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
@@ -31,7 +31,7 @@ struct RedisLossTests {
         }
     }
 
-    /// A worker that did not run during the loss notices it, too.
+    /// The worker starts after the loss, and notices it as well.
     @Test func `After Redis is emptied while no worker runs, nothing is lost`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
@@ -42,7 +42,8 @@ struct RedisLossTests {
         }
     }
 
-    /// If nothing is missing, the worker reads the latest records again, and no phone notices.
+    /// Redis has kept its data. The worker reads only the latest records again, and the phones get no second
+    /// push.
     @Test func `After a restart of Redis with its data, no push is repeated`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
@@ -70,7 +71,7 @@ struct RedisLossTests {
         }
     }
 
-    /// A run in which 40 activities have had a push each.
+    /// Runs the body after 40 activities have had one push each.
     private static func withCrowd(_ body: @Sendable (ExampleRun, RegisteredPhones) throws -> Void) async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -88,6 +89,8 @@ struct RedisLossTests {
         }
     }
 
+    /// Waits until Redis has everything again after its loss.
+    ///
     /// - Parameter pushes: the minimum number of pushes so far.
     private static func awaitHealed(_ run: ExampleRun, pushes: Int) throws {
         try run.awaitMetrics("a Redis that has everything again") {
@@ -99,7 +102,8 @@ struct RedisLossTests {
 }
 
 extension ExampleRun {
-    /// All partitions have their marks, except those of the workers' own topics. From now on a loss is noticed.
+    /// Waits until all partitions, except those of the workers' own topics, have their marks. From then on a
+    /// loss is noticed.
     func awaitMarks() throws {
         try self.await("the marks of all partitions") {
             try deployment.redisMarks() >= Deployment.commandPartitions + Deployment.partitions

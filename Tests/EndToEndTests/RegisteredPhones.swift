@@ -3,14 +3,14 @@ import Testing
 
 @testable import CausewayLab
 
-/// Many phones with one activity each, whose tokens the worker knows.
+/// Many phones with one activity each, whose tokens the worker has registered.
 final class RegisteredPhones {
     let activities: [String]
     private let run: ExampleRun
     private let update: JSONObject
     private var sent = 0
 
-    /// - Parameter registrations: the number of registrations relayed before.
+    /// - Parameter registrations: the number of registrations that were relayed before.
     init(_ run: ExampleRun, count: Int, registrations: Int = 0) throws {
         self.run = run
         activities = (0..<count).map { "crowd-\($0)" }
@@ -28,7 +28,7 @@ final class RegisteredPhones {
         )
     }
 
-    /// Sends an update to each of these activities, with any outcome.
+    /// Sends an update to each of these activities. Any outcome is allowed.
     func send(to some: some Sequence<String>, payload: JSONObject? = nil) throws {
         for activity in some {
             sent += 1

@@ -3,16 +3,16 @@ import Testbed
 
 @testable import CausewayLab
 
-/// An address that answers only after `begin`: `Tests/Acceptance/relay/relay.py`.
+/// An address at which nothing listens until `begin` starts `Tests/Acceptance/relay/relay.py`.
 struct Relay {
     private static let script = Repository.path("Tests/Acceptance/relay/relay.py")
 
-    /// A port where nothing answers yet.
+    /// A port at which nothing listens before `begin`.
     let port: UInt16
 
     init() throws { port = try LoopbackPort.free() }
 
-    /// Answers from now on, until the deployment ends.
+    /// Relays connections to the target from now on, until the deployment ends.
     func begin(to target: UInt16, on deployment: Deployment) throws {
         let child = try ChildProcess(
             name: "relay \(port)",

@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A configuration that changes under load", .timeLimit(.minutes(10)))
 struct ReloadTests {
-    /// One activity gets ten updates a second all the time. SIGHUP applies another spacing. Errors, and keys that cannot change, change
-    /// nothing. A changed file needs no signal.
+    /// One activity gets ten updates a second. SIGHUP applies another spacing. A file with errors changes
+    /// nothing, nor do keys that need a restart. A changed file is also noticed without a signal.
     @Test func `A change of the spacing loses no command`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }
@@ -27,14 +27,14 @@ struct ReloadTests {
             let slowed = Date().timeIntervalSince1970 * 1_000
             try flow.send(untilAccepted: flow.accepted.count + 3)
 
-            // One error, with valid numbers beside it: the whole file is rejected.
+            // The file has one error and valid numbers; the whole file is rejected.
             try write(slower.replacingOccurrences(of: "3000", with: "1000") + "wroker: {}\n")
             worker.signal(SIGHUP)
             try flow.send(untilLogHas: "the configuration was not reloaded")
             #expect(try flow.log().contains("wroker: is not a key; did you mean worker?"))
             try flow.send(untilAccepted: flow.accepted.count + 2)
 
-            // The log names the keys that cannot change; the others are applied. No signal is sent.
+            // The log names the keys that need a restart; the other keys are applied. No signal is sent.
             try write(
                 slower.replacingOccurrences(of: "kafka:\n", with: "kafka:\n  groupId: other\n")
                     .replacingOccurrences(of: "  level: debug\n", with: "  level: info\n")
@@ -48,7 +48,7 @@ struct ReloadTests {
             let gaps = zip(times, times.dropFirst()).map { (at: $1, milliseconds: $1 - $0) }
             Self.expect(gaps.map { $0.milliseconds }, spacing: 1_000)
             #expect(gaps.contains { $0.at < slowed && $0.milliseconds < 2_600 }, "\(gaps)")
-            // The first push after the reload may have waited by the old numbers.
+            // The first push after the reload may have waited with the old spacing.
             let after = gaps.filter { $0.at > slowed }.dropFirst()
             #expect(after.count >= 4, "\(gaps)")
             Self.expect(after.map { $0.milliseconds }, spacing: 3_000)
@@ -56,8 +56,8 @@ struct ReloadTests {
         }
     }
 
-    /// Redis spaces the permits by its own clock. A permitted push may leave late, and the next one in time again. Such lateness does not
-    /// add up.
+    /// Checks the gaps between pushes. Redis spaces the permissions by its own clock. A permitted push may be
+    /// sent late, and the next one on time, so a gap may be shorter by this lateness.
     private static func expect(_ gaps: [Double], spacing: Double) {
         let latenessMilliseconds = 900.0
         #expect(gaps.allSatisfy { $0 >= spacing - latenessMilliseconds }, "\(gaps)")
@@ -69,7 +69,7 @@ struct ReloadTests {
     }
 }
 
-/// Sends updates to one activity without pause, with any outcome.
+/// Sends updates to one activity without a pause. Any outcome is allowed.
 private final class Flow {
     private let run: ExampleRun
     private let update: JSONObject
@@ -84,7 +84,7 @@ private final class Flow {
         update = traffic.update
     }
 
-    /// The times at which the accepted updates were sent, in UNIX milliseconds.
+    /// The times at which accepted updates were pushed, in UNIX milliseconds.
     var accepted: [Double] {
         sent.filter { run.results.outcome($0) == "accepted" }
             .compactMap { ((run.results.last($0)?["times"] as? JSONObject)?["sent"] as? NSNumber)?.doubleValue }

@@ -3,12 +3,12 @@ import Kafka
 import Testbed
 import Testing
 
-/// The results topic, by command.
+/// The records of the results topic, by command.
 final class ResultLog: ConsumerHandler {
     private var consumer: Consumer?
     private let wakeup = WakeupPipe()
     private(set) var results: [String: [JSONObject]] = [:]
-    /// While no result comes, the caller continues this often.
+    /// While no result comes, `meanwhile` runs again after this time.
     private static let pauseMilliseconds: Int64 = 20
 
     init(bootstrapServers: String) throws {
@@ -41,7 +41,7 @@ final class ResultLog: ConsumerHandler {
         }
     }
 
-    /// Reads for this time.
+    /// Reads results for the given time.
     func take(milliseconds: Int, _ meanwhile: () throws -> Void) throws {
         let end = ContinuousClock.now + .milliseconds(milliseconds)
         while ContinuousClock.now < end {
@@ -50,7 +50,7 @@ final class ResultLog: ConsumerHandler {
         }
     }
 
-    /// Takes the next result, or waits until the consumer announces one.
+    /// Takes the next result, or waits until the consumer has one.
     private func takeNext(withinMilliseconds limit: Int64) {
         if !takeOne() { wakeup.waitHere(milliseconds: limit) }
     }

@@ -6,7 +6,7 @@ import Testbed
 
 /// One reading of a worker's `/metrics`.
 struct Scrape {
-    /// The value of each series, by its text: `name{label="value",…}`.
+    /// The value of each series, by its text `name{label="value",…}`.
     private(set) var series: [String: Double] = [:]
     let text: String
 
@@ -38,17 +38,17 @@ struct Scrape {
     /// The highest value of a metric's series that have all of these labels; 0 if there is none.
     func highest(_ name: String, _ labels: [String: String] = [:]) -> Double { values(of: name, labels).max() ?? 0 }
 
-    /// The worker has all its dependencies, and reads.
+    /// Whether the worker reaches Kafka and Redis and has partitions.
     var isWell: Bool {
         sum("causeway_kafka_ready") == 1 && sum("causeway_redis_ready") == 1
             && (sum("causeway_partitions_assigned") ?? 0) > 0
     }
 
-    /// The names of the series, except those of partitions, which change with their assignment.
+    /// The names of the series without those of single partitions, which change with the assignment.
     var names: Set<String> { Set(series.keys.filter { !$0.contains("partition=\"") }) }
 }
 
-/// A page of a worker.
+/// The answer to a request for one page of a worker.
 struct Page {
     let status: Int
     let text: String
@@ -75,14 +75,14 @@ extension ExampleRun {
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {
         try eventualAnswer("\(what) in\n\((try? scrape())?.text ?? "no metrics")", within: limit) {
-            // A worker that has just started does not listen yet.
+            // A worker that has just started does not listen yet, so a failed request is repeated.
             if let scrape = try? scrape(), isMet(scrape) { return scrape }
             try meanwhile()
             return nil
         }
     }
 
-    /// The findings of /statusz, each by the name of its alert.
+    /// Returns the findings of /statusz, each by its alert's name.
     func findings() throws -> [String] {
         let json = try Page("/statusz?format=json", port: deployment.httpPort).text
         let report = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? JSONObject

@@ -9,7 +9,7 @@ struct SeasonRunTests {
     private static let matches = 3
     private static let followers = 6
 
-    /// Runs `causeway-lab demo` with the small season, and returns its exit code, its page and its figures.
+    /// Runs `causeway-lab demo` with the small season.
     private func demo(_ arguments: [String]) async throws -> DemoRun {
         try await DemoRun.run(["--matches", "\(Self.matches)", "--followers", "\(Self.followers)"] + arguments)
     }
@@ -49,8 +49,8 @@ struct SeasonRunTests {
         #expect(figures.disturbances == [.init(what: "worker killed on purpose", count: 1)])
     }
 
-    /// One command for each ball and one start, for any number of followers. The worker's starts of devices do not count as commands of the
-    /// producer.
+    /// Checks that the producer sent one command for each ball and one start, however many followers there
+    /// are. The starts that the worker writes for each device do not count.
     private func checkAudiences(_ figures: DemoFigures) throws {
         let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
         let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.balls.count }
@@ -83,7 +83,8 @@ struct SeasonRunTests {
         #expect(figures.disturbances.map(\.count) == [1, 1])
     }
 
-    /// Half of the phones have no token: what they show has come by broadcast. The worker deletes the channels when the matches have ended.
+    /// Half of the phones have no token, so they get their states by broadcast. The worker deletes the
+    /// channels after the matches.
     @Test func `Half of the phones are on channels`() async throws {
         let run = try await demo(["--channels", "--seconds", "8"])
         #expect(run.code == 0, "\(run.page)")
@@ -95,7 +96,7 @@ struct SeasonRunTests {
         let channels = try #require(figures.channels)
         #expect(channels.phones == 9 && channels.phonesReached == 9 && channels.strayTokens == 0)
         #expect(channels.created == Self.matches && channels.left == 0)
-        // Each broadcast arrives at the three phones of its match that are on the channel.
+        // Each broadcast reaches the three phones of its match that are on the channel.
         #expect(channels.broadcasts > Self.matches && channels.broadcastsReceived == 3 * channels.broadcasts)
         #expect(figures.repeatedResults == 0 && figures.disturbances.isEmpty)
     }

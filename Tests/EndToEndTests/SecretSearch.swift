@@ -4,9 +4,10 @@ import Testing
 
 @testable import CausewayLab
 
-/// Texts that must not be in any output that people, log collectors or dashboards read: device tokens, provider tokens, signing keys.
+/// Searches for texts that no output may hold which people, log collectors or dashboards read: device tokens,
+/// provider tokens, signing keys.
 struct SecretSearch {
-    /// Shorter texts are no secrets, and occur everywhere.
+    /// The minimum length of a secret, in characters. Shorter texts are no secrets, and occur by chance.
     private static let charactersMin = 16
 
     private var secrets: [(name: String, texts: [String])] = []
@@ -29,15 +30,15 @@ struct SecretSearch {
         secrets.append((name, texts.filter { $0.count >= Self.charactersMin }))
     }
 
-    /// The names of the secrets in the text, including any text that looks like a secret of a test.
+    /// Returns the names of the secrets in the text. Texts that look like a test's secret are also found.
     func findings(in text: String) -> [String] {
         secrets.filter { $0.texts.contains(where: text.contains) }.map(\.name) + SecretPatterns.findings(in: text)
     }
 }
 
 extension ExampleRun {
-    /// The places that hold a registered token, the key, or a text that looks like either: logs of the run, exported traces, the worker's
-    /// pages, results.
+    /// Returns the places that hold a registered token, the key, or a text that looks like one: the run's
+    /// logs, exported traces, the worker's pages, results.
     func secretFindings() throws -> [String] {
         var search = SecretSearch()
         try search.add(keyFile: deployment.simulator.keyFile)
@@ -52,7 +53,7 @@ extension ExampleRun {
         where name.hasSuffix(".log") || name.hasSuffix(".jsonl") {
             collect(try String(contentsOfFile: deployment.path(name), encoding: .utf8), name)
         }
-        // Some runs have ended their worker.
+        // In some runs the test has stopped the worker.
         if let worker = deployment.worker, worker.poll() == nil {
             for path in ["/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics", "/livez", "/readyz"] {
                 collect(try Page(path, port: deployment.httpPort).text, path)
@@ -60,7 +61,8 @@ extension ExampleRun {
         }
         for (command, objects) in results.results {
             for object in objects {
-                // JSON escapes slashes, and Base64 has slashes, so slashes must be as in the secret.
+                // JSON may escape slashes, which occur in Base64. Here slashes must be written as in the
+                // secret.
                 let json = try JSONSerialization.data(withJSONObject: object, options: .withoutEscapingSlashes)
                 collect(String(decoding: json, as: UTF8.self), "the result of \(command)")
             }

@@ -8,7 +8,7 @@ import Testing
 struct SecretTests {
     private static let token = "00ff5a3c0e8f4b21d7c6a9908877665544332211ffeeddccbbaa998877665544"
 
-    /// The texts by kind.
+    /// Texts that hold a secret, by the kind of the secret.
     private static let secrets = [
         "a token": "x \(token) y", "a token in capitals": token.uppercased(),
         "a token in Base64": "AP9aPA6PSyHXxqmQiHdmVUQzIhH/7t3Mu6qZiHdmVUQ=",
@@ -16,7 +16,7 @@ struct SecretTests {
         "a PEM": "-----BEGIN PRIVATE KEY-----", "a key": "key=MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg",
     ]
 
-    /// A search that finds nothing at all would accept every run.
+    /// A search that finds nothing would accept every run, so each kind must be found.
     @Test(arguments: secrets.keys.sorted())
     func `The search finds every kind of secret`(secret: String) throws {
         let text = try #require(Self.secrets[secret])
@@ -28,7 +28,8 @@ struct SecretTests {
         #expect(search.findings(in: "token sha256 87d2777e5f7d, traces 4bf92f3577b34da6a3ce929d0e0e4736") == [])
     }
 
-    /// The search at the end of each run finds a secret in a log, in an exported trace, and in the output of a test run.
+    /// The search at the end of a run finds a secret in a log, in an exported trace, and in the output of a
+    /// program.
     @Test func `A planted secret is found`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -55,8 +56,8 @@ struct SecretTests {
         }
     }
 
-    /// At level debug, the log holds no secret: tokens in commands, right and wrong ones; a token that APNs calls dead; a password in a
-    /// file that other users may read, which causes a warning.
+    /// At level debug the log holds no secret: no valid or invalid token of a command, no token that APNs
+    /// reports as dead, and no password from a file with too wide access rights, which causes a warning.
     @Test func `Tokens and passwords appear in no logs, results or reasons`() async throws {
         try await onOwnThread {
             let password = "correct-horse-battery-staple"
@@ -78,7 +79,8 @@ struct SecretTests {
             var command = traffic.update
             command["activity"] = "stranger"
             command["id"] = "unknown-token"
-            // A command whose token APNs does not know waits while its pool has not accepted another token.
+            // A command whose token APNs does not know waits until its pool has accepted another token. This
+            // pool accepts none, so the command expires.
             command["expiration"] = Int(Date().timeIntervalSince1970) + 10
             command["token"] = Self.token
             command["environment"] = "sandbox"

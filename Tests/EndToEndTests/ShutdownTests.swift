@@ -4,12 +4,12 @@ import Testing
 
 @testable import CausewayLab
 
-/// Stops of a worker process, and what it has settled by then. (R5)
+/// A worker process stops. The tests check what it has settled by then. (R5)
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
-    /// SIGTERM comes while pushes wait for APNs' responses. The worker finishes what it has begun, commits and exits with 0. The next
-    /// worker continues behind it. No push and no result comes twice, also for commands that settled above one that still waited for its
-    /// pace, which the committed offset cannot pass.
+    /// SIGTERM comes while pushes wait for APNs' answers. The worker finishes what it has begun, commits and
+    /// exits with 0. The next worker continues from there. No push and no result is repeated, not even for
+    /// commands above the committed offset that were settled while an earlier command waited for its spacing.
     @Test func `A worker drains under load, and loses nothing`() async throws {
         try await onOwnThread {
             let match = try Match(followers: 150, configure: ExampleRun.waitingForResponses)
@@ -18,7 +18,8 @@ struct ShutdownTests {
             let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
             try match.play(until: 10_000)
             try match.read { match.reader.tally.commands > 0 }
-            // However fast the worker is, it has pushes in flight when it is stopped, and commands are left for the next worker.
+            // APNs does not answer, so a fast worker also has pushes in flight and leaves commands to the
+            // next worker.
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
             try match.play(until: 20_000)
@@ -45,8 +46,8 @@ struct ShutdownTests {
         }
     }
 
-    /// APNs no longer answers, so the drain would last its full time. The second signal ends it at once. The next worker reads the
-    /// unfinished commands again, and nothing is lost.
+    /// APNs no longer answers, so the drain would take its full time. A second signal ends it at once. The
+    /// next worker reads the unfinished commands again, and nothing is lost.
     @Test(arguments: [SIGTERM, SIGINT]) func `A second signal ends the drain without loss`(second: Int32) async throws {
         try await onOwnThread {
             let match = try Match(followers: 20, configure: ExampleRun.waitingForResponses)
@@ -60,12 +61,12 @@ struct ShutdownTests {
             let worker = try #require(deployment.worker)
             worker.signal(SIGTERM)
             try match.awaitLog("draining")
-            // The worker really waits: two seconds are long compared with the moments that follow.
+            // The worker still waits after two seconds, which is much longer than the next steps take.
             #expect(worker.wait(milliseconds: 2_000) == nil)
             let start = ContinuousClock.now
             worker.signal(second)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
-            // The drain would end by itself after fifty seconds; two of them are over.
+            // Without the second signal the drain would end after 50 s, of which two are over.
             #expect(ContinuousClock.now - start < .seconds(30))
             try match.awaitLog("told again to stop")
             try match.awaitLog("worker stopped")
@@ -77,8 +78,8 @@ struct ShutdownTests {
         }
     }
 
-    /// A dependency of the worker neither answers nor closes. The worker still ends within the drain time. A push has no answer, or its
-    /// result cannot be written.
+    /// A dependency neither answers nor closes its connection, so a push has no answer or a result cannot be
+    /// written. The worker still ends within the drain time.
     @Test(arguments: ["redis-server", "simulator", "broker"]) func `A frozen dependency delays no stop`(name: String)
         async throws
     {
@@ -91,7 +92,7 @@ struct ShutdownTests {
             try traffic.sendOne()
             let part = try #require(run.deployment.parts.first { $0.name == name })
             let simulator = try #require(run.deployment.parts.first { $0.name == "simulator" })
-            // Closing the run kills the frozen program, but only after the run has waited for it.
+            // Lets the frozen programs continue, because closing the run first waits for each program's end.
             defer { for part in [part, simulator] { part.signal(SIGCONT) } }
             if name == "redis-server" { part.signal(SIGSTOP) } else { simulator.signal(SIGSTOP) }
             try traffic.sendWithoutWaiting()
@@ -111,7 +112,7 @@ struct ShutdownTests {
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
             let took = ContinuousClock.now - start
-            // The limit includes two seconds for the process to end on a busy machine.
+            // The limit includes two seconds for the end of the process on a busy machine.
             #expect(took < .milliseconds(10_000), "\(name) is frozen: \(took)")
         }
     }
@@ -119,7 +120,7 @@ struct ShutdownTests {
 
 /// The commands of a match, and their results. Used from one thread.
 private final class Match {
-    /// For a whole match, with a worker that restarts in it.
+    /// The time limit of a whole match during which a worker is restarted.
     private static let limit: Duration = .seconds(480)
 
     let run: ExampleRun
@@ -142,13 +143,13 @@ private final class Match {
         commandProducer = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
         reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
         try phones.make(for: feed)
-        // The app starts half of the activities; a push starts the other half.
+        // The app starts half of the activities; pushes start the other half.
         try run.relay(until: followers + followers / 2)
         try feed.start(to: commandProducer.commands, of: commandProducer.producer)
         try run.relay(until: 2 * followers)
     }
 
-    /// Sends commands at once, until this many have been sent in total or the match is over.
+    /// Sends commands without a pause until `count` commands were sent in total, or the match is over.
     func play(until count: Int = .max) throws {
         while !feed.isOver, feed.commands < count {
             let limit = min(1_000, count - feed.commands)
@@ -194,7 +195,8 @@ private final class Match {
         #expect(reader.tally.pushes == pushes)
     }
 
-    /// A command that is held until its token comes is sent after every command already has a result.
+    /// Checks the phones' final states. A command held for its token is sent only after all commands have a
+    /// result, so this waits.
     func expectPhonesToBeRight() throws {
         try eventually("the final state on \(feed.phones) phones", within: Self.limit) {
             try run.deployment.check()

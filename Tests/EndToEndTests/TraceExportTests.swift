@@ -11,7 +11,7 @@ struct TraceExportTests {
     private static let sampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     private static let unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-00"
 
-    /// The collector first refuses twice, temporarily. No refused trace is lost.
+    /// The collector refuses the first two requests for the moment (503, 429). No refused trace is lost.
     @Test func `A sampled trace becomes spans, and its result names them`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [503, 429], samplesPerMillion: 0)
@@ -25,7 +25,8 @@ struct TraceExportTests {
             try traffic.sendOne()
             try log.await { $0.results.count == 3 }
             let spans = try collector.await(3)
-            // The unsampled and untraced commands export nothing. The rest is exported before the worker ends.
+            // Unsampled and untraced commands export nothing. All sampled spans are exported before the
+            // worker ends.
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             #expect(try collector.spans().count == 3)
 
@@ -54,7 +55,8 @@ struct TraceExportTests {
         }
     }
 
-    /// A command to an audience has its own span, which contains one span for its range. Both results name that span.
+    /// A command to an audience has a span, with one span inside for its range. Both results name the
+    /// command's span.
     @Test func `The ranges of a command are spans inside it`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(apps: ["match"], refusals: [], samplesPerMillion: 0)
@@ -111,7 +113,7 @@ struct TraceExportTests {
         }
     }
 
-    /// Nothing accepts the traces. The worker says so, continues, and drains in time.
+    /// No collector listens. The worker logs that, continues, and drains in time.
     @Test func `A missing collector stops nothing`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in
@@ -126,8 +128,8 @@ struct TraceExportTests {
         }
     }
 
-    /// A collector that uses TLS and requires authorization. At first the worker has the wrong certificate authority: it exports nothing,
-    /// logs that and counts it. Then the authority is right.
+    /// The collector uses TLS and requires authorization. At first the worker trusts the wrong certificate
+    /// authority: it exports nothing, and logs and counts this. Then it trusts the right one.
     @Test func `Traces go over TLS to a collector with a valid certificate`() async throws {
         try await onOwnThread {
             var collector: Collector?
@@ -171,7 +173,8 @@ struct TraceExportTests {
             try Self.copy(run.deployment.path("collector-tls/ca.pem"), to: run.deployment.path("authorities.pem"))
             try run.deployment.crashWorker()
             try traffic.sendOne()
-            // Commands that were not committed before the crash are read again, and may be exported first, without a push.
+            // Commands that were not committed before the crash are read again. Their spans may be exported
+            // first, and have no push.
             let wanted = ["consume causeway.commands", "send"]
             _ = try spans.awaitSpans("the spans of a push") { all in
                 wanted.allSatisfy { name in all.contains { $0["name"] as? String == name } }
@@ -184,7 +187,7 @@ struct TraceExportTests {
         }
     }
 
-    /// The collector never answers. After one signal the worker waits for the collector; after a second signal it does not.
+    /// The collector never answers. After one signal the worker waits for it; after a second signal it ends.
     @Test func `A second signal does not wait for the collector`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [0], samplesPerMillion: 1_000_000)
@@ -197,7 +200,7 @@ struct TraceExportTests {
             #expect(worker.wait(milliseconds: 1_000) == nil, "it waits for the collector's answer")
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
-            // A worker that waits to the end of the request logs that it got no answer.
+            // A worker that waits for the request's end would log that the collector did not answer.
             let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(log.contains("traces were dropped") && !log.contains("traces cannot be exported"), "\(log)")
         }
@@ -240,7 +243,7 @@ struct TraceExportTests {
     }
 }
 
-/// `Tests/Acceptance/collector/collector.py`, as a part of a deployment.
+/// `Tests/Acceptance/collector/collector.py` as a process of a deployment.
 private final class Collector {
     let port: Int
     private let file: String

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// One update after another to the activity that the app started itself.
+/// Sends one update after another to the activity that the app itself started.
 final class Traffic {
     let run: ExampleRun
     let update: JSONObject
@@ -25,8 +25,8 @@ final class Traffic {
         update = try #require(commands.first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" })
     }
 
-    /// Waits until the worker knows the activity's token. A command before that would be held, and continue in the trace of its
-    /// registration.
+    /// Waits until the worker has registered the activity's token. An earlier command would be held, and then
+    /// continue in the registration's trace.
     func awaitToken() throws { try run.awaitMemory(of: activity, app: "com.example.ride") }
 
     var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
@@ -47,7 +47,8 @@ final class Traffic {
         let identifier = "update-\(sent.count)"
         var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
         aps["timestamp"] = Int(Date().timeIntervalSince1970)
-        // Commands that differ only in their timestamp are not sent.
+        // A command that differs only in its timestamp is `unchanged` and not sent, so each has another
+        // score.
         aps["relevance-score"] = sent.count
         command["aps"] = aps
         command["activity"] = activity
@@ -62,7 +63,7 @@ final class Traffic {
 
     func send(untilLogHas text: String, after earlier: String = "") throws {
         var log = ""
-        // Each sending waits for its result.
+        // Each `sendOne` waits for its result.
         try eventually("\(text) in the worker's log:\n\(log)", every: .zero) {
             log = (try? String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)) ?? ""
             let start = earlier.isEmpty ? log.startIndex : log.range(of: earlier)?.upperBound ?? log.endIndex

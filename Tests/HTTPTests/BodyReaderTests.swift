@@ -5,11 +5,11 @@ import Testing
 struct BodyReaderTests {
     private struct Body: Equatable {
         var text: String
-        /// The bytes that it took, with its framing.
+        /// The number of bytes that the body took, with its chunk lines.
         var bytes: Int
     }
 
-    /// The body that the text begins with, given in parts.
+    /// Reads the body at the beginning of the text, which arrives in parts of the given size.
     private static func read(_ text: String, _ length: HTTPBodyReader.Length, partBytes: Int) throws -> Body {
         var reader = try HTTPBodyReader(length, bytesMax: 100)
         var rest = Array(text.utf8)[...]

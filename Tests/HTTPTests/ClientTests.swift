@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTP
 
-/// The client with our server and with peers that are no servers.
+/// The client with our server, and with peers that do not speak HTTP.
 @Suite(.timeLimit(.minutes(5)))
 struct ClientTests {
     private static func client(_ port: UInt16, _ path: String = "/") -> HTTPClient {
@@ -105,7 +105,7 @@ struct ClientTests {
             client.interruption = interruption
             let error = #expect(throws: HTTPClientError.self) { try client.request() }
             #expect(error?.cause == (isInterrupted ? .interrupted : .late))
-            // An interruption may come before the request has left.
+            // An interruption may come before the request is sent, so the server may get none.
             if !isInterrupted { try await kept.next().answer(.plain(200)) }
         }
     }
@@ -129,7 +129,7 @@ struct ClientTests {
     }
 }
 
-/// A listener that gives its one client a text, whatever it asks, and ends the connection.
+/// A listener that sends one text to its only client, whatever the client asks, and closes.
 private enum ScriptedPeer {
     static func answering<Value: Sendable>(
         _ text: String,

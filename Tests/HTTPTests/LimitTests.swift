@@ -19,13 +19,14 @@ struct LimitTests {
         try await TestServer.run(limits) { server in
             let idle = try (0..<20).map { _ in try server.connect() }
             #expect(try server.connect().get("/").status == 200)
-            // The first client of the crowd made room.
+            // The server has closed the oldest idle connection to make room.
             #expect(idle[0].rest() == "")
             #expect(server.server.usage.connections <= 8)
         }
     }
 
-    /// Connections whose requests wait are not replaced: a further client is refused.
+    /// A connection whose request waits for an answer is not closed to make room. A further client is
+    /// refused.
     @Test func `A request that waits keeps its connection`() async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
@@ -55,7 +56,7 @@ struct LimitTests {
             var gone: RawHTTPClient? = try server.connect()
             gone?.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = try await exchanges.next()
-            // A client that goes makes no room, since its handler still works.
+            // The client has closed, but its request's handler still works, so it still counts.
             gone = nil
             #expect(try server.connect().get("/").status == 503)
             exchange.answer(.plain(200))
@@ -78,7 +79,7 @@ struct LimitTests {
         }
     }
 
-    /// Each byte comes in time, and all together do not.
+    /// Each byte comes in time, but the whole head does not.
     @Test func `A head that arrives byte by byte ends in time`() async throws {
         try await TestServer.run(Self.limits { $0.headMilliseconds = 300 }) { server in
             let client = try server.connect()
@@ -119,7 +120,7 @@ struct LimitTests {
         }
     }
 
-    /// A body that comes in chunks grows until it is too large.
+    /// A body in chunks has no announced length. It is refused when it exceeds the limit.
     @Test func `The size of a body is limited`() async throws {
         let limits = Self.limits { ($0.bodyBytesMax, $0.bodiesBytesMax) = (1_000, 1_000) }
         try await TestServer.run(limits) { server in
@@ -130,7 +131,7 @@ struct LimitTests {
         }
     }
 
-    /// Bodies of several clients, of which each is small enough.
+    /// The bodies of several clients are each small enough, but together too large.
     @Test func `The size of all bodies together is limited`() async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
@@ -158,7 +159,8 @@ struct LimitTests {
         }
     }
 
-    /// A long poll waits while the server stops: its response still goes out, and one without a response ends.
+    /// A request waits for an answer (long poll) while the server stops. An answer in time is still sent;
+    /// otherwise the connection closes.
     @Test(arguments: [true, false]) func `The server stops during a long poll`(isAnswered: Bool) async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTP
 
-/// What the server answers, over real sockets.
+/// Requests and answers over real sockets.
 @Suite(.timeLimit(.minutes(5)))
 struct ServerTests {
     private static let bodies = {
@@ -14,7 +14,7 @@ struct ServerTests {
         limits.bodiesBytesMax = 4 << 20
         return limits
     }()
-    /// Answers with the request's body.
+    /// An answer with the request's body.
     private static let echo: TestServer.Answering = { HTTPResponse(status: 200, contentType: "x/y", body: $0.body) }
 
     @Test func `A connection serves many requests, also simultaneously`() async throws {
@@ -23,7 +23,7 @@ struct ServerTests {
             for number in 0..<20 { #expect(try client.get("/\(number)").body == "/\(number)") }
             client.send((0..<3).map { "GET /\($0) HTTP/1.1\r\nHost: a\r\n\r\n" }.joined())
             for number in 0..<3 { #expect(try client.answer().body == "/\(number)") }
-            // The same, byte by byte.
+            // Sends the same request again, byte by byte.
             for byte in "GET /bytes HTTP/1.1\r\nHost: a\r\n\r\n" { client.send(String(byte)) }
             #expect(try client.answer().body == "/bytes")
         }
@@ -45,7 +45,8 @@ struct ServerTests {
         }
     }
 
-    /// A client such as curl sends a large body only when the server wants it.
+    /// With `Expect: 100-continue`, a client such as curl sends a large body only when the server asks for
+    /// it.
     @Test func `The server requests a body that the client announced`() async throws {
         try await TestServer.run(Self.bodies, answering: Self.echo) { server in
             let client = try server.connect()
@@ -53,7 +54,7 @@ struct ServerTests {
             #expect(try client.read(until: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
             client.send("hello")
             #expect(try client.answer().body == "hello")
-            // A body that is too large is not requested.
+            // The server does not ask for a body that is too large.
             client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9999999\r\n\r\n")
             #expect(client.rest().hasPrefix("HTTP/1.1 413 "))
         }
@@ -85,7 +86,7 @@ struct ServerTests {
         }
     }
 
-    /// Another thread answers, and the requests behind wait for that.
+    /// Another thread answers later. The next requests on the connection wait for this answer.
     @Test func `An answer may come later`() async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
@@ -102,11 +103,11 @@ struct ServerTests {
                 exchange.answer(HTTPResponse(status: 200, text: "never"))
                 #expect(try client.answer().body == "late \(number)")
             }
-            // An exchange that nobody answers any more.
+            // The exchange is released without an answer.
             client.send("GET /3 HTTP/1.1\r\nHost: a\r\n\r\n")
             _ = try await exchanges.next()
             #expect(try client.answer().status == 500)
-            // A client that has gone is no reason to fail.
+            // An answer to a client that has closed is dropped.
             let gone = Mutex<RawHTTPClient?>(try server.connect())
             gone.withLock { $0?.send("GET /4 HTTP/1.1\r\nHost: a\r\n\r\n") }
             let exchange = try await exchanges.next()
@@ -115,7 +116,7 @@ struct ServerTests {
         }
     }
 
-    /// More than a stream holds, to a client that reads it and to one that does not.
+    /// The answer is larger than a stream's buffer. One client reads it, and one does not.
     @Test func `A large answer is sent in parts`() async throws {
         let large = [UInt8](repeating: UInt8(ascii: "x"), count: 40 << 20)
         var limits = HTTPServerLimits()

@@ -17,7 +17,7 @@ struct StreamTests {
         return limits
     }
 
-    /// Runs a server that answers each request by a stream, and hands the streams over.
+    /// Runs a server that answers each request with a stream, and gives the streams to the test.
     private static func run(
         _ limits: HTTPServerLimits = limits(),
         _ body: @Sendable @escaping (TestServer, Handover<HTTPResponseStream>) async throws -> Void
@@ -65,7 +65,7 @@ struct StreamTests {
         }
     }
 
-    /// A stream ends with its client, and makes room for another one.
+    /// A stream ends when its client closes. Its place is then free for another one.
     @Test func `The server notices that a client has left`() async throws {
         try await Self.run { server, streams in
             var client: RawHTTPClient? = try server.connect()
@@ -86,7 +86,7 @@ struct StreamTests {
         }
     }
 
-    /// A client that reads nothing: appends are skipped, and then the client is cut.
+    /// A client reads nothing. First the server skips events, then it closes the connection.
     @Test func `A slow reader misses events, and is then disconnected`() async throws {
         let limits = Self.limits { ($0.streamBytesMax, $0.idleMilliseconds) = (100_000, 500) }
         try await Self.run(limits) { server, streams in
@@ -103,7 +103,7 @@ struct StreamTests {
                 case .taken: taken += 1
                 case .skipped:
                     skipped += 1
-                    // The stream is full until the socket has taken some of it. Nothing tells when that is.
+                    // The stream is full until the socket takes some bytes, which nothing announces.
                     try await Task.sleep(for: .milliseconds(1))
                 case .ended:
                     #expect(taken > 10 && skipped > 0)
@@ -113,13 +113,13 @@ struct StreamTests {
         }
     }
 
-    /// A client that waits for events for long is not cut.
+    /// A connection on which no event is sent for long stays open.
     @Test func `A quiet stream stays open`() async throws {
         try await Self.run(Self.limits { $0.idleMilliseconds = 300 }) { server, streams in
             let client = try server.connect()
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             let stream = try await streams.next()
-            // Another connection's idle time passes meanwhile.
+            // In the same time another connection is idle for too long, and is closed.
             let idle = try server.connect()
             #expect(try idle.get("/").status == 503)
             _ = idle.rest()

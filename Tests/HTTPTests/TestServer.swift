@@ -48,7 +48,7 @@ struct TestServer: Sendable {
     }
 }
 
-/// Things that a handler hands over to a test, in order.
+/// Passes values from a server's handler to the test, in order.
 final class Handover<Value: Sendable>: Sendable {
     private let values: AsyncStream<Value>
     private let continuation: AsyncStream<Value>.Continuation

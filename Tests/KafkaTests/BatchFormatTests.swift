@@ -4,7 +4,8 @@ import Testing
 @testable import Kafka
 
 @Suite(.ownThread) struct BatchFormatTests {
-    /// The end of a record as Kafka writes it: key, length, value, and the bytes behind.
+    /// Whether the bytes around a record's value prove that it has no headers. The bytes are key, length,
+    /// value, and what follows.
     private static func certainlyHasNoHeaders(
         key: Int = 3,
         length: [UInt8],
@@ -33,14 +34,14 @@ import Testing
         #expect(!Self.certainlyHasNoHeaders(length: length, value: value, behind: [2]), "it has one")
     }
 
-    /// With a zero behind each, which must not be taken for the number of headers.
+    /// Bytes that do not prove it. A zero follows each, and must not be read as the number of headers.
     @Test(
         arguments: [
-            // As in the older formats.
+            // The length as in Kafka's older formats.
             (5, [0, 0, 0, 5]),
             // Lengths of a mebibyte and more.
             (1_048_576, [0x80, 0x80, 0x80, 0x01]),
-            // No length, or another number.
+            // A missing length, or another number.
             (5, []), (5, [0x0C]), (5, [0x0B]), (5, [0x8A]), (5, [0x8A, 0x00, 0x00]), (64, [0x80, 0x02]),
         ] as [(Int, [UInt8])]
     )
@@ -62,7 +63,7 @@ import Testing
         }
     }
 
-    /// With records from librdkafka, compressed and not: records with headers among records without.
+    /// Records from librdkafka, compressed and not compressed, some with headers and some without.
     @Test(arguments: ["none", "lz4"])
     func `Records from a broker have the headers that they were written with`(compression: String) async throws {
         let broker = try EmbeddedBroker()
@@ -97,7 +98,8 @@ import Testing
         #expect(await reader.run { $0.received.count == 3 * sizes.count })
         let header = Received.Header(name: "h", value: [1])
         #expect(reader.received.map(\.headers) == sizes.flatMap { _ in [[], [header], []] })
-        // Otherwise the test proves nothing. librdkafka has no pointer for an empty value.
+        // The proof must succeed for the records without headers. librdkafka has no pointer for an empty
+        // value.
         #expect(reader.received.filter(\.certainlyHasNoHeaders).count == 2 * (sizes.count - 1))
         #expect(reader.close() == .closed)
         producer.close()

@@ -20,14 +20,15 @@ import Testing
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         let start = monotonicMilliseconds()
         #expect(reader.close(deadlineMilliseconds: 300) == .unfinished)
-        // Without a deadline the close would wait forever: no assignment comes.
+        // Without a deadline, the close would wait forever for the assignment.
         #expect((300..<60_000).contains(monotonicMilliseconds() - start))
         #expect(reader.assignedEvents.isEmpty)
         #expect(reader.revokedEvents.isEmpty)
     }
 
     @Test func `Closing while the assignment is under way does not abort`() async throws {
-        // The group is joined, and the answer with the assignment fails. Then a plain close would abort.
+        // The consumer has joined the group, but the answer with its assignment fails. A plain close would
+        // then abort the process.
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         broker.fail(.syncGroup, with: Array(repeating: 14, count: 1_000))
@@ -49,13 +50,14 @@ import Testing
         }
         let start = monotonicMilliseconds()
         #expect(reader.close(deadlineMilliseconds: 500) == .unfinished)
-        // Without a deadline the close would wait forever: the record is held.
+        // Without a deadline, the close would wait forever for the record that the test holds.
         #expect(monotonicMilliseconds() - start < 60_000)
         #expect(held.offset == 1)
         producer.close()
     }
 
-    /// The client keeps running and meets errors, while its owner's descriptor number may already belong to another descriptor.
+    /// The client keeps running after an unfinished close. Its owner's descriptor number may then belong to
+    /// another descriptor.
     @Test func `An unfinished close writes to no descriptor`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)

@@ -10,7 +10,8 @@ import Testing
 
     static let needed: [(name: String, value: String)] = [("bootstrap.servers", "127.0.0.1:1"), ("group.id", "g")]
 
-    /// Starts a `Consumer` with these properties and returns its error. A consumer that starts is closed before it gets an assignment.
+    /// Returns the error of a `Consumer` with these properties; nil if it starts. It is then closed before it
+    /// gets an assignment.
     private func consumerError(_ properties: [(name: String, value: String)], topics: [String] = ["t"]) -> KafkaError? {
         do throws(KafkaError) {
             let consumer = try Consumer(properties: properties, topics: topics, handler: NoHandler())

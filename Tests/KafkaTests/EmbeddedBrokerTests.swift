@@ -5,7 +5,8 @@ import Testbed
 import Testing
 
 @Suite struct EmbeddedBrokerTests {
-    /// Otherwise any connection of the machine may take the port, and the broker never comes back.
+    /// If the port were free while the broker is down, another program could take it, and the broker could
+    /// not start again.
     @Test func `A broker that is down keeps its port`() throws {
         let broker = try EmbeddedBroker()
         let port = try #require(broker.bootstrapServers.split(separator: ":").last.flatMap { UInt16($0) })
@@ -15,11 +16,11 @@ import Testing
         #expect(bindError(port) == EADDRINUSE, "its listener has it")
     }
 
-    /// A program that is just being started has a copy of the broker's listener. With it, the mock cluster could not bind the port again,
-    /// and would end this process.
+    /// A program inherits the broker's listener while it is being started. The mock cluster could then not
+    /// bind its port again, and would end this process.
     @Test func `A broker goes down while programs are started`() async {
         await #expect(processExitsWith: .success) {
-            // The end of this scope cancels the task, and waits for it.
+            // At the end of this scope the task is cancelled and awaited.
             async let _: Void = Self.startPrograms()
             let broker = try EmbeddedBroker()
             for _ in 0..<6 {

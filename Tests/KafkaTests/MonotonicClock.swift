@@ -6,5 +6,6 @@ func monotonicMilliseconds() -> Int64 {
     return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
 }
 
-/// The maximum wait of a test for an event: far longer than an event takes on the slowest machine.
+/// The maximum wait of a test for an event, in milliseconds. An event comes much sooner, even on the slowest
+/// machine.
 let eventLimitMilliseconds: Int64 = 120_000

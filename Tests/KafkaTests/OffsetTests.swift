@@ -5,7 +5,7 @@ import Testing
 @Suite(.ownThread) struct OffsetTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
-    /// A topic whose first partition has numbered records.
+    /// Returns a broker with a topic whose first partition has numbered records.
     private static func filled(partitions: Int = 1, count: Int) async throws -> (EmbeddedBroker, TestProducer) {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: partitions)
@@ -30,7 +30,7 @@ import Testing
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 37) == nil)
         #expect(first.consumer.commitStored() == nil)
         #expect(try first.consumer.committed([Self.partition]) == [37])
-        // The close also commits a later store, without a request.
+        // The close also commits an offset that was stored without a commit request.
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 42) == nil)
         #expect(first.close() == .closed)
         #expect(first.revokedEvents.map(\.partitions) == [[Self.partition]])
@@ -40,7 +40,8 @@ import Testing
         producer.close()
     }
 
-    /// A coordinator refuses commits while its group's leader assigns the partitions. A member that leaves has no later commit.
+    /// A coordinator refuses commits during a rebalance. A member that leaves the group could not commit
+    /// later.
     @Test func `A commit that is refused during a rebalance is repeated before a member leaves`() async throws {
         let (broker, producer) = try await Self.filled(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -65,7 +66,7 @@ import Testing
         producer.close()
     }
 
-    /// The settled offsets above a committed one are stored with it.
+    /// A commit's metadata has the settled offsets above the committed one.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
     func `Metadata is read back with the offset`(strategy: String) async throws {
         let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
@@ -185,7 +186,8 @@ import Testing
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 2) == nil)
         #expect(first.close() == .closed)
 
-        // The committed offset stays; only the other partition starts from the beginning.
+        // The commit of the first partition is still valid. The other partition has no commit, so it is read
+        // from its beginning.
         let second = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
         #expect(await second.run { $0.received.count == 6 })
         #expect(second.received.filter { $0.partition == 0 }.map(\.offset) == [2, 3, 4])
@@ -206,7 +208,7 @@ import Testing
         #expect(await reader.run { $0.received.count == 1 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 1) == nil)
         #expect(reader.close() == .closed)
-        // One batch more than fits, each a tenth of the limit.
+        // Eleven batches of a tenth of the limit, one more than the broker keeps.
         let topic = try producer.producer.topic("commands")
         let tenth = [UInt8](repeating: 7, count: EmbeddedBroker.retainedBytesPerPartition / 10)
         for count in 1...11 {
@@ -218,7 +220,8 @@ import Testing
         #expect(late.errors.first { $0.partition == Self.partition }?.name == "_AUTO_OFFSET_RESET")
         #expect(late.received.isEmpty)
 
-        // A person starts the partition again at a chosen offset, and the other partition continues at its position.
+        // An operator starts one partition again at a chosen offset. The other partition continues at its
+        // position.
         let other = TopicPartition(topic: Self.partition.topic, partition: 1)
         #expect(late.consumer.seek(other, to: .beginning) == nil)
         try await producer.fill("commands", partition: 1, count: 3)
@@ -253,7 +256,8 @@ import Testing
         producer.close()
     }
 
-    /// From the assignment on, before any record of a partition arrives: `other` has none.
+    /// The positions are known from the assignment on, before a record arrives. Partition `other` has no
+    /// records.
     @Test(arguments: ["cooperative-sticky", "range"])
     func `The positions where reading begins and where logs end are known`(strategy: String) async throws {
         let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
@@ -286,7 +290,7 @@ import Testing
         )
         #expect(await second.run { $0.received.count == 6 })
         #expect(second.consumer.startPositions == [Self.partition: .offset(4), other: .beginning])
-        // Records that come while nothing is fetched are found by asking for the end.
+        // Records that come while the partition is paused are found by asking the broker for the log's end.
         second.consumer.pause([Self.partition])
         try await producer.fill("commands", count: 5, from: 10)
         #expect(

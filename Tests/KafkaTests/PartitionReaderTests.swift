@@ -30,7 +30,7 @@ struct PartitionReaderTests {
     }
 
     private func reader(_ broker: EmbeddedBroker, topic: String = "t") throws -> PartitionReader {
-        // Properties that would make the reader a member of the group or let it commit are ignored.
+        // The reader ignores properties that would make it a member of the group or let it commit.
         try PartitionReader(
             properties: [
                 ("bootstrap.servers", broker.bootstrapServers), ("group.id", "g"), ("group.instance.id", "i"),
@@ -125,7 +125,7 @@ struct PartitionReaderTests {
         try broker.takeDown()
         let begun = monotonicMilliseconds()
         #expect(try reader.read(0, offsets: 0..<1, timeoutMilliseconds: 300) { _ in } == false)
-        // Without the limit the reader would wait for the broker forever.
+        // Without the time limit the reader would wait for the broker forever.
         #expect((300..<60_000).contains(monotonicMilliseconds() - begun))
     }
 

@@ -31,8 +31,8 @@ import Testing
         producer.close()
     }
 
-    /// With a queue so small that fetching stops all the time, and wake-ups at all kinds of moments: in the middle of a batch, with nothing
-    /// left, during a fetch, and while the partition is paused.
+    /// The queue is so small that fetching stops again and again. The wake-ups come at any moment: in a
+    /// batch, with nothing left, during a fetch, while the partition is paused.
     @Test func `Waking the fetch neither repeats nor skips`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -77,7 +77,8 @@ import Testing
         producer.close()
     }
 
-    /// Any number of times, also when the partition is paused again before any record was handed out.
+    /// Records may be returned any number of times, also if the partition is paused before they are read
+    /// again.
     @Test func `Returned records are handed out again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -100,7 +101,8 @@ import Testing
         producer.close()
     }
 
-    /// Not only the last record: a caller without room for one record may have got later ones.
+    /// A caller that had no room for one record may have read later records since then, and returns all of
+    /// them.
     @Test func `Records that were handed out long ago are handed out again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -157,14 +159,14 @@ import Testing
         #expect(reader.consumer.commitStored() == nil)
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 9) == nil)
         reader.consumer.pause([Self.partition])
-        // 25: unknown member. The group has given our partitions to others.
+        // Error 25 means unknown member: the group has assigned this consumer's partitions to others.
         broker.fail(.heartbeat, with: [25])
         #expect(await reader.run { $0.revokedEvents.count == 1 })
         #expect(reader.revokedEvents.first?.lost == true)
         #expect(reader.consumer.paused.isEmpty)
         #expect(reader.consumer.assignment.isEmpty)
         #expect(await reader.run { $0.assignedEvents.count == 2 })
-        // An offset that was stored but not committed when the partition was lost is read again.
+        // The offset was stored but not committed when the partition was lost, so the records are read again.
         #expect(await reader.run { $0.received.count >= 15 })
         #expect(reader.received.suffix(5).map(\.offset) == [5, 6, 7, 8, 9])
         #expect(reader.close() == .closed)

@@ -8,10 +8,10 @@ struct Received: Equatable {
     var key: [UInt8]?
     var value: [UInt8]?
     var headers: [Header] = []
-    /// As looked up by name.
+    /// The value of the header that the test looks up by name.
     var lastError: [UInt8]?
     var hasLastSource: Bool
-    /// As seen without asking librdkafka.
+    /// What the record's bytes prove, without a call to librdkafka.
     var certainlyHasNoHeaders = false
 
     struct Header: Equatable {
@@ -40,6 +40,6 @@ struct Received: Equatable {
 }
 
 extension [Received] {
-    /// The values as numbers, in order of arrival.
+    /// The records' values as numbers, in the order of arrival.
     var numbers: [Int] { compactMap { $0.value.flatMap { Int(String(decoding: $0, as: UTF8.self)) } } }
 }

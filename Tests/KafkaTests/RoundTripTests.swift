@@ -111,7 +111,8 @@ import Testing
         try broker.createTopic("commands", partitions: 8)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.topic("commands")
-        // As the Java client chooses the partition: (murmur2(key) & 0x7fffffff) % partitions.
+        // Kafka's Java client chooses the partition in the same way: (murmur2(key) & 0x7fffffff) %
+        // partitions.
         for key in ["activity-1", "activity-2", "activity-3"] {
             for _ in 0..<5 { producer.send(topic, key: Array(key.utf8), value: [1]) }
         }

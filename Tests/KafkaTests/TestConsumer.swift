@@ -3,7 +3,7 @@ import Testing
 
 @testable import Kafka
 
-/// The events that a consumer told its handler.
+/// Records the events that a consumer reports to its handler.
 final class RebalanceRecord: ConsumerHandler {
     private(set) var assigned: [[TopicPartition]] = []
     private(set) var revoked: [(partitions: [TopicPartition], lost: Bool)] = []
@@ -17,7 +17,7 @@ final class RebalanceRecord: ConsumerHandler {
     }
 }
 
-/// A consumer that is polled only when its wake-up descriptor is written, and that records all events.
+/// A consumer that records all its events. It is polled only when its wake-up descriptor is written.
 final class TestConsumer: CustomStringConvertible {
     let consumer: Consumer
     let record = RebalanceRecord()
@@ -28,10 +28,10 @@ final class TestConsumer: CustomStringConvertible {
     private(set) var endOffsets: [Int64] = []
     private(set) var assignments: [Assignment] = []
 
-    /// The state at the callback for an assignment, before the other events of the same poll.
+    /// What was known when an assignment was reported, before later events of the same poll.
     struct Assignment: Equatable {
         var startPositions: [TopicPartition: SeekPosition]
-        /// The records that had come before.
+        /// The number of records that had come before the assignment.
         var received: Int
     }
 
@@ -40,7 +40,8 @@ final class TestConsumer: CustomStringConvertible {
 
     static let defaults: [(name: String, value: String)] = [
         ("auto.offset.reset", "earliest"), ("fetch.wait.max.ms", "10"), ("auto.commit.interval.ms", "50"),
-        // If a group was used before, the embedded broker waits for about a session before it elects a leader.
+        // After the group's last member is gone, the embedded broker waits for about a session before it
+        // elects a leader.
         ("session.timeout.ms", "4000"), ("heartbeat.interval.ms", "100"),
     ]
 
@@ -59,20 +60,20 @@ final class TestConsumer: CustomStringConvertible {
         _ = consumer.close(deadlineMilliseconds: 0)
     }
 
-    /// Whether the descriptor has been written; the written bytes are read off.
+    /// Whether the descriptor is written within this time. Reads the bytes.
     func isWoken(withinMilliseconds milliseconds: Int64) async -> Bool {
         _ = await wakeup.wait(milliseconds: 0)
         return await wakeup.wait(milliseconds: milliseconds)
     }
 
-    /// The state to report when an expected event does not come.
+    /// The state that a test reports when an expected event does not come.
     var description: String {
         "a consumer, member \(consumer.memberIdentifier), with \(received.count) records, \(consumer.queuedCount) queued, "
             + "assignments \(assignedEvents), revocations \(revokedEvents.map(\.partitions)), starts \(consumer.startPositions), "
             + "errors \(errors)"
     }
 
-    /// Polls until the condition holds. The test waits only for the descriptor.
+    /// Polls until the condition holds. Between polls it waits for the descriptor only.
     func run(until condition: (TestConsumer) -> Bool) async -> Bool {
         let limit = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
@@ -88,8 +89,8 @@ final class TestConsumer: CustomStringConvertible {
         return false
     }
 
-    /// Waits for the next record itself. The embedded broker answers a fetch with one batch, and records that were produced one after the
-    /// other may be in several batches.
+    /// Polls until the next record comes, and returns it. The embedded broker answers a fetch with one batch,
+    /// so records produced together may come in several fetches.
     func nextMessage() async -> Message? {
         let limit = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
@@ -106,7 +107,7 @@ final class TestConsumer: CustomStringConvertible {
         return message
     }
 
-    /// One poll; false if nothing was waiting. One poll may report an assignment and also bring one of its records.
+    /// Polls once; returns false if no event was waiting. One poll may report an assignment and a record.
     func step() -> Bool {
         let event = consumer.poll()
         while assignments.count < record.assigned.count {

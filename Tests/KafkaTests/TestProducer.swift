@@ -9,7 +9,7 @@ struct Report: Equatable {
     var persistence: Persistence
 }
 
-/// A producer whose reports are polled only when its wake-up descriptor is written.
+/// A producer that is polled for reports only when its wake-up descriptor is written.
 final class TestProducer {
     let producer: Producer
     let wakeup = WakeupPipe()
@@ -51,7 +51,7 @@ final class TestProducer {
         }
     }
 
-    /// Produces `count` records "0", "1", … to one partition, acknowledged before this returns.
+    /// Produces `count` records "0", "1" and so on to a partition, and waits for their acknowledgement.
     func fill(_ topic: String, partition: Int32 = 0, count: Int, from first: Int = 0) async throws {
         let handle = try producer.topic(topic)
         let before = reports.count

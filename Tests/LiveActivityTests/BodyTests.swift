@@ -66,7 +66,8 @@ struct DigestTests {
         )
     }
 
-    /// Digests are stored: a change would make each activity's first update after an upgrade seem new.
+    /// Redis stores digests. If a release changed them, the first update of each activity would not be
+    /// recognized as unchanged.
     @Test func `Digests stay the same from release to release`() throws {
         #expect(try digest(RecordText.update.text) == 0x977A_4B9C_F031_0ECF)
         #expect(try digest(RecordText.end.text) == 0xFAA5_5728_1627_10B9)
@@ -99,7 +100,8 @@ struct DigestTests {
             }
         }
         #expect(changed > 300)
-        // Half of 64 bits, within the range of chance over hundreds of samples.
+        // A change of one byte should change half of 64 bits. The range allows for chance over hundreds of
+        // samples.
         #expect((30.0...34.0).contains(Double(differingBits) / Double(changed)))
     }
 

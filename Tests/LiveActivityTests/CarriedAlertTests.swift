@@ -7,7 +7,7 @@ import Testing
 struct CarriedAlertTests {
     static let alert = #"{"title":"Goal","body":"3:1"}"#
 
-    /// A command, and the same command as if its producer had written the alert.
+    /// A command, and the same command with the alert that it carries, as a producer would write it.
     static let carriers: [(String, String)] = [
         (
             #"{"app":"a","activity":"b","aps":{"event":"end","timestamp":1790000000}}"#,
@@ -68,7 +68,7 @@ struct CarriedAlertTests {
         }
     }
 
-    /// A dictionary, and the same without its alert.
+    /// A dictionary with an alert, and the same dictionary without it.
     static let alerts: [(String, String)] = [
         (
             #"{"timestamp":1790000000,"alert":{"title":"a","body":"b"},"event":"end"}"#,

@@ -2,7 +2,7 @@ import LiveActivity
 import RecordTestbed
 import Testing
 
-/// A record, and the fault that it must have.
+/// A record, and the fault that decoding it must find.
 struct FaultCase: CustomTestStringConvertible, Sendable {
     var record: String
     var code: FaultCode
@@ -41,7 +41,7 @@ struct CommandFaultTests {
         ("object", "{}"),
     ]
 
-    /// Fields, and their allowed types.
+    /// Fields, and the JSON types that each allows.
     static let types: [(path: String, template: RecordText, allowed: Set<String>)] = [
         ("app", .update, ["string"]), ("activity", .update, ["string"]), ("device", .start, ["string"]),
         ("id", .update, ["string"]), ("token", .update, ["string"]), ("environment", .update, ["string"]),

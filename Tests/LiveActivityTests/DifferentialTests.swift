@@ -61,7 +61,7 @@ struct DifferentialTests {
                     Deviation.isTrailingComma(text, error) || Deviation.isOtherEncoding(text)
                     || Deviation.ours.contains(error.code) || Deviation.isIntegerInOtherForm(text, error)
                 if model != nil, !isKnown { Issue.record("\(error): \(String(decoding: text, as: UTF8.self))") }
-                // A message is made for every fault, so that a fault without a message is found here.
+                // Makes the message of every fault, so that a fault without a message fails here.
                 #expect(!error.message(in: record.bytes).isEmpty)
             }
         }

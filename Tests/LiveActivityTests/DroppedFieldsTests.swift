@@ -6,10 +6,10 @@ import Testing
 
 @testable import LiveActivity
 
-/// What a policy drops from a body that is too large. Everything else stays as written.
+/// Fields that a policy drops from a body that is too large. All other bytes stay as they are.
 @Suite("Fields that are dropped from a body that is too large", .ownThread)
 struct DroppedFieldsTests {
-    /// A body that stays too large, so that every listed field is dropped.
+    /// A payload that keeps the body too large, so that every listed field is dropped.
     private static let endless = #"{"x":"\#(String(repeating: "x", count: 6_000))"}"#
 
     private static func record(_ state: String, payload: String = endless) -> String {
@@ -29,14 +29,14 @@ struct DroppedFieldsTests {
     }
 
     @Test(arguments: [
-        // The first, a middle, the last and the only member, each with one comma.
+        // The first, a middle, the last and the only member, each with one of its commas.
         (#"{"a":1,"b":2,"c":3}"#, ["a"], #"{"b":2,"c":3}"#, "a"),
         (#"{"a":1,"b":2,"c":3}"#, ["b"], #"{"a":1,"c":3}"#, "b"),
         (#"{"a":1,"b":2,"c":3}"#, ["c"], #"{"a":1,"b":2}"#, "c"),
         (#"{"a":1}"#, ["a"], "{}", "a"),
         (#"{"a":1,"b":2,"c":3}"#, ["c", "a", "b"], "{}", "c,a,b"),
         (#"{"a":1,"b":2,"c":3}"#, ["b", "c"], #"{"a":1}"#, "b,c"),
-        // White space around a member that leaves.
+        // White space around a dropped member.
         ("{ \"a\" : 1 ,\n \"b\" : [ 2 , {} ] , \"c\" : 3 }", ["b"], "{ \"a\" : 1 ,\n  \"c\" : 3 }", "b"),
         ("{ \"a\" : 1 ,\n \"b\" : 2 }", ["b"], "{ \"a\" : 1  }", "b"),
         ("{ \"a\" : 1 }", ["a"], "{  }", "a"),
@@ -53,7 +53,7 @@ struct DroppedFieldsTests {
         // Keys that are written with escapes.
         (#"{"\u006c\u0069ne-up_s":1,"b":"l"}"#, ["line-up_s"], #"{"b":"l"}"#, "line-up_s"),
         (#"{"\u006d":{"\u006C":1,"k":"\u006c"}}"#, ["m.l"], #"{"\u006d":{"k":"\u006c"}}"#, "m.l"),
-        // Keys that come twice: both leave.
+        // Keys that occur twice: both members are dropped.
         (#"{"x":1,"a":2,"x":3}"#, ["x"], #"{"a":2}"#, "x"),
         (#"{"a":2,"x":1,"x":3}"#, ["x"], #"{"a":2}"#, "x"),
         (#"{"a":2, "x":1, "x":3, "x":4}"#, ["x"], #"{"a":2}"#, "x"),
@@ -75,7 +75,7 @@ struct DroppedFieldsTests {
         let long = String(repeating: "x", count: 1_000)
         let state = #"{"score":1,"a":"\#(long)","b":"\#(long)","c":"\#(long)"}"#
         let rest = try Record(Self.record(state, payload: "{}")).command().bodyCount
-        // Each field brings 1,007 bytes with its comma.
+        // Each field has 1,007 bytes with its comma. `surplus` is the number of bytes above the limit.
         for (surplus, dropped) in [(0, ""), (1, "b"), (1_007, "b"), (1_008, "b,a"), (2_014, "b,a"), (2_015, "b,a,c")] {
             let padding = String(repeating: "p", count: Limits.bodyBytes - rest + surplus - #","p":"""#.utf8.count)
             let record = Self.record(state, payload: #"{"p":"\#(padding)"}"#)
@@ -183,7 +183,7 @@ struct DroppedFieldsTests {
         ["", "", "", " ", "\n\t"].randomElement(using: &random) ?? ""
     }
 
-    /// The key, sometimes with a character escaped.
+    /// Returns the key, sometimes with its first character as an escape.
     private static func written(_ key: String, _ random: inout SplitMix64) -> String {
         guard Int.random(in: 0..<3, using: &random) == 0, let first = key.utf8.first else { return key }
         return "\\u00" + String(first, radix: 16) + key.dropFirst()

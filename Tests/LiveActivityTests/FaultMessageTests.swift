@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Messages of faults")
 struct FaultMessageTests {
-    /// A record, the message without its place, and the text at that place.
+    /// A record, the message without the place of the fault, and the text at that place.
     static let messages: [(RecordText, String, String)] = [
         (
             .update.with("aps.timestamp", "1790000000000"),

@@ -2,8 +2,8 @@ import Foundation
 import LiveActivity
 import RecordTestbed
 
-/// The rules of a command, written a second time and differently: over the values that Foundation read, one rule after the other, without
-/// regard to speed. The decoder's result is compared with this one.
+/// The rules of a command, written a second time over the values that Foundation reads, one rule after the
+/// other. The decoder's result is compared with this model's.
 struct CommandModel: Equatable {
     var event: String
     var timestamp: UInt64
@@ -21,7 +21,7 @@ struct CommandModel: Equatable {
     var hasAlert: Bool
     var policy: String?
 
-    /// Nil if the record is no command.
+    /// Reads a command; nil if the record is invalid.
     init?(_ value: FoundationValue) {
         guard let record = value.object, let aps = record["aps"]?.object else { return nil }
         let known: Set<String> = [

@@ -48,7 +48,7 @@ struct GrammarTests {
         #expect(Grammar.fault(Array(text.utf8)) == (text.isEmpty ? .emptyRecord : code))
     }
 
-    /// The limits of each row of Unicode's table 3-7, and the values just outside.
+    /// Ill-formed UTF-8: the values just outside the limits in each row of Unicode's table 3-7.
     static let illFormed: [[UInt8]] = [
         [0x80], [0xBF], [0xC0, 0x80], [0xC1, 0xBF], [0xC2], [0xC2, 0x7F], [0xC2, 0xC0], [0xDF, 0x22],
         [0xE0, 0x9F, 0xBF],
@@ -98,7 +98,8 @@ struct GrammarTests {
                         case 0x80...: .invalidUTF8
                         default: nil
                         }
-                    // An escape of "a" does not exist. So the one after a backslash is wrong, and a quote after one is text.
+                    // `\a` is not an escape, so an `a` after a backslash is wrong. A quote after a backslash
+                    // is text.
                     let fault = Grammar.fault([0x22] + text + [0x22])
                     let isEnd = byte == 0x22 && place == length - 1
                     guard fault == (isEnd ? .trailingBytes : expected) else {
@@ -162,7 +163,7 @@ struct WholeRecordTests {
     func `Commands that end early are refused, at any place`(_ record: RecordText) {
         let bytes = Array(record.text.utf8)
         for count in 0..<bytes.count {
-            // A separate copy, so that a sanitizer or valgrind sees any read behind the end.
+            // Each record is a copy, so that a sanitizer or valgrind finds a read beyond its end.
             let record = Record(bytes[..<count])
             do throws(Fault) {
                 _ = try record.command()
@@ -189,7 +190,7 @@ struct WholeRecordTests {
     }
 }
 
-/// Only the grammar, for any value.
+/// Checks only the grammar of a JSON value.
 enum Grammar {
     static func fault(_ text: [UInt8]) -> FaultCode? {
         let record = Record(text)

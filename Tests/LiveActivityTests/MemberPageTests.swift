@@ -41,7 +41,7 @@ struct MemberPageTests {
         var entry = MemberEntry.joining("d", token: "aaaaaaaa")
         entry.kind = .device
         var bytes = PageBytes([entry]).bytes
-        // Those releases set the bit of frequent updates for every device.
+        // Earlier releases set the bit of frequent updates for every device.
         let flags = MemberPage.Header.bytes + 6
         bytes[flags] = 2 | 8
         #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [false])
@@ -142,7 +142,7 @@ struct MemberPageTests {
         }
     }
 
-    /// Each page ends at memory that must not be read.
+    /// Behind each page is memory that must not be read.
     @Test func `Any bytes give some members or none`() throws {
         var random = SplitMix64(seed: 61)
         let scene = try HostileScene()
@@ -169,7 +169,7 @@ struct MemberPageTests {
             }
             scene.read(bytes)
         }
-        // The same position for all, in as many entries as a page can have.
+        // The maximum number of entries of a page, all with the same position.
         let crowd = (0..<MemberPage.membersMax)
             .map { index -> MemberEntry<[UInt8]> in
                 var entry = MemberEntry.leaving(String(Unicode.Scalar(UInt8(index % 256))), at: 1)
@@ -181,7 +181,7 @@ struct MemberPageTests {
     }
 }
 
-/// Reads pages whose last byte is followed by memory that must not be read.
+/// Reads pages that are followed by memory that must not be read.
 private final class HostileScene {
     private let memory: UnsafeMutableRawBufferPointer
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
@@ -217,7 +217,7 @@ private final class HostileScene {
             #expect(member.writeToken(to: text) == member.token.count * 2)
             #expect((1...Limits.identifierBytes).contains(member.writeIdentifier(to: text)))
         }
-        // A reference outlives the bytes in which it was found.
+        // The page's bytes change after a reference was made, so the reference is no longer valid.
         place.initializeMemory(as: UInt8.self, repeating: 0xFF)
         for reference in scratch[..<count] { #expect(page[reference] == nil) }
     }
@@ -259,7 +259,7 @@ extension MemberEntry<[UInt8]> {
         return entry
     }
 
-    /// Nil if it cannot be stored.
+    /// The stored bytes of the member; nil if it cannot be stored.
     fileprivate var stored: [UInt8]? {
         var memory = [UInt8](repeating: 0, count: StoredMember.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
@@ -308,7 +308,7 @@ private struct PageBytes {
     }
 }
 
-/// A member with its own bytes.
+/// A member with copies of its bytes.
 private struct ReadMember: Equatable {
     var position: UInt32
     var kind: StoreSubjectKind

@@ -32,7 +32,7 @@ struct ReferenceTests {
     @Test func `The reference writes JSON and YAML that say the same`() throws {
         for format in RecordFormat.all {
             _ = try JSONSerialization.jsonObject(with: Data(format.schema.json.utf8))
-            // JSON is YAML, too, so one parser reads both.
+            // JSON is also YAML, so one parser reads both.
             let json = try #require(try Yams.load(yaml: format.schema.json) as? [String: Any])
             let yaml = try #require(try Yams.load(yaml: format.schema.yaml) as? [String: Any])
             #expect(NSDictionary(dictionary: json) == NSDictionary(dictionary: yaml), "\(format.name)")
@@ -68,7 +68,7 @@ struct ReferenceTests {
         }
     }
 
-    /// The paths of all keys of a JSON object.
+    /// Returns the paths of all keys in a JSON object.
     static func paths(_ object: [String: Any], _ prefix: String = "") -> Set<String> {
         Set(
             object.flatMap { key, value -> [String] in
@@ -77,7 +77,8 @@ struct ReferenceTests {
         )
     }
 
-    /// Fails the test unless the written records have exactly the described keys: one all of them, the other the required ones.
+    /// Fails the test unless the records have exactly the described keys: `full` all of them, `least` the
+    /// required ones.
     private func expect(_ format: RecordFormat, _ variant: String, full: [[String: Any]], least: [String: Any]) throws {
         let shape = try #require(format.variants.first { $0.name == variant }).shape
         let described = shape.paths()

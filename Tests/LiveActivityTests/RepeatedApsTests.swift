@@ -5,7 +5,7 @@ import Testing
 
 @testable import LiveActivity
 
-/// The memory of the last dictionary must never change the result of a command.
+/// The decoder remembers the last `aps` dictionary. This must never change the result of another command.
 @Suite("Apple's dictionary, repeated", .ownThread)
 struct RepeatedApsTests {
     @Test func `Every command has the same result alone and after any other`() {
@@ -13,7 +13,8 @@ struct RepeatedApsTests {
         var last = RepeatedAps()
         var recalled = 0
         for round in 0..<20_000 {
-            // Texts that were changed a little, and valid ones in between. Each comes twice, so that most are read after an equal one.
+            // Alternates between mutated and valid texts. Each text is read twice, so that the second one
+            // finds the dictionary remembered.
             let text = round % 2 == 0 ? mutation.next() : mutation.seeds[round / 2 % mutation.seeds.count]
             for bytes in [text, Self.moved(text)] {
                 let record = Record(bytes)
@@ -64,7 +65,7 @@ struct RepeatedApsTests {
         }
     }
 
-    /// The same record with its dictionary at a later place.
+    /// Returns the record with its dictionary at a later position.
     private static func moved(_ text: [UInt8]) -> [UInt8] {
         guard let brace = text.firstIndex(of: UInt8(ascii: "{")) else { return text }
         return text[...brace] + Array("  \n".utf8) + text[(brace + 1)...]

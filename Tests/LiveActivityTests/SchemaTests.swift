@@ -7,11 +7,11 @@ import Testing
 
 @testable import RecordReference
 
-/// A record as the decoder and as the schema see it.
+/// The verdicts of the decoder and of the schema on one record.
 private struct Verdicts {
-    /// Nil: the decoder accepts the record.
+    /// The decoder's fault; nil if it accepts the record.
     var fault: Fault?
-    /// Nil: Foundation cannot read the text, so no schema sees a value.
+    /// The schema's verdict; nil if Foundation cannot read the text, so that there is no value to check.
     var isValid: Bool?
 }
 
@@ -41,7 +41,7 @@ struct SchemaTests {
         return verdicts
     }
 
-    /// Fails the test if decoder and schema differ for no known reason.
+    /// Fails the test if the decoder and the schema differ for an unknown reason.
     private func compare(_ verdicts: Verdicts, _ text: [UInt8]) {
         switch (verdicts.fault, verdicts.isValid) {
         case (nil, true), (_?, false), (_?, nil): return
@@ -96,7 +96,8 @@ struct SchemaTests {
         #expect(accepted > 1_000 && refused > 1_000)
     }
 
-    /// Each combination of keys, as the bits of a number: the rules between keys have no exceptions.
+    /// The bits of a number select the keys, so that every combination occurs. Rules between keys have no
+    /// exceptions.
     @Test(arguments: ["start", "update", "end"])
     func `Schemas and decoders agree on every combination of addresses`(event: String) throws {
         let members = [
@@ -161,7 +162,7 @@ struct SchemaTests {
         #expect(accepted > 8)
     }
 
-    /// Values at both sides of each bound, and values of every type, in every field.
+    /// Every field gets values on both sides of each bound, and values of every type.
     @Test func `Schemas and decoders agree on values at the bounds`() throws {
         let values =
             [
@@ -203,7 +204,7 @@ struct SchemaTests {
         let described = Set(
             [RecordFormat.command, .registration].flatMap { $0.variants[0].shape.paths().map(\.path) }
         )
-        // Not keys of records that producers write: the record itself, keys of held commands, the body.
+        // Fields that no producer writes: the record itself, keys of held commands, the body.
         let others: Set<Field> = [.record, .alertTimestamp, .alertSequence, .body]
         let read = Set(Field.allCases.filter { !others.contains($0) }.map(\.path.description))
         #expect(described == read)

@@ -5,7 +5,7 @@ import Testing
 struct StartAddressTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// The dictionary with an address; nil if it names a channel itself.
+    /// Returns the `aps` dictionary with the address; nil if the dictionary already names a channel.
     private func completed(_ aps: String, _ address: StartAddress) -> String? {
         var aps = aps
         return aps.withUTF8 { aps in

@@ -3,7 +3,7 @@ import LiveActivity
 import RecordTestbed
 import Testing
 
-/// The writer's output, as Foundation reads it.
+/// Returns the writer's output, as Foundation reads it.
 func written(_ write: (inout JSONWriter) -> Void) throws -> [String: Any] {
     var writer = JSONWriter(capacity: 1)
     write(&writer)
@@ -11,7 +11,7 @@ func written(_ write: (inout JSONWriter) -> Void) throws -> [String: Any] {
     return try #require(object as? [String: Any])
 }
 
-/// Lends the bytes of texts for the duration of a call; an absent text has none.
+/// Lends the bytes of the texts during the call. An absent text has no bytes.
 func withTexts<Result>(
     _ texts: [String?],
     _ body: ([UnsafeRawBufferPointer?]) throws -> Result
@@ -77,7 +77,7 @@ struct JSONWriterTests {
             writer.integer(UInt64(value))
             #expect(String(decoding: writer.bytes, as: UTF8.self) == String(value))
         }
-        // The last eight digits of a large number are written together, four by four.
+        // The last eight digits of a large number are written as two groups of four.
         for four in 0..<10_000 as Range<UInt64> {
             let value = 1_790_000_000_000 + four * 10_000 + (9_999 - four)
             writer.reset()

@@ -6,7 +6,7 @@ import Testing
 @testable import Observability
 
 struct CatalogTests {
-    /// The names that dashboards and alerts use.
+    /// Metrics whose names and labels must not change, because dashboards and alerts of users name them.
     static let promised = """
         causeway_records_received_total{topic} causeway_outcomes_total{app,outcome} causeway_dead_letters_total{app}
         causeway_invalidations_total{app} causeway_coalesced_total{app} causeway_pushes_total{app,environment,status,reason}
@@ -62,7 +62,7 @@ struct CatalogTests {
         #expect(Set(identifiers).count == identifiers.count)
         for definition in LogKindCatalog.definitions {
             #expect(definition.identifier.wholeMatch(of: /[a-z]+(-[a-z]+)*/) != nil, "\(definition.identifier)")
-            // If a log line can wake a person, it must say what to do.
+            // A log line of level warning or above must say what an operator can do.
             if definition.level >= .warning { #expect(!definition.action.isEmpty, "\(definition.identifier)") }
             #expect(
                 !definition.message.contains("|") && !definition.meaning.contains("|")

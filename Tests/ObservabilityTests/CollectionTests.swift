@@ -117,7 +117,7 @@ struct CollectionTests {
             worked += 200_000
         }
         #expect((799_000...800_000).contains(busy.millionths), "\(busy.millionths)")
-        // After ten idle seconds less than a fifth of it is left.
+        // After ten idle seconds the busy share has fallen to less than a fifth.
         for step in 201...241 { busy.note(busyMicroseconds: worked - 200_000, nowMilliseconds: Int64(step) * 250) }
         #expect(busy.millionths < 160_000)
     }
@@ -129,7 +129,7 @@ struct CollectionTests {
             Task.detached {
                 var lane = ThreadMetrics(publishingTo: registry.lanes[0])
                 for round in 1...rounds {
-                    // Two cells that every publication keeps equal.
+                    // Two counters that are equal at every publication.
                     lane.add(.recordsReceived, 0)
                     lane.add(.recordsReceived, 1)
                     lane.publish([PartitionReading(topic: 0, partition: Int32(round & 7))], at: Int64(round))
@@ -152,7 +152,8 @@ struct CollectionTests {
         let labels = table.labels
         #expect(labels[table.index(status: 200, reason: 0)] == ["200", "none"])
         #expect(labels[table.index(status: 400, reason: 2)] == ["400", "BadDeviceToken"])
-        // Reasons paired differently from Apple's table, unknown ones, and numbers out of every table.
+        // A reason with another status than in Apple's table, unknown reasons, and numbers beyond every
+        // table.
         #expect(labels[table.index(status: 500, reason: 2)] == ["500", "other"])
         #expect(labels[table.index(status: 400, reason: 1)] == ["400", "other"])
         #expect(labels[table.index(status: 418, reason: 99)] == ["other", "other"])

@@ -3,7 +3,8 @@ import Testing
 
 @testable import Observability
 
-/// Each fault is set in the numbers of a healthy worker. The diagnosis must find it, and nothing else.
+/// Sets one fault at a time in the numbers of a healthy worker. The diagnosis must find this fault and no
+/// other.
 struct DiagnosisTests {
     static let pool = 1
 
@@ -29,7 +30,8 @@ struct DiagnosisTests {
         #expect(busy == [])
     }
 
-    /// The host answers, so the way to it is not to blame.
+    /// The host answers with a certificate, so the network's rules for outgoing connections are not the
+    /// cause.
     @Test func `A refused certificate is not reported as an egress problem`() throws {
         func finding(_ kinds: [LogKind]) throws -> Finding {
             var worker = HealthyWorker()
@@ -123,7 +125,7 @@ struct DiagnosisTests {
         #expect(pushes([(200, 0, 995), (400, 2, 5)]) == [])
         #expect(pushes([(200, 0, 700), (410, 4, 300)]) == ["CausewayTokensDying"])
         #expect(pushes([(200, 0, 900), (429, 99, 100)]) == [])
-        // A few of a few say nothing, most of a few do.
+        // A few refusals among few pushes are no finding. If most of few pushes are refused, they are one.
         #expect(pushes([(200, 0, 25), (403, 3, 25)]) == [])
         #expect(pushes([(403, 3, 1)]) == ["CausewayPushesRefused"])
         #expect(pushes([(410, 4, 50)]) == [])
@@ -152,7 +154,8 @@ struct DiagnosisTests {
         #expect(Self.alerts({ _ in }, partitions: far) == ["CausewayLagGrows"])
     }
 
-    /// A round may wait long for its last members: an old unsettled record of a round is no sign of trouble, but the round's own age is.
+    /// A round's record may be unsettled for long, because it waits for the last members. Only the round's
+    /// own age shows trouble.
     @Test func `Rounds are judged by their age`() {
         let unsettled = [
             PartitionReading(topic: 3, partition: 7, oldestUnsettledMilliseconds: 600_000, watermark: 1, lag: 0)

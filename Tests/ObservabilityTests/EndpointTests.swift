@@ -13,7 +13,7 @@ import Testing
 /// The endpoint over real sockets.
 @Suite(.timeLimit(.minutes(5)))
 struct EndpointTests {
-    /// Runs the service around the test's body, as a service group would.
+    /// Runs the service while the body runs, as a service group does.
     static func withEndpoint(
         _ registry: MetricRegistry = Fixture.registry(),
         logger: Logger = LogCollector().logger,
@@ -53,7 +53,7 @@ struct EndpointTests {
     @Test func `The status is the worker's health`() async throws {
         let registry = Fixture.registry()
         try await Self.withEndpoint(registry) { port in
-            // Just started: the worker is alive, and not ready.
+            // A worker that has just started is alive but not ready.
             #expect(try RawHTTPClient(port: port).ask("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
             let ready = try RawHTTPClient(port: port).ask("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(ready.status == 503 && ready.body.hasSuffix("not ok\n"))

@@ -78,7 +78,7 @@ struct ExpositionTests {
         worker.publish(at: 1)
         let text = Self.text(of: worker, at: 1)
         #expect(!text.contains("\ncauseway_redis_errors_total{"))
-        // Except those whose increase alerts need: they start at zero.
+        // The exceptions are series whose increase an alert reads: they exist from the start, with 0.
         let answers = text.split(separator: "\n").filter { $0.hasPrefix("causeway_pushes_total{app=\"ride\"") }
         #expect(answers.count == 5 && answers.allSatisfy { $0.hasSuffix(" 0") }, "\(answers)")
         #expect(answers.contains { $0.contains("status=\"410\",reason=\"Unregistered\"") })
@@ -89,7 +89,7 @@ struct ExpositionTests {
         let reading = ProcessReading.now()
         let startedAt = try #require(reading.startedAtMilliseconds)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        // All tests run in one process, for long on a slow machine.
+        // All tests run in one process, which may be old on a slow machine.
         #expect((now - 86_400_000...now + 2_000).contains(startedAt))
         #expect(try #require(reading.residentBytes) > 1_000_000)
         #expect(try #require(reading.cpuMicroseconds) > 0)
@@ -98,7 +98,7 @@ struct ExpositionTests {
         #expect(open >= 3 && open <= most)
     }
 
-    /// Prometheus' own checker, if it is installed.
+    /// Checks the text with Prometheus' promtool, if it is installed.
     @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/promtool")), .ownThread)
     func `Promtool finds no fault`() throws {
         var worker = HealthyWorker()

@@ -12,7 +12,7 @@ struct HealthTests {
             )
             .isPassed
         }
-        // No thread has turned yet: that may take a while at the start, but not longer.
+        // At the start a thread has 30 s for its first turn.
         #expect(isLive(at: 0, up: 0))
         #expect(!isLive(at: 30_000, up: 30_000))
         registry.lanes[0].beat(nowMilliseconds: 30_000)
@@ -20,7 +20,7 @@ struct HealthTests {
         registry.kafka.beat(nowMilliseconds: 30_000)
         #expect(isLive(at: 44_999, up: 44_999))
         #expect(!isLive(at: 45_000, up: 45_000))
-        // A thread that announced a pause has that time, and no more.
+        // A thread that has announced a pause may be silent until the pause's end.
         registry.kafka.expectQuiet(untilMilliseconds: 60_000)
         registry.lanes[0].beat(nowMilliseconds: 70_000)
         #expect(isLive(at: 74_999, up: 74_999))
@@ -61,7 +61,7 @@ struct HealthTests {
         #expect(!Self.ready(.joining))
         #expect(!Self.ready(.left))
         #expect(!Self.ready(.joining, isTopicMissing: true))
-        // Cooperative: the remaining partitions are read while the others are assigned again.
+        // In a cooperative rebalance the remaining partitions are still read while others are assigned again.
         #expect(Self.ready(.joining, assigned: 3))
         #expect(!Self.ready(.left, assigned: 3))
         #expect(!Self.ready(.member, keys: false))
@@ -71,9 +71,9 @@ struct HealthTests {
     @Test func `An outage of Kafka does not make a worker unready`() {
         #expect(Self.ready(.joining, kafka: false))
         #expect(Self.ready(.member, kafka: false, assigned: 3))
-        // But a worker that has just begun to look is not ready, because it has not found anything yet.
+        // A worker that has just started has not reached Kafka yet, so it is not ready.
         #expect(!Self.ready(.joining, kafka: false, up: 1_000))
-        // A worker that had found it has only lost it.
+        // A worker that had reached Kafka has lost it, and stays ready.
         #expect(Self.ready(.joining, kafka: false, up: 1_000, hasReachedKafka: true))
         #expect(!Self.ready(.joining, up: 1_000, hasReachedKafka: true), "Kafka is there, and the group not joined")
     }
@@ -95,7 +95,7 @@ struct HealthTests {
     @Test func `A worker whose only key APNs refuses is not ready`() {
         #expect(!Self.ready(.member, assigned: 3, isEveryKeyRefused: true))
         var condition = WorkerCondition()
-        // Pools 0 and 1 belong to one app, 2 to the other.
+        // Pools 0 and 1 belong to one app, pool 2 to another one.
         func isEveryKeyRefused(_ refused: [Int: Bool]) -> Bool {
             condition.poolsKeyRefused = refused
             return condition.isEveryKeyRefused(of: Fixture.labels)

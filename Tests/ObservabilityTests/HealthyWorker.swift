@@ -6,10 +6,10 @@ extension ThreadMetrics {
     }
 }
 
-/// A healthy worker, whose numbers a test then changes.
+/// The metrics of a healthy worker, which a test then changes.
 struct HealthyWorker: ~Copyable {
     let registry = Fixture.registry()
-    /// Its two lanes.
+    /// The metrics of its two lanes; below them, those of the Kafka thread.
     var first: ThreadMetrics
     var second: ThreadMetrics
     var kafka: ThreadMetrics
@@ -46,7 +46,7 @@ struct HealthyWorker: ~Copyable {
         kafka.publish(kafkaPartitions, at: milliseconds)
     }
 
-    /// A report over a minute: `before` is the publication at its start.
+    /// Returns a report over a minute. `before` has the totals at the minute's start.
     func report(before: MetricTotals?, at milliseconds: Int64) -> StatusReport {
         StatusBuilder(
             labels: registry.labels,

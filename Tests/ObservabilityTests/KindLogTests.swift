@@ -16,13 +16,13 @@ struct KindLogTests {
             )
         }
         #expect(written.count { $0 } == 10 && written.prefix(10).allSatisfy { $0 })
-        // Another kind has its own window.
+        // Each kind of line has a window of its own.
         let other = log.log(.redisReady, nowMilliseconds: 25, wallMilliseconds: 5)
         #expect(other)
         #expect(collector.lines.count == 11)
         #expect(collector.lines[0].metadata["kind"] == "redis-lost")
         #expect(collector.lines[0].level == .warning)
-        // The next window begins, and reports the dropped lines once.
+        // The next window reports once how many lines the last one dropped.
         log.log(.redisLost, nowMilliseconds: 60_000, wallMilliseconds: 6)
         log.log(.redisLost, nowMilliseconds: 60_001, wallMilliseconds: 6, ["n": "another"])
         #expect(collector.lines[11].metadata["suppressed"].map { "\($0)" } == "15")
@@ -30,7 +30,7 @@ struct KindLogTests {
         #expect(events[.redisLost].count == 27)
     }
 
-    /// Logs without their own cells: the control side's, and the endpoint's.
+    /// Logs outside the lanes and the Kafka thread: of the control side and of the endpoint.
     @Test func `The lines that any log suppresses are counted`() throws {
         let registry = Fixture.registry()
         let shared = SharedKindLog(logger: LogCollector().logger, events: registry.events)
@@ -61,7 +61,7 @@ struct KindLogTests {
     @Test func `A trouble that repeats is written at growing intervals, with the number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()
-        // Two threads have the same trouble.
+        // Two threads report the same trouble.
         var first = KindLog(logger: collector.logger, events: events)
         var second = KindLog(logger: collector.logger, events: events)
         func note(_ log: inout KindLog, lane: Int, second: Int64) -> Bool {
@@ -109,7 +109,7 @@ struct KindLogTests {
         func note(_ kind: LogKind, _ pool: String) -> Bool {
             log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }
-        // These have used up the window.
+        // These lines use up the window of their kind.
         for _ in 0..<20 { _ = note(.apnsConnected, "a") }
         #expect(note(.apnsUntrusted, "a") && note(.apnsUntrusted, "b"))
         #expect(!note(.apnsUntrusted, "a"))
@@ -129,12 +129,12 @@ struct KindLogTests {
         )
     }
 
-    /// A fleet of pools loses its connections, and has more reasons than are known at one time.
+    /// All pools lose their connections, for more causes than the log remembers at a time.
     @Test func `A trouble that made room for others still has its recovery and its number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()
         func note(_ kind: LogKind, _ pool: String) -> Bool {
-            // Each line comes from a thread of its own, so no window is used up.
+            // A new log for each line, as from a thread of its own, so that no window is used up.
             var log = KindLog(logger: collector.logger, events: events)
             return log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }
@@ -168,14 +168,14 @@ struct KindLogTests {
         }
         for number in 0..<LogRepetition.subjectsMax { #expect(admit(number, at: Int64(number)) == 0) }
         #expect(admit(0, at: 100) == nil)
-        // The second subject was seen longest ago, so a further one replaces it.
+        // The log has no room for another subject, so it replaces the one that was seen longest ago.
         #expect(admit(-1, at: 100) == 0 && admit(0, at: 101) == nil && admit(1, at: 101) == 0)
         for pool in 0..<2 * LogRepetition.replacedMax {
             _ = repetition.admit(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
         }
         let known = (0..<2 * LogRepetition.replacedMax)
             .count { repetition.forget([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // One of the replaced troubles is Kafka's.
+        // One of the replaced troubles is an error of Kafka.
         #expect(known == LogRepetition.replacedMax - 1 + LogRepetition.subjectsMax)
 
         var log = KindLog(logger: LogCollector().logger, events: RecentEvents())

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Log lines", .ownThread)
 struct LoggingTests {
-    /// The line that one event writes to the descriptor.
+    /// Returns the line that one event writes to the descriptor.
     private func line(
         _ format: WorkerConfiguration.Log.Format,
         threshold: LogThreshold = LogThreshold(.info),

@@ -11,8 +11,8 @@ import Testing
 struct SecureCollectorTests {
     private static let accepted = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
-    /// Connects by the collector's name, which also has an address at which nothing listens. The headers are those that the file holds at
-    /// that moment.
+    /// The collector's name has two addresses, and nothing listens at one of them. Each request reads the
+    /// headers from the file again.
     @Test func `A collector over TLS gets the traces, with headers from a file`() async throws {
         let scene = try Scene(hosts: ["localhost"], answers: [Self.accepted, Self.accepted])
         defer { scene.close() }
@@ -33,7 +33,8 @@ struct SecureCollectorTests {
         #expect(scene.log.lines.isEmpty)
     }
 
-    /// Another authority, and another name: nothing is sent to either, and the exporter reports and counts that.
+    /// The certificate is from another authority, or for another name. Nothing is sent, and the exporter logs
+    /// and counts the refusal.
     @Test(arguments: [true, false]) func `A wrong certificate is refused`(isOfAnotherAuthority: Bool) async throws {
         let host = isOfAnotherAuthority ? "localhost" : "collector.example"
         let scene = try Scene(hosts: [host], answers: [Self.accepted])
@@ -67,7 +68,7 @@ struct SecureCollectorTests {
         #expect(scene.collector.requests.isEmpty)
     }
 
-    /// A line that cannot be a header is not sent; the error names only its line number.
+    /// A line that is no header is not sent. The error names its number, but not its text.
     @Test(arguments: [
         ("secret-without-colon", "line 1 is not a header of the form Name: value"),
         ("a: b\n: secret", "line 2 is not a header of the form Name: value"),
@@ -91,17 +92,17 @@ extension TraceCounters {
     subscript(_ failure: TracePostFailure) -> UInt64 { failures[Int(failure.rawValue)] }
 }
 
-/// A collector, an exporter, and their outputs.
+/// A collector and an exporter, with their log and counters.
 final class Scene {
     let collector: TestCollector
     let counters = TraceCounters()
     let rings: [TraceRing]
     let log = LogCollector()
-    /// Nil without TLS.
+    /// The file of the certificate authority; nil without TLS.
     private(set) var caFile: String?
     private let directory: TemporaryDirectory
 
-    /// - Parameter hosts: the hosts of the certificate; none: no TLS.
+    /// - Parameter hosts: the names in the collector's certificate; empty for a collector without TLS.
     init(hosts: [String] = [], answers: [String]) throws {
         directory = try TemporaryDirectory()
         rings = [TraceRing(counters), TraceRing(counters)]
@@ -138,11 +139,12 @@ final class Scene {
         )
     }
 
-    /// Adds one trace, and runs an exporter until its counters meet the condition. Drops the remaining traces.
+    /// Runs an exporter with one trace until its counters meet the condition. Then drops the traces that are
+    /// left.
     func running(_ exporter: TraceExporter, until isMet: (TraceCounters) -> Bool) async throws {
         rings[0].push(Fixture.trace)
         let run = Task { await exporter.run() }
-        // The counters announce nothing: in the worker a metric page reads them.
+        // The counters announce no change, because in the worker a page of metrics reads them.
         try? await eventuallyInTask("the counters") { isMet(counters) }
         run.cancel()
         await run.value

@@ -43,7 +43,7 @@ struct StatusPageTests {
         #expect(html.contains("A broker is reachable. Errors since the start: _TRANSPORT 1."))
     }
 
-    /// A person on call at night does not want to read a table first.
+    /// A finding shows its reason beside it, so that a person on call need not search a table.
     @Test func `The reason is beside the finding`() throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
@@ -123,7 +123,7 @@ struct StatusPageTests {
         #expect(report.findings.map(\.alert) == ["CausewayChannelsNearLimit"])
     }
 
-    /// Nothing from outside makes a sum overflow.
+    /// The times come from Redis, so they may be any number. Sums must not overflow.
     @Test func `The times of channels may be any number`() throws {
         for moment in [Int64.min, .max] {
             var worker = HealthyWorker()
@@ -223,7 +223,7 @@ struct StatusPageTests {
         #expect(lines.allSatisfy { $0.last != " " })
     }
 
-    /// Texts of errors come from outside.
+    /// Texts of errors come from other programs, so they may contain control characters.
     @Test func `The text has no control characters`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)

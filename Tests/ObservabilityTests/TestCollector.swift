@@ -3,7 +3,8 @@ import Reactor
 import Synchronization
 import Testing
 
-/// A collector on loopback, with or without TLS. It gives each request the next of its answers, and none after the last.
+/// A collector on loopback, with or without TLS. It gives each request the next of its answers. After the
+/// last one it gives none.
 final class TestCollector: Sendable {
     private struct State {
         var answers: [String]
@@ -12,7 +13,7 @@ final class TestCollector: Sendable {
     }
 
     private let state: Mutex<State>
-    /// The number of requests, at each request.
+    /// Reports the number of requests so far whenever one arrives.
     private let arrivals = AsyncStream.makeStream(of: Int.self)
     private let ending: Wakeup
     private let thread: Mutex<LoopThread?> = Mutex(nil)
@@ -20,7 +21,7 @@ final class TestCollector: Sendable {
     init(tls: TLSContext? = nil, answers: [String] = []) throws {
         state = Mutex(State(answers: answers))
         ending = try Wakeup()
-        // A port that no other server gets when the collector has closed.
+        // A port that no other server gets after the collector has closed.
         let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
         let ready = DispatchSemaphore(value: 0)
         let started = try LoopThread.start(name: "collector") { [self] loop in
@@ -41,7 +42,7 @@ final class TestCollector: Sendable {
     }
 
     var port: UInt16 { state.withLock { $0.port } }
-    /// Heads and bodies as received, each as soon as its head is complete.
+    /// The heads and bodies of the requests. A request is in the list as soon as its head is complete.
     var requests: [String] { state.withLock { $0.requests } }
 
     func close() {
@@ -49,7 +50,7 @@ final class TestCollector: Sendable {
         thread.withLock { $0 }?.join()
     }
 
-    /// Waits for this number of requests, or until the test's time limit cancels it.
+    /// Waits for this many requests. The test's time limit cancels the wait.
     func await(_ count: Int) async throws {
         guard requests.count < count else { return }
         for await arrived in arrivals.stream where arrived >= count { return }

@@ -57,7 +57,7 @@ struct TraceContextTests {
                 var changed = bytes
                 changed[place] = value
                 let context = changed.withUnsafeBytes { TraceContext($0) }
-                // An accepted context is written as version 00 and is accepted again.
+                // An accepted context is written as version 00, and this text is accepted again.
                 if let context { #expect(Self.parse(context.description) == context) }
             }
         }

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The export of traces", .timeLimit(.minutes(5)), .ownThread)
 struct TraceExporterTests {
-    /// A collector that sends a byte from time to time is never silent for long, and never done.
+    /// A collector sends a byte from time to time, and never completes its answer.
     @Test func `A collector that answers byte by byte is left in time`() async throws {
         let collector = try DrippingCollector()
         defer { collector.close() }
@@ -32,19 +32,19 @@ struct TraceExporterTests {
         #expect(failure?.cause == .late)
     }
 
-    /// Traces that nobody accepted by the end are all reported as lost.
+    /// Traces that the collector has not accepted when the worker ends are counted as dropped.
     @Test func `Traces left at the end are counted`() async throws {
         let scene = try Scene(answers: [])
         scene.close()
         let exporter = try scene.exporter()
-        // More than one batch.
+        // More traces than fit into one batch.
         for _ in 0..<700 { scene.rings[0].push(Fixture.trace) }
         for _ in 0..<3 { scene.rings[1].push(Fixture.trace) }
         await exporter.finish()
         #expect(Self.dropped(scene.log) == 703)
         #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
         #expect(scene.counters.failures[Int(TracePostFailure.unconnected.rawValue)] == 1)
-        // A worker that got two signals to stop waits for nobody.
+        // After a second signal to stop, the exporter waits for no answer.
         scene.rings[1].push(Fixture.trace)
         await exporter.giveUp()
         #expect(Self.dropped(scene.log) == 704)
@@ -53,7 +53,7 @@ struct TraceExporterTests {
         #expect(scene.counters.drops[Int(TraceDrop.stopped.rawValue)] == 704 && scene.counters.dropped == 704)
     }
 
-    /// A collector accepts a request and never answers it: a worker that gets a second signal to stop does not wait for it.
+    /// The collector never answers. After a second signal to stop, the exporter does not wait for it.
     @Test func `An exporter that must end at once waits for no answer`() async throws {
         let scene = try Scene(answers: [])
         defer { scene.close() }
@@ -64,17 +64,18 @@ struct TraceExporterTests {
         run.cancel()
         exporter.cancelRequests()
         await run.value
-        // A request that begins later ends as soon.
+        // A request that begins after the second signal also ends at once.
         scene.rings[0].push(Fixture.trace)
         await exporter.finish()
-        // If it had waited, the request's time would have run out.
+        // If the exporter had waited, the failure would count as late.
         #expect(scene.counters.failures[Int(TracePostFailure.late.rawValue)] == 0)
         #expect(scene.counters.drops[Int(TraceDrop.stopped.rawValue)] == 2)
         #expect(scene.counters.failures[Int(TracePostFailure.hurried.rawValue)] >= 1)
         #expect(!scene.log.lines.contains { $0.metadata["kind"] == "traces-refused" }, "nobody refused anything")
     }
 
-    /// Each kind of failure counts under its reason. The dropped traces show whether it is tried again.
+    /// Each failure is counted under its reason. How the trace was dropped shows whether the request was
+    /// repeated.
     @Test(arguments: [
         ("HTTP/1.1 503 Busy\r\n\r\n", TracePostFailure.overloaded, TraceDrop.stopped),
         ("HTTP/1.1 401 Unauthorized\r\n\r\n", .refused, .refused),
@@ -82,7 +83,7 @@ struct TraceExporterTests {
         ("220 mail.example ESMTP\r\n", .malformed, .stopped), ("", .lost, .stopped),
     ])
     func `Failures are counted by reason`(answer: String, reason: TracePostFailure, drop: TraceDrop) async throws {
-        // The first kind is tried as often as allowed.
+        // The first kind of failure is repeated as often as `attemptsMax` allows.
         let scene = try Scene(answers: Array(repeating: answer, count: TraceExporter.attemptsMax))
         defer { scene.close() }
         try await scene.running(try scene.exporter()) { $0[reason] >= 1 }
@@ -101,7 +102,7 @@ struct TraceExporterTests {
         #expect(errors.contains { $0.hasSuffix("gone: No such file or directory") }, "\(errors)")
     }
 
-    /// The counts appear in the metrics, and /statusz reports them when they are not 0.
+    /// The metrics show the counts, and /statusz shows those that are not 0.
     @Test func `Lost traces are shown`() async throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
@@ -139,7 +140,7 @@ struct TraceExporterTests {
         }
     }
 
-    /// A lane that fills batch after batch leaves room for the others.
+    /// A lane that fills one batch after another must not keep other lanes' traces from being exported.
     @Test func `Every ring has its turn`() async throws {
         let scene = try Scene(answers: [])
         defer { scene.close() }
@@ -160,7 +161,7 @@ struct TraceExporterTests {
 }
 
 extension Fixture {
-    /// All zero: a context of no trace, an update that was accepted.
+    /// A trace whose bytes are all zero, which means: no trace id, an update, accepted.
     static var trace: FinishedTrace {
         withUnsafeTemporaryAllocation(
             byteCount: MemoryLayout<FinishedTrace>.size,
@@ -172,7 +173,7 @@ extension Fixture {
     }
 }
 
-/// Accepts a connection and answers one byte at a time, without ever ending a line.
+/// Accepts a connection and sends one byte at a time, without ever ending a line.
 private final class DrippingCollector: @unchecked Sendable {
     let port: UInt16
     private let descriptor: Int32

@@ -2,13 +2,13 @@ import LiveActivity
 
 @testable import CausewayLab
 
-/// A hand-made history. Times are milliseconds from the beginning of a case.
+/// A history that a test writes. Times are milliseconds from its beginning.
 struct History {
     static let zero: Int64 = 1_790_000_000_000
 
     private var history = OutageHistory()
 
-    /// A command of the activity `a`, unless another is named.
+    /// Adds a command to activity `a` or to the named one.
     mutating func command(
         _ number: UInt64,
         _ event: Event = .update,
@@ -54,7 +54,7 @@ struct History {
         )
     }
 
-    /// The end of a lifetime.
+    /// Adds the end of an activity's lifetime.
     mutating func endLifetime(of activity: String = "a", at milliseconds: Int64) {
         history.pushes.append(
             OutageHistory.Push(

@@ -7,7 +7,7 @@ import Testing
 struct OutageHourTests {
     private static let plan = OutageHourSchedule(calmMinutes: 1, awayMinutes: 4, afterMinutes: 1, activities: 2)
 
-    /// Away from the second to the fifth minute.
+    /// Six minutes of measurements, with an outage from the second to the fifth minute.
     private static func minutes(_ change: (inout OutageMinute) -> Void = { _ in }) -> [OutageMinute] {
         (1...6)
             .map { number in

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The judge of an outage")
 struct OutageJudgeTests {
-    /// A start, three updates of which one rings, an end: all correct.
+    /// Returns a correct history: a start, three updates of which one rings, and an end.
     private func sound() -> History {
         var history = History()
         history.command(1, .start, at: 0, alert: true)
@@ -37,7 +37,7 @@ struct OutageJudgeTests {
         #expect(History().verdict().isGood)
     }
 
-    // MARK: - Lost
+    // MARK: - States and alerts that were lost
 
     @Test func `A phone with an older state is a loss`() {
         var history = History()
@@ -117,7 +117,7 @@ struct OutageJudgeTests {
         #expect(history.verdict().lost == ["a: the alert of 1 never rang"])
     }
 
-    // MARK: - Old
+    // MARK: - Old states
 
     @Test func `Back in time`() {
         var history = sound()
@@ -181,7 +181,7 @@ struct OutageJudgeTests {
         #expect(history.verdict().old == ["a: a push that no valid command requests"])
     }
 
-    // MARK: - Twice
+    // MARK: - Pushes and alerts that came twice
 
     @Test func `A start that came twice is a fault`() {
         var history = sound()
@@ -226,7 +226,7 @@ struct OutageJudgeTests {
         #expect(history.verdict().isGood)
     }
 
-    // MARK: - Silence
+    // MARK: - Phones that got nothing
 
     @Test func `Silence counts from the oldest state that was not shown`() {
         var history = History()
@@ -241,7 +241,8 @@ struct OutageJudgeTests {
 
     // MARK: - Lifetimes
 
-    /// An activity that was started by push, or by its app, was ended by its lifetime, and perhaps started again.
+    /// Returns the history of an activity that its lifetime ended, and that was perhaps started again. A push
+    /// or the app started it.
     private func limited(isStarted: Bool = true, ends: Int = 1, restarts: Int, isOver: Bool) -> History {
         var history = History()
         history.command(1, isStarted ? .start : .update, at: 1_000, alert: true)

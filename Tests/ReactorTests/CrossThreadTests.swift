@@ -35,7 +35,7 @@ private struct Element: BitwiseCopyable, Equatable {
 
 /// Rings between threads, and wake-ups. (R2)
 extension ReactorTests {
-    /// Blocks until the wake-up is signalled, and takes it back.
+    /// Waits until the wake-up is signalled, and clears it.
     private static func await(_ wakeup: Wakeup) {
         var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
         _ = poll(&descriptor, 1, -1)
@@ -43,7 +43,8 @@ extension ReactorTests {
     }
 
     @Suite struct Rings {
-        /// Between two signals only the ring itself orders the memory of the two threads.
+        /// The producer signals only after this many elements. In between, only the ring orders the two
+        /// threads' memory accesses.
         private static let elementsPerSignal = 64
 
         @Test func `A ring holds its capacity, in order, over many laps`() {
@@ -148,7 +149,7 @@ extension ReactorTests {
             let emptied = try Wakeup()
             let count = 300_000
             var taken = 0
-            // The loop sleeps without a limit: after a lost wake-up the test would not end in time.
+            // The loop sleeps without a time limit, so a lost wake-up would let the test hang.
             counter.onWake = {
                 while ring.pop() != nil { taken += 1 }
                 emptied.signal()
@@ -191,19 +192,21 @@ extension ReactorTests {
             #expect(name.withLock { $0 } == "a name of more ")
         }
 
-        // In a separate process, because it counts descriptors, and other tests open some meanwhile.
+        // This test counts descriptors. It runs in a separate process, because other tests open descriptors
+        // at the same time.
         @Test func `When the body returns, everything left on the loop is released with the loop`() async {
             await #expect(processExitsWith: .success) { try ReactorTests.leaveThings() }
         }
     }
 
     fileprivate static func leaveThings() throws {
-        // The first look-up opens descriptors for the whole process (the name service's own), which do not belong to the loop.
+        // The first look-up opens descriptors of the system's name service, which stay open for the whole
+        // process.
         try leaveThings(times: 1)
         let before = openDescriptorCount()
         try leaveThings(times: 20)
-        // Look-ups that outlive their loop hold a wake-up until they are done.
-        // Counted once for each look-up: a running one opens its own files between two counts.
+        // A look-up that outlives its loop holds a wake-up until it is done. Descriptors are counted again
+        // and again, because a running look-up opens files of its own.
         try eventually("descriptors that are closed", every: .milliseconds(1)) { openDescriptorCount() <= before }
     }
 
@@ -247,7 +250,7 @@ extension ReactorTests {
         }
 
         @Test func `An invalid name fails with the name in the reason`() throws {
-            // No label may be this long (RFC 1035 section 2.3.4), so no name server is asked.
+            // A label may have at most 63 bytes (RFC 1035, section 2.3.4), so no name server is asked.
             let host = String(repeating: "x", count: 300)
             guard case .failure(let error) = try resolve(host) else {
                 Issue.record("a name of 300 bytes was resolved")
@@ -274,7 +277,7 @@ extension ReactorTests {
                 refused += 1
             }
             #expect(refused == count - EventLoop.lookUpsMax)
-            // And there is room again.
+            // The finished look-ups have made room for another one.
             results = [:]
             loop.resolve(host: "localhost", port: 1) { results[0] = $0 }
             turn(loop) { !results.isEmpty }

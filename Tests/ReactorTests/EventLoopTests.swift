@@ -38,7 +38,7 @@ private func makePipe() throws -> (read: Int32, write: Int32) {
 
 extension ReactorTests {
     @Suite struct BusyTime {
-        /// The time of a turn's handlers counts, the wait between turns does not.
+        /// Busy time includes the handlers of a turn, but not the wait between turns.
         @Test func `The time in turns is counted, the time between them is not`() throws {
             let loop = try EventLoop()
             loop.turnSpacingMicroseconds = 1_000
@@ -58,8 +58,8 @@ extension ReactorTests {
             let began = loop.nowMicroseconds
             loop.run()
             #expect(loop.busyMicroseconds >= 15_000)
-            // Three waits of 400 ms, less the handlers' part of them, by the clock. That includes the time in which other processes had the
-            // processor.
+            // Between the four timers the loop waits three times for at least 200 ms. The elapsed time
+            // includes the time in which other processes had the processor.
             #expect(loop.busyMicroseconds <= loop.nowMicroseconds - began - 3 * 200_000)
             #expect(loop.nowMicroseconds / 1_000 == loop.nowMilliseconds)
         }
@@ -84,7 +84,7 @@ extension ReactorTests {
             recorder.onFired = { _ in elapsed = loop.nowMilliseconds - start }
             _ = loop.schedule(afterMilliseconds: 20, handler: recorder, tag: 0)
             loop.turn(waitMilliseconds: 0)
-            // Twenty milliseconds may have passed since the clock was first read.
+            // The timer may fire only after 20 ms, measured from the first reading of the clock.
             #expect((elapsed == -1) == (loop.nowMilliseconds - start < 20))
             turn(loop) { elapsed >= 0 }
             #expect(elapsed >= 20)
@@ -101,7 +101,7 @@ extension ReactorTests {
             loop.cancel(.none)
             turn(loop) { !recorder.fired.isEmpty }
             #expect(recorder.fired == [2])
-            // The slot is used again: the old timer id must not reach the new timer.
+            // The new timer uses the old one's slot. The old id must not cancel the new timer.
             let reused = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 3)
             #expect(reused != kept)
             loop.cancel(kept)
@@ -206,7 +206,7 @@ extension ReactorTests {
             loop.atTurnEnd(recorder)
             loop.turn(waitMilliseconds: 0)
             #expect(recorder.turnEnds == EventLoop.turnEndPassesMax)
-            // The rest is due: a turn that may wait forever must not wait now.
+            // Turn ends are still due, so a turn that may wait forever must not wait.
             loop.turn(waitMilliseconds: -1)
             #expect(recorder.turnEnds == 2 * EventLoop.turnEndPassesMax)
             recorder.onTurnEnd = nil
@@ -264,7 +264,8 @@ extension ReactorTests {
             let pipes = try (makePipe(), makePipe())
             let recorders = (Recorder(), Recorder(), Recorder())
             var swaps = 0
-            // The first one reported replaces the other by a new pipe with the same number, with nothing to read.
+            // The handler that runs first replaces the other descriptor by a new pipe with the same number,
+            // which has nothing to read.
             func replace(_ other: Int32) {
                 swaps += 1
                 loop.remove(descriptor: other)

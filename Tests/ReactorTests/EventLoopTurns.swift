@@ -1,7 +1,7 @@
 import Reactor
 import Testing
 
-/// Turns for this number of milliseconds of the loop's clock.
+/// Turns the loop for this many milliseconds of the loop's clock.
 func turn(_ loop: EventLoop, forMilliseconds duration: Int64) {
     loop.refreshClock()
     let end = loop.nowMilliseconds + duration

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The process's open descriptors.
+/// Returns the number of the process's open descriptors.
 func openDescriptorCount() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }

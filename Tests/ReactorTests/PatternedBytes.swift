@@ -1,4 +1,4 @@
-/// Bytes that change from place to place, so that a lost, repeated or moved block is detected.
+/// Returns bytes that differ from place to place, so that a lost, repeated or moved block is noticed.
 func patternedBytes(_ count: Int) -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: count) { bytes, initializedCount in
         let raw = UnsafeMutableRawBufferPointer(bytes)

@@ -10,11 +10,12 @@ extension ReactorTests {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             connection.recorder.keepsBytes = false
-            // The kernel lets a TCP connection's buffer grow; this one must not accept the bytes that should wait.
+            // The kernel may enlarge a TCP connection's receive buffer. A fixed size keeps it from accepting
+            // the bytes that should wait.
             var receiveBytes: Int32 = 262_144
             let length = socklen_t(MemoryLayout<Int32>.size)
             try #require(setsockopt(connection.descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBytes, length) == 0)
-            // More than the kernel's buffers hold, so that some bytes have to wait.
+            // More bytes than the kernel's buffers hold, so that some must wait.
             let block = patternedBytes(7 * 1024 * 1024)
             for round in 1...2 {
                 connection.stream.pauseReading()
@@ -37,7 +38,7 @@ extension ReactorTests {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             let content = patternedBytes(300_000)
-            // Pausing from inside the callback leaves bytes inside TLS as well as in the kernel.
+            // A pause from inside the callback leaves unread bytes inside TLS and in the kernel.
             pair.recorder.onReceived = { stream, _ in stream.pauseReading() }
             connection.stream.write(content)
             turn(pair.loop) { pair.recorder.receivedCount > 0 }

@@ -24,7 +24,7 @@ extension ReactorTests {
 
         @Test func `An address in use is an error, and is free again after close`() throws {
             let loop = try EventLoop()
-            // A port that nobody else gets in between.
+            // A port that no other process gets in the meantime.
             let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
             let server = try StreamServer(loop: loop, address: address)
             #expect(throws: SystemError(code: EADDRINUSE, operation: "bind")) {
@@ -44,7 +44,8 @@ extension ReactorTests {
             #expect(access(path, F_OK) != 0)
         }
 
-        // These two run in separate processes: descriptors and their limit belong to the process, and other tests use them meanwhile.
+        // The next two tests run in separate processes, because the limit on descriptors belongs to the
+        // process.
 
         @Test func `Without free descriptors, accepting pauses without spinning and continues later`() async {
             await #expect(processExitsWith: .success) { try ReactorTests.runOutOfDescriptors() }
@@ -70,14 +71,16 @@ extension ReactorTests {
         close(next)
         var lowered = rlimit(rlim_cur: rlim_t(next), rlim_max: limit.rlim_max)
         #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &lowered) == 0)
-        // A thread of the runtime or a sanitizer may have closed a descriptor below the limit since then.
+        // A thread of the runtime or of a sanitizer may have closed a descriptor since then, so the
+        // descriptors are used up again.
         var fillers: [Int32] = []
         while case let filler = dup(0), filler >= 0 { fillers.append(filler) }
         defer { for filler in fillers { close(filler) } }
         turn(loop) { recorder.connectedCount == 1 }
         turn(loop, forMilliseconds: 20)
         #expect(server.connections.isEmpty)
-        // While accepting pauses, a turn sleeps: turns come with the ends of the pauses, not with the waiting connection.
+        // While accepting pauses, a turn sleeps until the pause ends. The waiting connection does not wake
+        // it.
         let end = loop.nowMilliseconds + 400
         var turns = 0
         while loop.nowMilliseconds < end {
@@ -102,7 +105,7 @@ extension ReactorTests {
             let recorder = StreamRecorder()
             let client = Stream(loop: loop, handler: recorder)
             client.connect(to: server.address, tls: tls, serverName: "localhost", timeoutMilliseconds: 5_000)
-            // One third is given up half-way, one third is ended by the server.
+            // A third of the connections is closed half-way, and the server closes another third.
             if round % 3 != 0 {
                 turn(loop) {
                     recorder.connectedCount == 1 && server.connections.first?.recorder.connectedCount == 1
@@ -119,7 +122,7 @@ extension ReactorTests {
                 }
             }
             server.forgetConnections()
-            // Lets the connections that were given up half-way arrive and end.
+            // Lets the connections that were closed half-way arrive and end.
             for _ in 0..<2 { loop.turn(waitMilliseconds: 0) }
             server.forgetConnections()
             if round == 20 { before = openDescriptorCount() }
@@ -222,7 +225,7 @@ extension ReactorTests {
 
         @Test func `Only their owner can read keys, and nothing else is left in the directory`() throws {
             let certificates = try TestCertificates()
-            // A second time, over the first.
+            // Writes the certificate a second time, over the first one.
             _ = try SelfSignedCertificate.write(directory: certificates.directory.path, hosts: ["localhost"])
             var status = stat()
             #expect(stat(certificates.keyFile, &status) == 0)

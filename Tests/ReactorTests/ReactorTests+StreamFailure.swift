@@ -21,7 +21,7 @@ extension ReactorTests {
                 serverName: serverName,
                 timeoutMilliseconds: timeoutMilliseconds
             )
-            // Never from inside the call.
+            // The handler is never called from inside the call that fails.
             #expect(recorder.closed.isEmpty)
             turn(loop) { recorder.isClosed }
             #expect(recorder.connectedCount == 0)
@@ -40,7 +40,8 @@ extension ReactorTests {
 
         @Test func `An unanswered connection times out`() throws {
             let loop = try EventLoop()
-            // A queue for one that nobody empties: later connections are not answered.
+            // The listener's queue has room for one connection that is never accepted, so later connections
+            // get no answer.
             let recorder = StreamRecorder()
             let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             defer { close(listening) }
@@ -61,7 +62,7 @@ extension ReactorTests {
             turn(loop) { recorder.connectedCount > 0 }
             let start = loop.nowMilliseconds
             #expect(failure(to: address, timeoutMilliseconds: 50, loop: loop)?.code == .connectTimeout)
-            // By its own limit: the kernel would keep trying for minutes.
+            // The stream's own time limit ends the attempt. The kernel would try for minutes.
             #expect(50...30_000 ~= loop.nowMilliseconds - start)
             for filler in fillers { filler.close() }
         }
@@ -156,7 +157,8 @@ extension ReactorTests {
             )
             turn(loop) { recorder.isClosed && testServer.connections.first?.recorder.isClosed == true }
             let serverRecorder = try #require(testServer.connections.first?.recorder)
-            // A side that asks for a protocol and gets none fails the handshake. Under TLS 1.3 the other side may only see it end.
+            // A side that requires a protocol fails the handshake if none is agreed. With TLS 1.3 the other
+            // side may only see the connection end.
             #expect(recorder.connectedCount == 0 || client.isEmpty)
             #expect(serverRecorder.connectedCount == 0 || server.isEmpty)
             #expect(recorder.error?.code == .handshakeFailed || client.isEmpty)
@@ -200,11 +202,11 @@ extension ReactorTests {
         func `A reset is reported as a reset`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
-            // Closing with unread input, or with this option, resets the connection.
+            // Closing resets the connection if input is unread, or if this option is set.
             var option = linger(l_onoff: 1, l_linger: 0)
             setsockopt(connection.descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
             let spare = open("/dev/null", O_RDONLY)
-            // The descriptor number is redirected, so that only the reset is sent.
+            // Redirects the descriptor's number, so that the peer gets only the reset.
             pair.loop.remove(descriptor: connection.descriptor)
             dup2(spare, connection.descriptor)
             close(spare)
@@ -225,11 +227,12 @@ extension ReactorTests {
             connection.stream.write(written)
             connection.stream.flush()
             connection.stream.close()
-            // The peer has closed: the first write causes a reset, the second fails, both before anything is read.
+            // The peer has closed. The first write causes a reset, and the second one fails; both come before
+            // a read.
             for _ in 0..<2 {
                 pair.client.write([1])
                 pair.client.flush()
-                // Until the reset has arrived.
+                // Waits until the reset has arrived.
                 var state = pollfd(fd: pair.client.transport.descriptor, events: 0, revents: 0)
                 #expect(poll(&state, 1, 10_000) == 1)
             }
@@ -263,7 +266,8 @@ extension ReactorTests {
         @Test func `Our own failure is reported even if the peer's end arrives with it`() throws {
             let pair = try StreamPair(.tls13)
             let connection = try pair.connect()
-            // The last bytes and the end are read at once; the handler exceeds the limit in between.
+            // The last bytes and the end are read at once. Between them the handler writes more than the
+            // limit.
             pair.recorder.onReceived = { stream, _ in stream.write(patternedBytes(Stream.outputBytesMax + 1)) }
             connection.stream.write([1])
             connection.stream.flush()

@@ -13,7 +13,7 @@ extension ReactorTests {
                 recorder.onReceived = { stream, bytes in stream.write(bytes) }
             }
             var sent = 0
-            // In pieces of many sizes, as much as the high-water mark allows.
+            // Writes pieces of many sizes, up to the high-water mark.
             func fill(_ stream: Stream) {
                 while sent < content.count, stream.pendingOutputBytes < Stream.highWaterBytes {
                     let piece = content[sent..<min(content.count, sent + 1 + sent % 70_001)]
@@ -90,7 +90,7 @@ extension ReactorTests {
             #expect(connection.recorder.closed == [nil])
             #expect(pair.recorder.closed.isEmpty)
             #expect(!pair.client.isOpen)
-            // These have no effect, and do no harm.
+            // Calls on a closed stream have no effect.
             pair.client.write([1])
             _ = pair.client.reserve(1)
             pair.client.commit(1)

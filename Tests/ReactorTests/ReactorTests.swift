@@ -1,6 +1,7 @@
 import Testbed
 import Testing
 
-/// Serialized as a whole: some tests count the process's descriptors or allocations, or lower its limits.
+/// All tests are serialized, because some count the process's descriptors or allocations, or lower its
+/// limits.
 @Suite(.serialized, .ownThread)
 struct ReactorTests {}

@@ -2,13 +2,13 @@ import Reactor
 import Testbed
 import Testing
 
-/// A client and its server side on one loop.
+/// A client stream and the server's stream on one loop.
 struct StreamPair {
     let loop: EventLoop
     let server: StreamServer
     let client: Stream
     let recorder: StreamRecorder
-    /// The address of a Unix pair is removed with the pair.
+    /// The directory of a Unix socket, which is removed with the pair.
     let directory: TemporaryDirectory?
 
     enum Kind: CaseIterable {
@@ -16,7 +16,7 @@ struct StreamPair {
         var isTLS: Bool { self == .tls13 || self == .tls12 }
     }
 
-    /// The pair is connected, unless `prepare` changed what the server does.
+    /// Connects the pair, unless `prepare` keeps the server from accepting.
     init(_ kind: Kind, prepare: ((StreamRecorder) -> Void)? = nil) throws {
         loop = try EventLoop()
         let certificates = kind.isTLS ? try TestCertificates() : nil

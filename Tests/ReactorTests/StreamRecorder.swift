@@ -1,6 +1,6 @@
 import Reactor
 
-/// Records a stream's events, and performs the test's action in each callback.
+/// Records a stream's events, and calls the test's closure in each callback.
 final class StreamRecorder: StreamHandler {
     private(set) var connectedCount = 0
     private(set) var received: [UInt8] = []

@@ -1,6 +1,6 @@
 import Reactor
 
-/// A server on the test's own loop: each connection is a stream with a recorder.
+/// A server on the test's own loop. Each connection is a stream with a recorder.
 final class StreamServer: ListenerHandler {
     struct Connection {
         let descriptor: Int32

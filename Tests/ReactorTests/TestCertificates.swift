@@ -2,7 +2,7 @@ import Reactor
 import Testbed
 import Testing
 
-/// A certificate authority and a server's certificate from it.
+/// A certificate authority, and a server's certificate that it has signed.
 struct TestCertificates {
     let directory: TemporaryDirectory
     let caFile: String

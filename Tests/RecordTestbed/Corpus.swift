@@ -2,14 +2,14 @@ import Foundation
 import Testbed
 import Testing
 
-/// Records in files: examples, and records that were once read wrongly. A file's name is the expected result, "accepted" or the code of the
-/// fault, then a dash and what the file shows.
+/// Records in files: examples, and records that were once read wrongly. A file's name begins with the
+/// expected result, "accepted" or the fault's code. A dash and the file's subject follow.
 package enum Corpus {
     package struct Entry: CustomTestStringConvertible, Sendable {
         package var name: String
         package var bytes: [UInt8]
 
-        /// Nil if it must be accepted.
+        /// The code of the expected fault; nil if the record must be accepted.
         package var code: String? {
             let word = name.prefix { $0 != "-" && $0 != "." }
             return word == "accepted" ? nil : String(word)

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The known differences between Foundation's JSONDecoder and RFC 8259 or our limits. Any other difference between the two readers fails
-/// the test.
+/// The known differences of Foundation's JSONDecoder from RFC 8259 and from our limits. Any other difference
+/// between the two readers fails a test.
 package enum Deviation {
     /// Foundation accepts a comma before a closing bracket.
     package static func isTrailingComma(_ text: [UInt8], _ fault: Fault) -> Bool {
@@ -11,13 +11,15 @@ package enum Deviation {
         return text[..<fault.offset].last { ![0x20, 0x09, 0x0A, 0x0D].contains($0) } == UInt8(ascii: ",")
     }
 
-    /// Foundation skips a byte order mark, and takes a text with NUL among its first bytes for UTF-16 or UTF-32.
+    /// Foundation skips a byte order mark. It reads a text with NUL among the first bytes as UTF-16 or
+    /// UTF-32.
     package static func isOtherEncoding(_ text: [UInt8]) -> Bool {
         text.starts(with: [0xEF, 0xBB, 0xBF]) || text.starts(with: [0xFE, 0xFF]) || text.starts(with: [0xFF, 0xFE])
             || text.prefix(4).contains(0)
     }
 
-    /// Foundation refuses a number that is too large for a Double, or so small that a Double makes it zero; the grammar has no such limit.
+    /// Foundation refuses a number that a `Double` would make infinite or zero. The grammar has no such
+    /// limit.
     package static func holdsNumberBeyondDouble(_ text: [UInt8]) -> Bool {
         text.split { !numberBytes.contains($0) }
             .contains { literal in
@@ -29,7 +31,7 @@ package enum Deviation {
 
     private static let numberBytes = Set("+-.0123456789eE".utf8)
 
-    /// Limits that only we have, and duplicate keys, of which Foundation takes one.
+    /// Limits that only our decoder has, and duplicate keys, of which Foundation keeps one.
     package static let ours: Set<FaultCode> = [
         .tooDeep, .tooLong, .tooMany, .bodyTooLarge, .recordTooLarge, .duplicateKey,
     ]

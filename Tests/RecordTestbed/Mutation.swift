@@ -1,6 +1,6 @@
 import Numbers
 
-/// Changes JSON texts a little, so that the results are just inside or just outside of the rules.
+/// Changes JSON texts a little, so that some become invalid and others stay valid.
 package struct Mutation {
     package var randomness: SplitMix64
     package let seeds: [[UInt8]]
@@ -10,7 +10,7 @@ package struct Mutation {
         self.seeds = seeds
     }
 
-    /// The inserted pieces: whole values, halves of values, keys, and bytes that UTF-8 or JSON do not allow.
+    /// Pieces to insert: values, parts of values, keys, and bytes that UTF-8 or JSON do not allow.
     private static let pieces: [[UInt8]] =
         [
             "null", "true", "false", "0", "-0", "1", "-1", "5", "10", "01", "1.", "1.5", "1e5", "1E+2", "1e400", "-",
@@ -60,7 +60,7 @@ package struct Mutation {
         }
     }
 
-    /// Replaces a value with a piece: from a colon up to what follows.
+    /// Replaces the bytes from a colon to the end of its value with a piece.
     private mutating func replaceToken(_ text: inout [UInt8]) {
         let colons = text.indices.filter { text[$0] == UInt8(ascii: ":") }
         guard let colon = colons.randomElement(using: &randomness) else { return }

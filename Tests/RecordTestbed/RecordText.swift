@@ -1,7 +1,7 @@
 import LiveActivity
 import Testing
 
-/// A JSON object under construction, for tables of records that differ in one place: members in order.
+/// A JSON object whose members a test changes one at a time. The members keep their order.
 package struct RecordText: Sendable, CustomTestStringConvertible {
     package enum Value: Sendable, ExpressibleByStringInterpolation {
         case raw(String)
@@ -23,7 +23,8 @@ package struct RecordText: Sendable, CustomTestStringConvertible {
         self.members = members.map { (key: $0.0, value: $0.1) }
     }
 
-    /// The same with one value, raw JSON, set: at the end if its key is new. Dots lead into objects: "aps.alert.title".
+    /// Returns a copy with another raw JSON value; a new key comes last. Dots lead into objects:
+    /// "aps.alert.title".
     package func with(_ path: String, _ value: String) -> RecordText {
         replacing(path[...], .raw(value))
     }
@@ -103,7 +104,7 @@ extension RecordText {
     ])
 }
 
-/// A record's bytes at their own address; the memory around them may be unreadable.
+/// A record's bytes in an allocation of their own, so that a read beyond them can be detected.
 package final class Record {
     package let bytes: UnsafeRawBufferPointer
 
@@ -125,7 +126,7 @@ package final class Record {
 
     package func registration() throws(Fault) -> Registration { try Registration.decode(bytes) }
 
-    /// The meaning of a string of the record; nil if it is absent.
+    /// Returns a string of the record without escapes; nil if it is absent.
     package func string(_ text: TextRange) -> String? {
         guard !text.isAbsent else { return nil }
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)
@@ -138,7 +139,7 @@ package final class Record {
         range.isAbsent ? nil : String(decoding: range.bytes(in: bytes), as: UTF8.self)
     }
 
-    /// The request body of a command that was decoded from this record.
+    /// Returns the body of the push for a command that was decoded from this record.
     package func body(_ command: Command) -> (text: [UInt8], layout: Body.Layout) {
         var room = [UInt8](repeating: 0xAA, count: command.bodyCount)
         let layout = room.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
@@ -151,7 +152,7 @@ package final class Record {
     }
 }
 
-/// The fault of decoding a command, or nil if it is valid.
+/// Returns the fault of decoding a command; nil if it is valid.
 package func commandFault(_ text: RecordText) -> Fault? { commandFault(text.text) }
 
 package func commandFault(_ text: String) -> Fault? {

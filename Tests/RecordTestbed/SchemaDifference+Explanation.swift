@@ -2,13 +2,13 @@ import LiveActivity
 import RecordReference
 
 extension SchemaDifference {
-    /// The difference that explains why the decoder refuses a record that the schema accepts.
+    /// Returns the known difference because of which the schema accepts a record that the decoder refuses.
     package static func explaining(_ fault: Fault, _ text: [UInt8]) -> SchemaDifference? {
         if fault.code == .loneSurrogate || Deviation.isTrailingComma(text, fault) || Deviation.isOtherEncoding(text) {
             return .notOneJSONText
         }
         if Deviation.isIntegerInOtherForm(text, fault) { return .integerForms }
-        // The decoder reports the first value of a repeated key, and Foundation keeps one of them.
+        // For a repeated key the decoder reports the first value, and Foundation keeps one of the values.
         if fault.code == .duplicateKey || isRepeated(fault.field.field, text) { return .duplicateKeys }
         switch fault.code {
         case .tooLong where hasLongCharacters(text): return .bytes

@@ -3,8 +3,8 @@ import Foundation
 
 @testable import RecordReference
 
-/// Says whether a value is valid by a JSON Schema: by the keywords of draft 7 that the generated schemas use. An unknown keyword is a test's
-/// failure, so that no rule is silently ignored.
+/// Checks a value against a JSON Schema. It knows the keywords of draft 7 that the generated schemas use. An
+/// unknown keyword fails the test, so that no rule is ignored.
 package struct SchemaEvaluator {
     private let root: DocumentValue
     private let patterns: [String: NSRegularExpression]
@@ -69,7 +69,7 @@ package struct SchemaEvaluator {
     private func satisfiesBound(_ value: FoundationValue, _ keyword: String, _ argument: DocumentValue) throws -> Bool {
         switch (keyword, argument, value) {
         case ("minimum", .number(let least), .number(let number)): number.map { $0 >= least } ?? false
-        // Foundation reads a number beyond UInt64 as one that is no integer.
+        // Foundation does not read a number beyond UInt64 as an integer.
         case ("maximum", .number(let most), .number(let number)): number.map { $0 <= most } ?? true
         case ("minLength", .number(let least), .string(let text)): text.unicodeScalars.count >= least
         case ("maxLength", .number(let most), .string(let text)): text.unicodeScalars.count <= most

@@ -1,10 +1,10 @@
 import CHiredis
 
-/// hiredis' blocking client, for commands that a test sends to a server directly.
+/// A blocking client of hiredis, with which a test sends commands to a server directly.
 public final class BlockingClient {
     private let context: UnsafeMutablePointer<redisContext>
 
-    /// Nil if the server does not accept the connection.
+    /// Connects to the server; nil if it refuses the connection.
     public convenience init?(port: UInt16) { self.init(redisConnect("127.0.0.1", Int32(port))) }
 
     public convenience init?(socketPath: String) { self.init(redisConnectUnix(socketPath)) }
@@ -28,10 +28,10 @@ public final class BlockingClient {
     @discardableResult
     public func command(_ arguments: String...) -> [String] { command(arguments) }
 
-    /// Pipelines commands: the replies are read later, in order.
+    /// Appends a command to the pipeline. Its reply is read later, in order.
     public func append(_ arguments: [String]) { append(bytes: arguments.map { Array($0.utf8) }) }
 
-    /// The same for arguments of any bytes.
+    /// Appends a command whose arguments may have any bytes. Its reply is read later, in order.
     public func append(bytes words: [[UInt8]]) {
         let copies = words.map { word in
             let copy = UnsafeMutablePointer<CChar>.allocate(capacity: word.count + 1)
@@ -45,7 +45,7 @@ public final class BlockingClient {
 
     public func reply() -> [String] { replyBytes().map { String(decoding: $0, as: UTF8.self) } }
 
-    /// All strings and numbers of the next reply; empty if the connection is gone.
+    /// Returns all strings and numbers of the next reply; empty if the connection is lost.
     public func replyBytes() -> [[UInt8]] {
         var raw: UnsafeMutableRawPointer?
         guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [] }

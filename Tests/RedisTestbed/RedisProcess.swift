@@ -2,15 +2,15 @@ import CLinux
 import Glibc
 import Reactor
 
-/// A redis-server, as a server, a node of a cluster or a Sentinel. Killed with this value.
+/// A redis-server process: a single server, a cluster's node or a Sentinel. It is killed with this value.
 public final class RedisProcess {
     public enum Failure: Error {
         case spawn(Int32)
-        /// The server ended before it was ready; with its output.
+        /// The server ended before it was ready. The text is its output.
         case startup(String)
     }
 
-    /// The program to start: redis-server, or the one that the environment names, such as valkey-server.
+    /// The program: redis-server, or the one that the environment names, such as valkey-server.
     public static let program = getenv("CAUSEWAY_REDIS_SERVER").map { String(cString: $0) } ?? "redis-server"
 
     private let arguments: [String]
@@ -34,16 +34,18 @@ public final class RedisProcess {
     public func start() throws {
         var pipe: [Int32] = [-1, -1]
         guard Glibc.pipe(&pipe) == 0 else { throw Failure.spawn(errno) }
-        // Other tests' servers must not inherit the reading end or keep the writing end open.
+        // The pipe must not be inherited by the servers of other tests: they would keep its writing end open.
         for end in pipe { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        // Nobody reads after the start. The server must then drop what it prints, and not wait for a reader.
+        // After the start the output is not read any more. The server must drop further output instead of
+        // waiting.
         _ = fcntl(pipe[1], F_SETFL, O_NONBLOCK)
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, pipe[1], 1)
         posix_spawn_file_actions_adddup2(&actions, pipe[1], 2)
-        // An inherited end of another test's pipe would make its reader wait until this child ends.
+        // The child must not inherit the writing end of another test's pipe. Its reader would wait until this
+        // child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var pointers = arguments.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
@@ -70,7 +72,7 @@ public final class RedisProcess {
         }
     }
 
-    /// `kill -9`, and waits for the end.
+    /// Kills the process with SIGKILL, and waits for its end.
     public func kill() {
         guard process > 0 else { return }
         Glibc.kill(process, SIGKILL)
@@ -79,7 +81,7 @@ public final class RedisProcess {
         process = -1
     }
 
-    /// Freezes the process: its connections stay open and nothing is answered.
+    /// Freezes the process. Its connections stay open, but it answers nothing.
     public func suspend() { Glibc.kill(process, SIGSTOP) }
 
     public func resume() { Glibc.kill(process, SIGCONT) }

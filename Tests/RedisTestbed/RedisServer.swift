@@ -2,8 +2,8 @@ import Foundation
 import Reactor
 import Testbed
 
-/// A redis-server for one test, as a server, a cluster's node or a Sentinel. It stores nothing on disk, and listens on a Unix socket and
-/// on an ephemeral loopback port.
+/// A redis-server for one test: a single server, a cluster's node or a Sentinel. It stores nothing on disk.
+/// It listens on a Unix socket and on a free loopback port.
 public final class RedisServer {
     public struct CertificateFiles {
         var authority: String
@@ -16,9 +16,9 @@ public final class RedisServer {
     }
 
     public let port: UInt16
-    /// 0 without certificates.
+    /// The port for TLS; 0 without certificates.
     public let tlsPort: UInt16
-    /// The credentials for the test's own commands.
+    /// The password for the test's own commands.
     public var password: String?
     private let directory: TemporaryDirectory
     private let process: RedisProcess
@@ -27,7 +27,7 @@ public final class RedisServer {
     public var socketPath: String { directory.path("redis.sock") }
     public var unixURL: String { "unix://\(socketPath)" }
 
-    /// - Parameter directory: the server's directory, if it needs the test's files in it.
+    /// - Parameter directory: the server's directory, if it must contain files of the test.
     public init(
         _ arguments: [String] = [],
         certificateFiles: CertificateFiles? = nil,
@@ -38,7 +38,7 @@ public final class RedisServer {
         tlsPort = try certificateFiles == nil ? 0 : Listener.unusedLoopbackPort()
         var all = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
         all += ["--dir", self.directory.path, "--unixsocket", self.directory.path("redis.sock")]
-        // A replica follows at once, and the primary notices at once that it has gone.
+        // A replica follows at once, and the primary notices the loss of its replica within a second.
         all += ["--port", String(port), "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
         if let files = certificateFiles {
             all += ["--tls-port", String(tlsPort), "--tls-auth-clients", "no", "--tls-ca-cert-file", files.authority]
@@ -47,7 +47,7 @@ public final class RedisServer {
         process = try RedisProcess(all + arguments)
     }
 
-    /// A Sentinel; it writes what it learns into its configuration file.
+    /// Starts a Sentinel. It stores what it learns in its configuration file.
     public init(sentinel configuration: [String]) throws {
         directory = try TemporaryDirectory()
         port = try Listener.unusedLoopbackPort()
@@ -59,7 +59,7 @@ public final class RedisServer {
     }
 
     deinit {
-        // Before its directory is removed.
+        // Ends the server before its directory is removed.
         process.kill()
     }
 
@@ -79,7 +79,7 @@ public final class RedisServer {
         command(bytes: arguments.map { Array($0.utf8) }).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The same for arguments and replies of any bytes.
+    /// Runs a command with arguments of any bytes, and returns all strings and numbers of the reply as bytes.
     @discardableResult
     public func command(bytes words: [[UInt8]]) -> [[UInt8]] {
         guard let client = BlockingClient(port: port) else { return [] }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Redis
 
-/// The replies that the parser accepts. Nothing that a peer can send exceeds its limits.
+/// Which replies the parser accepts. No bytes of a peer may exceed its limits.
 @Suite(.ownThread) struct ReplyReaderTests {
     enum Parsed: Equatable {
         case value(Reply.Kind, Int64, [UInt8])
@@ -55,7 +55,7 @@ import Testing
 
     @Test(arguments: [1, 3, 4096, 70_000])
     func `An array longer than a feed keeps its first elements`(pieces: Int) throws {
-        // The parser moves its buffer between feeds; elements that were read before must survive that.
+        // The parser moves its buffer between two pieces. Elements that it has already read must stay valid.
         let long = String(repeating: "x", count: ReplyReader.stringBytesMax)
         let bytes = "*3\r\n$10\r\nregistered\r\n$5\r\nfirst\r\n$\(long.utf8.count)\r\n\(long)\r\n:7\r\n"
         #expect(
@@ -86,7 +86,7 @@ import Testing
         #expect(
             try parse(Array("$\(over)\r\n".utf8) + flood[..<over] + Array("\r\n".utf8), pieces: 1 << 18) == [.violation]
         )
-        // Each string is within its limit, but the reply is not.
+        // Each string is within the limit, but the whole reply is too large.
         let half = Array("$90000\r\n".utf8) + flood[..<90_000] + Array("\r\n".utf8)
         #expect(try parse(Array("*2\r\n".utf8) + half + half, pieces: 16_384) == [.violation])
     }
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    /// The texts of Redis 5.0, 6.2, 7.0 and Valkey 8, from their sources.
+    /// The error texts of Redis 5.0, 6.2, 7.0 and Valkey 8, copied from their sources.
     @Test func `An error that wraps another one is classified by the inner one`() {
         let running = "ERR Error running script (call to f_2bab3b661081db58bd2341920e0ba7cf5dc77b25): @user_script:1: "
         let cases: [(String, RedisError.Code)] = [
@@ -169,7 +169,7 @@ import Testing
         #expect(Array(information.utf8).withUnsafeBytes { ServerInformation($0) }.majorVersion == major)
     }
 
-    /// As in Redis 5 to 7 and Valkey 8.
+    /// The answers of Redis 5 to 7 and Valkey 8 to INFO.
     @Test(
         arguments: [
             ("redis_version:6.2.6\r\nredis_mode:standalone\r\nrun_id:0a1b\r\n", false, "0a1b"),

@@ -7,12 +7,12 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Members in real clusters.
+/// Members of audiences in real clusters.
 @Suite(.serialized, .ownThread) struct AudienceClusterTests {
     @Test func `The keys of a segment are in one slot, and segments are spread, for every digest`() {
         let app = Array("com.example.match".utf8)
         var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
-        // Some of the digests have bytes that would end or begin a hash tag.
+        // Some digests have the bytes of `{` and `}`, which begin and end a hash tag.
         for digest: UInt64 in [0, .max, 0x7B7B_7B7B_7B7B_7B7B, 0x7D7D_7D7D_7D7D_7D7D, 0x007B_7D00_7D7B_0102] {
             var slots: Set<Int> = []
             for segment in 0..<MemberPlace.segmentCount {
@@ -33,7 +33,7 @@ import Testing
                 #expect(slot.count == 1)
                 slots.formUnion(slot)
             }
-            // A few segments share a slot by chance.
+            // Some segments share a slot by chance.
             #expect(slots.count > 200)
         }
     }
@@ -75,7 +75,7 @@ import Testing
         let index = try #require(
             (0..<3).first { ClusterProcesses.slots(of: $0, among: 3).contains(AudienceCaller.slot(ofSegment: nil)) }
         )
-        // The following writes do not reach the replica.
+        // The writes that follow do not reach the replica.
         cluster.replicas[index].suspend()
         cluster.primaries[index].command("CLIENT", "KILL", "TYPE", "replica")
         crowd.joinMore(1_500)
@@ -92,12 +92,13 @@ import Testing
         #expect(left.isSubset(of: joined) && (1..<1_500).contains(lost.count))
         let slots = ClusterProcesses.slots(of: index, among: 3)
         #expect(lost.allSatisfy { slots.contains(AudienceCaller.slot(ofMember: $0)) })
-        // Nobody else has the range: the claim of its former owner is back.
+        // The new primary has lost the second claim and still has the first one, so the second claim's
+        // checkpoint is refused.
         #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .foreign)
         #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
         #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .settled)
         #expect(try crowd.ask(.checkpoint(range, claim: 1, text: [4])).verdict == .foreign)
-        // The members' registrations are read again.
+        // Joins the lost members again, as when their registrations are read again.
         crowd.join(lost)
         #expect(crowd.turn { crowd.waitingCount == 0 })
         #expect(try crowd.members() == joined)
@@ -136,7 +137,7 @@ import Testing
     }
 }
 
-/// A lane whose members join one audience. It repeats calls that failed temporarily.
+/// A lane that lets members join one audience. It repeats calls that failed temporarily.
 private final class AudienceCaller: AudienceStoreHandler {
     private static let app = Array("com.example.match".utf8)
     private static let audience = AudienceDigest(value: 0x7D00_0102_0304_0506)
@@ -198,7 +199,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         loop.turn(waitMilliseconds: 20, step: issueWaiting, until: condition)
     }
 
-    /// The ids on all pages.
+    /// Returns the ids of the members on all pages.
     func members() throws -> Set<[UInt8]> {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }
@@ -222,7 +223,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         return members
     }
 
-    /// Repeats a call until it is answered.
+    /// Repeats a call until it gets a reply.
     func ask(_ operation: AudienceCall<[UInt8]>.Operation) throws -> AudienceReply<[UInt8]> {
         enqueue(operation)
         let tag = nextTag - 1
@@ -236,7 +237,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         slot(ofSegment: member.withUnsafeBytes { MemberPlace(of: $0) }.segment)
     }
 
-    /// - Parameter segment: nil: the audience's record.
+    /// - Parameter segment: nil for the slot of the audience's record.
     static func slot(ofSegment segment: UInt8?) -> Int {
         var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
@@ -245,7 +246,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         return memory[..<(count ?? 0)].withUnsafeBytes { KeyPlace.slot(of: $0) }
     }
 
-    // MARK: - From the store
+    // MARK: - Entries and replies
 
     private static func entry(_ identifier: [UInt8], now: Int64) -> MemberEntry<[UInt8]> {
         MemberEntry(

@@ -5,7 +5,8 @@ import Testbed
 @testable import ActivityStore
 @testable import Redis
 
-/// Plays the lane for its store: queues calls, issues them to the server of their key, and repeats calls that failed temporarily.
+/// Calls its store as a lane does: queues calls, sends each to the server of its key, and repeats calls that
+/// failed temporarily.
 final class Caller {
     enum Event: Equatable {
         case ready
@@ -13,11 +14,12 @@ final class Caller {
         case warning(RedisWarning)
     }
 
-    /// A start of its own activity. The claim shows whether a server has forgotten that another caller's start was recorded.
+    /// The start of an activity. Its claim shows whether a server has lost the earlier start of another
+    /// caller.
     struct Call {
         var activity: Int
         var claim: UInt64
-        /// Registers a token instead, which needs the replicas' acknowledgement.
+        /// Whether the call registers a token instead, which needs the replicas' acknowledgement.
         var isRegistration = false
     }
 
@@ -28,14 +30,15 @@ final class Caller {
     /// The verdicts of answered calls, by activity.
     private(set) var verdicts: [Int: StoreVerdict] = [:]
     private(set) var answered = 0
-    /// Failures that are repeated, by code; and the other failures.
+    /// The numbers of failures that are repeated, by code; below, those of other failures.
     private(set) var repeated: [RedisError.Code: Int] = [:]
     private(set) var refused: [RedisError.Code: Int] = [:]
     private var queue: [Call] = []
     private var head = 0
     private var underWay: [UInt64: Call] = [:]
     private var nextTag: UInt64 = 0
-    /// Retained here, because the client's reference is weak.
+    /// Passes events to the caller. The client's reference to its handler is weak, so the caller retains this
+    /// object.
     private final class Relay: ActivityStoreHandler {
         weak var caller: Caller?
         func redisReady() { caller?.redisReady() }
@@ -50,7 +53,7 @@ final class Caller {
     }
     private let relay = Relay()
 
-    /// - Parameter loop: to share with the test's own servers.
+    /// - Parameter loop: a loop to share with the test's own servers; nil makes another one.
     init(_ configuration: RedisConfiguration, loop: EventLoop? = nil) throws {
         self.loop = try loop ?? EventLoop()
         client = ActivityStore(loop: self.loop, configuration: configuration, handler: relay)
@@ -62,7 +65,7 @@ final class Caller {
         client.close()
     }
 
-    /// Calls that have no answer yet.
+    /// The number of calls without a reply.
     var waitingCount: Int { queue.count - head + underWay.count }
 
     func enqueue(_ activities: some Sequence<Int>, claim: UInt64, isRegistration: Bool = false) {
@@ -77,26 +80,27 @@ final class Caller {
         reasons = []
     }
 
-    /// One turn of the loop, with as many calls as can be sent.
+    /// Turns the loop once, after sending as many calls as possible.
     func step(waitMilliseconds: Int32 = 20) {
         prepareTurn()
         loop.turn(waitMilliseconds: waitMilliseconds)
     }
 
     private func prepareTurn() {
-        // The test may have done other work for seconds, and a call issued by an old clock would be late at once.
+        // The test may have been busy for seconds. With an old clock, a new call would miss its deadline at
+        // once.
         loop.refreshClock()
         issueAll()
     }
 
-    /// Turns until the condition holds. False if it does not hold within the limit.
+    /// Turns the loop until the condition holds. Returns false if it does not hold in time.
     func turn(limitMilliseconds: Int64 = EventLoop.turnLimitMilliseconds, until condition: () -> Bool) -> Bool {
         loop.turn(withinMilliseconds: limitMilliseconds, waitMilliseconds: 20, step: prepareTurn, until: condition)
     }
 
     func turnUntilAllAnswered() -> Bool { turn { waitingCount == 0 } }
 
-    /// Makes one call and waits for its answer.
+    /// Whether a call gets its reply.
     func works(_ activity: Int = 999_999) -> Bool {
         enqueue([activity], claim: 1)
         return turnUntilAllAnswered()
@@ -117,7 +121,7 @@ final class Caller {
     )
 
     private func issueAll() {
-        // Each call once: a call whose server is away goes to the end of the queue.
+        // Tries each queued call once. A call whose server is unreachable goes to the end of the queue.
         for _ in 0..<(queue.count - head) {
             let call = queue[head]
             switch issue(call) {

@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// A self-signed certificate for a client: servers that trust it accept the client that shows it.
+/// A self-signed client certificate. A server that trusts it accepts the client.
 enum ClientCertificate {
     struct Failure: Error {}
 

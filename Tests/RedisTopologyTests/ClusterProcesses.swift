@@ -5,7 +5,7 @@ import Testing
 
 @testable import Redis
 
-/// A cluster of real servers: primaries that share the slots evenly, and a replica of each.
+/// A cluster of real servers. The primaries share the slots evenly; each may have a replica.
 final class ClusterProcesses {
     let primaries: [RedisServer]
     let replicas: [RedisServer]
@@ -19,8 +19,8 @@ final class ClusterProcesses {
         hasReplicas: Bool,
         _ arguments: [String] = []
     ) throws {
-        // The timeout after which a replica replaces its primary. On a busy machine nodes are sometimes silent for a second. If the test
-        // expects no failure, no node may be taken for failed.
+        // After this time a replica replaces its primary. On a busy machine a node may be silent for a
+        // second, and a test that expects no failure must get none.
         let nodeTimeoutMilliseconds = hasReplicas ? 3_000 : 5_000
         func node() throws -> RedisServer {
             try RedisServer(
@@ -59,7 +59,7 @@ final class ClusterProcesses {
         (primary * KeyPlace.slotCount / count)..<((primary + 1) * KeyPlace.slotCount / count)
     }
 
-    /// Waits until the replicas have all writes, too.
+    /// Waits until the replicas have all writes.
     func finishReplication() {
         for primary in primaries { primary.command("WAIT", "1", "120000") }
     }
@@ -70,13 +70,13 @@ final class ClusterProcesses {
 }
 
 extension [String] {
-    /// How often the word occurs in all texts.
+    /// Returns how many times the word occurs in all texts.
     func count(of word: String) -> Int {
         reduce(0) { $0 + $1.ranges(of: word).count }
     }
 }
 
-/// Servers report no changes, so they are asked until the condition holds.
+/// Polls the servers until the condition holds for each, because they announce no changes.
 func waitUntil(_ servers: [RedisServer], _ condition: (RedisServer) -> Bool) throws {
     for server in servers { try eventually("\(server.location)", every: .milliseconds(10)) { condition(server) } }
 }

@@ -10,7 +10,8 @@ import Testing
 
 /// Real clusters on the loopback: how the client finds the servers and handles failures.
 @Suite(.serialized, .ownThread) struct ClusterTests {
-    /// Each caller claims a start in a first and in a second round. A `send` in the second round comes from a server that forgot the first.
+    /// The claims of the first and the second round of starts. A server that answers `send` in the second
+    /// round has lost the first round.
     private let first: UInt64 = 1
     private let second: UInt64 = 2
     private let activities = 0..<6_000
@@ -25,7 +26,7 @@ import Testing
 
     @Test func `All slots, from one seed; and every slot moved under load`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
-        // Nothing listens at the first seed.
+        // The first address has no server, so the client must try the next one.
         let url = "redis://127.0.0.1:\(try Listener.unusedLoopbackPort()),\(cluster.primaries[1].location)"
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
@@ -46,11 +47,11 @@ import Testing
                 position += 500
             }
             caller.step(waitMilliseconds: 0)
-            // Keys that have already moved before their slots still get answers.
+            // These keys have moved before their slots. The calls must still get replies.
             if resharding.areKeysAhead && resharding.batch % 8 == 0 { try #require(caller.turnUntilAllAnswered()) }
         }
         #expect(caller.turnUntilAllAnswered())
-        // The client follows a moved slot at once: each call is redirected a few times at most.
+        // The client learns a moved slot from the first redirection, so only few calls are redirected.
         #expect(caller.repeated[.moved] ?? 0 < caller.answered / 4)
         #expect(caller.answered > 20_000)
         #expect(sent(caller) == 0, "a server has forgotten")
@@ -58,7 +59,7 @@ import Testing
         #expect(Set(caller.repeated.keys).isSubset(of: [.moved, .ask, .tryAgain]))
         #expect(caller.refused.isEmpty)
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
-        // With any number of MOVED, the slots were asked for about once a second.
+        // However many MOVED errors come, the client asks for the slots at most once a second.
         let asked = cluster.primaries.reduce(0) { $0 + Self.calls(of: "cluster|slots", on: $1) }
         #expect(Int64(asked) <= resharding.elapsedMilliseconds() / Cluster.refreshSpacingMilliseconds + 4)
     }
@@ -80,7 +81,7 @@ import Testing
         cluster.finishReplication()
         caller.forget()
 
-        // Killed with calls on their way to it.
+        // Kills the server while calls to it are in flight.
         caller.enqueue(activities, claim: second)
         caller.step(waitMilliseconds: 0)
         cluster.primaries[0].kill()
@@ -89,7 +90,8 @@ import Testing
         var unavailableServers = 0
         let isAnswered = caller.turn {
             unavailableServers = max(unavailableServers, caller.client.unavailableServers)
-            // The others may answer before the killed server's connection is known to be closed.
+            // The other servers may answer before the client notices that the killed server's connection is
+            // closed.
             return caller.answered >= others && unavailableServers > 0
         }
         #expect(isAnswered && caller.client.isReady)
@@ -101,7 +103,7 @@ import Testing
         #expect(caller.refused.isEmpty)
         #expect(caller.reasons.contains { $0.contains(cluster.primaries[0].location) })
 
-        // The old primary comes back as the replica of its replica.
+        // The old primary starts again, as the replica of the server that replaced it.
         try cluster.primaries[0].start()
         try waitUntil([cluster.primaries[0]]) { $0.command("ROLE").first == "slave" }
         caller.forget()
@@ -123,7 +125,8 @@ import Testing
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.repeated[.deadline] ?? 0 > 0)
         #expect(caller.verdicts.count == activities.count && sent(caller) == 0)
-        // The primary wakes and believes that it is still the primary. Nobody asks it, and it learns of the change.
+        // The frozen primary wakes and still believes to be the primary, until the cluster tells it. No
+        // client asks it.
         cluster.primaries[1].resume()
         try waitUntil([cluster.primaries[1]]) { $0.command("ROLE").first == "slave" }
         caller.forget()
@@ -132,7 +135,7 @@ import Testing
         #expect(sent(caller) == 0)
     }
 
-    /// Each primary has its own replicas. If they are frozen, registrations for their primary wait, and nothing else waits, on any primary.
+    /// The replicas of one primary are frozen. Registrations on this primary wait; all other calls continue.
     @Test func `Replicas of one primary are frozen: registrations for it wait, and all other calls continue`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
@@ -166,8 +169,8 @@ import Testing
     }
 }
 
-/// Moves every slot of a cluster to the next primary, a few at a time, in the steps of resharding. Calls can be made between the steps:
-/// while a slot moves, when part of its keys have moved, and while only its new owner knows.
+/// Moves every slot to the next primary, a few at a time. Between the steps of each move a test can make
+/// calls: while a slot moves, when some of its keys have moved, and while only the new owner knows.
 struct Resharding {
     private static let slotsPerStep = 512
 
@@ -191,11 +194,11 @@ struct Resharding {
         return Int64(now.tv_sec - began.tv_sec) * 1_000 + Int64(now.tv_nsec - began.tv_nsec) / 1_000_000
     }
 
-    /// Moves some or all keys of the moving slots.
+    /// Whether some or all keys of the moving slots are already on the new owner.
     var areKeysAhead: Bool { stage == 2 || stage == 3 }
     var batch: Int { slot / Self.slotsPerStep }
 
-    /// False when everything is done.
+    /// Makes the next step. Returns false when all slots have moved.
     mutating func step() -> Bool {
         guard slot < KeyPlace.slotCount else { return false }
         let slots = slot..<min(slot + Self.slotsPerStep, KeyPlace.slotCount)
@@ -253,7 +256,7 @@ struct Resharding {
         for slot in slots {
             lines[move(slot).source].append(["CLUSTER", "GETKEYSINSLOT", String(slot), String(keysMax)])
         }
-        // A key may have any bytes.
+        // The keys are read as bytes, because a key may have any bytes.
         let keys = slots.map { slot in lines[move(slot).source].replyBytes() }
         for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
             let move = move(slot)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Redis
 
-/// Nodes that refuse or give wrong answers: each call still gets its answer as soon as there is one. (R23)
+/// Nodes that refuse calls or answer wrongly. Each call gets its reply as soon as a node gives one. (R23)
 @Suite(.serialized, .ownThread) struct HostileClusterTests {
     private func caller(_ loop: EventLoop, _ nodes: FakeNode...) throws -> Caller {
         let url = "redis://" + nodes.map(\.location).joined(separator: ",")
@@ -65,7 +65,7 @@ import Testing
         let caller = try caller(loop, owner)
         #expect(caller.works())
         owner.answers = ["-ASK 1 127.0.0.1:\(try Listener.unusedLoopbackPort())\r\n"]
-        // At once, not only after the slots have been looked up again.
+        // The call is redirected at once, without waiting for the next look-up of the slots.
         #expect(caller.works() && owner.calls == 3 && owner.lookUps == 1)
     }
 
@@ -106,7 +106,7 @@ import Testing
         let loop = try EventLoop()
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(nodes[0].location)"), topology: .cluster)
-        // The node is dropped after twice this time.
+        // The client drops a node that is silent for twice this time.
         configuration.responseDeadlineMilliseconds = 1_000
         let caller = try Caller(configuration, loop: loop)
         #expect(caller.works(1))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Redis
 
-/// The slots of keys, and servers' answers about them.
+/// The slots of keys, and what servers answer about them.
 @Suite(.ownThread) struct KeyPlaceTests {
     @Test func `The slot of a key is the one that a server computes`() throws {
         let server = try RedisServer([
@@ -20,7 +20,7 @@ import Testing
         }
         for key in keys {
             #expect(client.command("CLUSTER", "KEYSLOT", key) == [String(slot(key))], "\(key)")
-            // One of our keys, with any bytes in the identifier.
+            // A key as Causeway writes it, whose identifier may have any bytes.
             for sign in ["=", "/"] {
                 let whole = "{com.example\(sign)\(key)}"
                 #expect(client.command("CLUSTER", "KEYSLOT", whole) == [String(slot(whole))], "\(whole)")
@@ -73,7 +73,7 @@ import Testing
         asks.remove(7)
         asks.remove(7)
         #expect(asks.count == 1 && asks.node(for: 7) == nil)
-        // In the same place as 8: the last one noted is used.
+        // This activity has the same place in the table as 8. The later entry replaces the earlier one.
         let other = UInt64(8 + AskTable.capacity)
         asks.insert(other, node: 6)
         #expect(asks.count == 1 && asks.node(for: 8) == nil && asks.node(for: other) == 6)

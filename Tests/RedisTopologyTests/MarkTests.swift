@@ -4,7 +4,7 @@ import Testing
 
 @testable import Redis
 
-/// Marks on real servers: the marks of a primary that was emptied, restarted or replaced. (R24)
+/// Marks on real servers, when a primary is emptied, restarted or replaced. (R24)
 @Suite(.serialized, .ownThread) struct MarkTests {
     private func marks(_ url: String, topology: RedisTopology = .single) throws -> PrimaryMarks {
         try PrimaryMarks(configuration: RedisConfiguration(url: try RedisURL(url), topology: topology), group: "group")
@@ -18,7 +18,7 @@ import Testing
         #expect(marks.write([("a", "one")], to: primary, .replaceFirst) == [false])
         #expect(marks.write([("a", "one"), ("b", "two")], to: primary, .writeAll) == [true, true])
         #expect(try marks.read(["b", "a", "c"]).first?.texts == ["two", "one", nil])
-        // Another group has its own marks.
+        // A mark belongs to one consumer group, so another group finds none.
         let others = try PrimaryMarks(
             configuration: RedisConfiguration(url: try RedisURL("redis://\(server.location)")),
             group: "another"

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Redis
 
-/// The reads of the control side, over each topology.
+/// The control side's queries, in each topology of Redis.
 @Suite(.serialized, .ownThread) struct QueriesTests {
     private func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
@@ -42,7 +42,7 @@ import Testing
         let all = try queries.scan(match: "{other:*}").keys
         #expect(all.count == 3_000)
         #expect(try queries.hashes(all).allSatisfy { $0.count == 1 })
-        // The connection is lost between two queries.
+        // The connection is lost between two queries, so the next one connects again.
         server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         #expect(try queries.hash(bytes("{app:one}")).count == 2)
         server.kill()
@@ -81,7 +81,7 @@ import Testing
         #expect(try hasAll())
     }
 
-    /// Each key has its own token, while its slot stays or moves.
+    /// Each key has a token of its own. Its slot stays or moves.
     @Test func `Shared provider tokens in a cluster, also while slots move`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
@@ -104,7 +104,7 @@ import Testing
         while resharding.step() {
             steps += 1
             guard steps % 16 == 0 else { continue }
-            // A call that meets a moved slot fails, and the next look-up finds the slot's new place.
+            // A query about a moved slot fails. The next one asks for the slots again and succeeds.
             for name in names { try eventually(name) { (try? other.read(name)?.text) == bytes(name) } }
         }
         for name in names {

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Redis
 
-/// Replies to the control side: read whole, within limits, and never trusted.
+/// Replies to the control side: each is read completely, has limits, and may hold any bytes.
 @Suite(.ownThread) struct ReplyTests {
-    /// The values that the text holds; nil for a violation.
+    /// Returns the values that the text contains; nil marks a violation of the protocol.
     private func values(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {
         guard let reader = ValueReader() else { return [] }
         var values: [RedisValue?] = []

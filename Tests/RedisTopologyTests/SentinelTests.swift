@@ -7,7 +7,7 @@ import Testing
 
 @testable import Redis
 
-/// A primary and its replica, watched by three Sentinels; all of them require a password.
+/// A primary and its replica, with three Sentinels. All servers require a password.
 @Suite(.serialized, .ownThread) struct SentinelTests {
     private let activities = 0..<2_000
 
@@ -27,14 +27,15 @@ import Testing
                     try RedisServer(sentinel: [
                         "requirepass watch", "sentinel sentinel-pass watch",
                         "sentinel monitor mymaster 127.0.0.1 \(primary.port) 2", "sentinel auth-pass mymaster data",
-                        // On a busy machine a server is sometimes silent for half a second.
+                        // The time is long, because on a busy machine a server may be silent for half a
+                        // second.
                         "sentinel down-after-milliseconds mymaster 3000", "sentinel failover-timeout mymaster 5000",
                     ])
                 }
             for server in servers { server.password = "data" }
             for sentinel in sentinels {
                 sentinel.password = "watch"
-                // By default Sentinels check everything once in ten seconds.
+                // By default Sentinels check the servers only every ten seconds.
                 sentinel.command("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200")
             }
             try waitUntil(sentinels) { sentinel in
@@ -48,8 +49,8 @@ import Testing
 
         func primary() -> RedisServer? { servers.first { $0.command("ROLE").first == "master" } }
 
-        /// Lets the first Sentinel make `server` the primary. Repeat the call until it succeeds: Sentinel gives up if a server does not
-        /// answer in time on a busy machine.
+        /// Lets the first Sentinel make `server` the primary. Call it again until it succeeds: on a busy
+        /// machine a server may answer too late, and Sentinel then gives up.
         func move(to server: RedisServer) {
             let fact = Self.facts(of: sentinels[0])
             guard let port = fact("port"), port != "\(server.port)",
@@ -97,7 +98,7 @@ import Testing
             server.command("ROLE").first == "slave"
                 && server.command("INFO", "replication").first?.contains("master_link_status:up") == true
         }
-        // Moved back while calls are in progress.
+        // The primary moves back while calls are in progress.
         caller.forget()
         #expect(
             caller.turn {
@@ -113,7 +114,7 @@ import Testing
         #expect(watched.primary() === old)
     }
 
-    /// A fleet's provider token survives the failure of the primary: every process finds it on the new one.
+    /// A shared provider token survives the failure of the primary. All processes find it on the new primary.
     @Test func `A shared provider token is found on the primary that takes over`() throws {
         let watched = try Watched()
         let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", portDefault: RedisURL.sentinelPortDefault)
@@ -126,12 +127,12 @@ import Testing
         #expect(try !other.takeLease("TEAM/KEY", milliseconds: 600_000))
         try one.write("TEAM/KEY", text: [0, 255], milliseconds: 600_000)
         #expect(try other.read("TEAM/KEY")?.text == [0, 255])
-        // The replica has both before its primary dies.
+        // The replica has the token and the lease before its primary dies.
         try waitUntil([watched.servers[1]]) { $0.command("DBSIZE") == ["2"] }
         watched.servers[0].kill()
         #expect(throws: RedisError.self) { try one.read("TEAM/KEY") }
         try waitUntil([watched.servers[1]]) { $0.command("ROLE").first == "master" }
-        // Until the Sentinels name the new primary, a call fails, and the next one asks them again.
+        // A call fails until the Sentinels name the new primary. Each further call asks the Sentinels again.
         try eventually("the key") { (try? one.read("TEAM/KEY")?.text) == [0, 255] }
         try eventually("the key") { (try? other.read("TEAM/KEY")?.text) == [0, 255] }
         #expect(try !other.takeLease("TEAM/KEY", milliseconds: 600_000), "the lease has gone over as well")
@@ -159,7 +160,8 @@ import Testing
     @Test func `A server that Sentinel names but that is still a replica is refused`() throws {
         let primary = try RedisServer()
         let replica = try RedisServer(["--replicaof", "127.0.0.1 \(primary.port)"])
-        // Only this Sentinel believes that the replica is the primary, and it cannot decide alone.
+        // Only this Sentinel takes the replica for the primary, and one Sentinel alone cannot start a
+        // failover.
         let sentinel = try RedisServer(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(replica.port) 2"])
         let url = try RedisURL("redis://\(sentinel.location)")
         let caller = try Caller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Redis
 
-/// One server: all ways to reach it, and all its failures.
+/// A single server: every way to connect to it, and every kind of failure.
 @Suite(.serialized, .ownThread) struct ServerTests {
     private func caller(
         _ url: String,
@@ -20,7 +20,7 @@ import Testing
         return try Caller(configuration)
     }
 
-    // MARK: - Reaching it
+    // MARK: - Connecting
 
     @Test func `A Unix socket`() throws {
         let server = try RedisServer()
@@ -28,7 +28,7 @@ import Testing
         #expect(caller.works() && caller.events == [.ready])
     }
 
-    /// A server with TLS only, for `localhost` and 127.0.0.1, that requires a client's certificate.
+    /// A server that accepts TLS only, for `localhost` and 127.0.0.1, and requires a client certificate.
     private struct Secure {
         let server: RedisServer
         let port: UInt16
@@ -70,7 +70,7 @@ import Testing
         let nobody = try caller("rediss://localhost:\(secure.port)", tls: secure.context(showsCertificate: false))
         #expect(nobody.turn { nobody.events.count > 1 })
         #expect(nobody.events.allSatisfy { $0 == .lost(.stream) })
-        // 127.0.0.2 is also this machine, but the certificate does not contain it.
+        // 127.0.0.2 also belongs to this machine, but is not in the certificate.
         secure.server.command("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
         let elsewhere = try caller("rediss://127.0.0.2:\(secure.port)", tls: known)
         #expect(elsewhere.turn { elsewhere.events.count > 1 })
@@ -117,7 +117,7 @@ import Testing
         #expect(!caller.client.isReady)
     }
 
-    /// Calls for several keys would fail with CROSSSLOT, but only under load.
+    /// Calls with several keys would fail with CROSSSLOT, and these occur only under load.
     @Test func `The server belongs to a cluster, although the configuration says a single server`() throws {
         let server = try RedisServer([
             "--cluster-enabled", "yes", "--cluster-port", "\(Listener.unusedLoopbackPort())",
@@ -129,7 +129,7 @@ import Testing
         #expect(!caller.client.isReady)
     }
 
-    // MARK: - What can happen to it
+    // MARK: - Failures of the server
 
     @Test func `A server that loses all data and scripts under load is used again`() throws {
         let server = try RedisServer()
@@ -143,7 +143,7 @@ import Testing
         server.command("SCRIPT", "FLUSH")
         caller.enqueue(0..<1_000, claim: 2)
         #expect(caller.turnUntilAllAnswered())
-        // The calls are answered again, and only the missing scripts delayed them.
+        // All calls are answered. Only the missing scripts have delayed some of them.
         #expect(caller.verdicts.values.contains(.send))
         #expect(caller.repeated.keys.allSatisfy { $0 == .noScript } && caller.refused.isEmpty)
         #expect(caller.client.isReady)
@@ -171,7 +171,7 @@ import Testing
         caller.forget()
         server.suspend()
         caller.enqueue(0..<1_000, claim: 1)
-        // The server still accepts connections, and does not answer on them either.
+        // The frozen server still accepts connections, but answers nothing on them.
         #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
         #expect(caller.repeated == [.deadline: 1_000])
         server.resume()

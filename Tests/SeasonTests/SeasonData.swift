@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// The shipped season, read once for all tests.
+/// The season in `Config/examples`, read once for all tests.
 enum SeasonData {
     static let directory = Repository.url("Config/examples/season")
 

@@ -5,11 +5,11 @@ import Testing
 @testable import CausewayLab
 @testable import Delivery
 
-/// How often a real season's states are read as a whole to compare them with the app's shapes.
+/// How many states of a real season need the full check against the app's shapes.
 @Suite("The season's states and their shapes", .ownThread)
 struct SeasonShapesTests {
-    /// All states differ, but most have the form of a recent one, and the decoder reads only the values that differ. Walking is what
-    /// shapes cost: `make bench-check` counts its instructions.
+    /// All states differ, but most have the form of a recent one, so that the decoder checks only the changed
+    /// values. The full check ("walk") is what shapes cost; `make bench-check` counts its instructions.
     @Test func `The decoder reads most of a season's states by their form, and few are walked`() throws {
         let season = try SeasonData.season.get()
         let shapes = try SeasonData.file("shapes.json")

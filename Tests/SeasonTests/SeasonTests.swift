@@ -16,7 +16,7 @@ struct SeasonTests {
         #expect(season.ballCount == 14_286)
         let frames = season.matches.map { $0.frames() }
         #expect(frames.reduce(0) { $0 + $1.count } == 14_286 + 60)
-        // 720 wickets and 2,524 boundaries, none of them both, and 60 results.
+        // 720 wickets and 2,524 boundaries, and no ball is both; and 60 results.
         #expect(frames.reduce(0) { $0 + $1.count { $0.alert != nil } } == 720 + 2_524 + 60)
     }
 
@@ -55,7 +55,7 @@ struct SeasonTests {
                 let lastOver = balls.last?.over ?? 0
                 for over in 0..<lastOver {
                     let legal = balls.count { $0.over == over && $0.legality == .legal }
-                    // One umpire lost count: the feed has seven balls and no extra.
+                    // An umpire counted wrongly, so the feed has an over of seven balls without an extra.
                     #expect(legal == 6 || (legal == 7 && balls.allSatisfy { $0.over != over || $0.extraRuns == 0 }))
                 }
                 #expect(balls.count { $0.over == lastOver && $0.legality == .legal } <= 6)

@@ -2,14 +2,14 @@ import Reactor
 import Testing
 
 extension EventLoop {
-    /// How long a test turns its loop for an expected event: 10 MiB through TLS, or a hundred thousand pushes, take time in a debug build
-    /// on a busy machine.
+    /// The maximum time in milliseconds for an expected event. In a debug build on a busy machine, 10 MiB
+    /// through TLS or 100,000 pushes take long.
     public static let turnLimitMilliseconds: Int64 = 300_000
 
-    /// Turns until the condition holds. Between events the loop is blocked in the kernel.
+    /// Turns the loop until the condition holds. Between events the loop waits in the kernel.
     ///
-    /// - Parameter step: called before each turn.
-    /// - Returns: false if the condition does not hold within the limit.
+    /// - Parameter step: runs before each turn.
+    /// - Returns: false if the condition does not hold within the time limit.
     public func turn(
         withinMilliseconds limit: Int64 = turnLimitMilliseconds,
         waitMilliseconds: Int32 = 100,
@@ -27,7 +27,7 @@ extension EventLoop {
     }
 }
 
-/// Turns until the condition holds. Fails the test and returns if it does not hold within the limit.
+/// Turns the loop until the condition holds. Fails the test if it does not hold within the time limit.
 public func turn(
     _ loop: EventLoop,
     until condition: () -> Bool,

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The maximum wait of a test for an event: far longer than an event takes on the slowest machine.
+/// The maximum time of a test for an expected event. An event comes much sooner, even on the slowest machine.
 public let eventLimit: Duration = .seconds(180)
 
 /// An expected event did not come within its limit.
@@ -12,10 +12,10 @@ public struct Timeout: Error, CustomStringConvertible {
     public var description: String { "timed out waiting for \(what)" }
 }
 
-/// Asks at an interval until the condition holds. Throws a ``Timeout`` after the limit.
+/// Polls until the condition holds. Throws a ``Timeout`` after the limit.
 ///
-/// Only for states that announce nothing: another process's keys in Redis, its page of metrics, its log, its signal mask. For all else
-/// there is an event, and a test awaits it.
+/// Only for states that announce no change, such as another process's keys in Redis, its metrics, its log or
+/// its signal mask. For everything else a test waits for the event.
 public func eventually(
     _ what: @autoclosure () -> String,
     within limit: Duration = eventLimit,
@@ -25,7 +25,7 @@ public func eventually(
     try eventualAnswer(what(), within: limit, every: interval) { try condition() ? () : nil }
 }
 
-/// As `eventually`, and returns the first answer that is not nil.
+/// Polls until the answer is not nil, and returns it.
 @discardableResult
 public func eventualAnswer<Answer>(
     _ what: @autoclosure () -> String,
@@ -41,7 +41,7 @@ public func eventualAnswer<Answer>(
     }
 }
 
-/// As `eventually`, for a condition that a task reads, such as the simulator's statistics. It blocks no thread.
+/// Polls a condition that a task reads, such as the simulator's statistics. It blocks no thread.
 public func eventuallyInTask(
     _ what: @autoclosure () -> String,
     within limit: Duration = eventLimit,

@@ -2,18 +2,19 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Runs blocking code on a separate thread, so that parallel tests continue. Children of a test are killed if that thread ends before them.
-/// The code stays in its test's task, so its expectations count as that test's.
+/// Runs blocking code on a separate thread, so that parallel tests continue. The child processes that the
+/// code starts are killed when this thread ends. The code belongs to the task of its test, so its
+/// expectations count for that test.
 public func onOwnThread<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
     let executor = ThreadExecutor()
     defer { executor.stop() }
     return try await withTaskExecutorPreference(executor) { try await body() }
 }
 
-/// Each test of a suite runs on its own thread.
+/// Runs each test of a suite on a thread of its own.
 ///
-/// Swift has one thread for each processor. A test that blocks such a thread, or computes on it for long, delays every test that waits for
-/// an event.
+/// Swift's tasks share one thread for each processor. A test that blocks such a thread, or computes on it for
+/// long, delays every test that waits for an event.
 public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
     public var isRecursive: Bool { true }
 
@@ -28,7 +29,7 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == OwnThread {
-    /// For suites whose tests block or compute for long, and wait for no task.
+    /// A trait for suites whose tests block or compute for long, and wait for no task.
     public static var ownThread: Self { Self() }
 }
 

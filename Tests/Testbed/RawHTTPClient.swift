@@ -1,6 +1,6 @@
 import Glibc
 
-/// A blocking client for HTTP/1.1 on loopback, that shares no code with the servers and clients under test.
+/// A blocking HTTP/1.1 client on loopback, which shares no code with the servers and clients that are tested.
 public final class RawHTTPClient: Sendable {
     public struct Answer {
         public var status: Int
@@ -12,7 +12,7 @@ public final class RawHTTPClient: Sendable {
 
     private let descriptor: Int32
 
-    /// - Parameter receiveBytes: the size of the socket's buffer, for a client that reads slowly.
+    /// - Parameter receiveBytes: the size of the socket's receive buffer; a small one makes a slow reader.
     public init(port: UInt16, receiveBytes: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var timeout = timeval(tv_sec: 120, tv_usec: 0)
@@ -53,7 +53,7 @@ public final class RawHTTPClient: Sendable {
 
     public func get(_ path: String) throws -> Answer { try ask("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n") }
 
-    /// Everything until the text has come.
+    /// Reads until the text has come, and returns everything.
     public func read(until end: String) throws -> String {
         var bytes: [UInt8] = []
         while !bytes.suffix(end.utf8.count).elementsEqual(end.utf8) {
@@ -64,7 +64,7 @@ public final class RawHTTPClient: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// One answer, by its length.
+    /// Reads one answer, whose length its head announces.
     public func answer() throws -> Answer {
         let head = try read(until: "\r\n\r\n")
         guard let status = Int(head.dropFirst(9).prefix(3)),
@@ -80,7 +80,7 @@ public final class RawHTTPClient: Sendable {
         return Answer(status: status, head: head, body: String(decoding: body, as: UTF8.self))
     }
 
-    /// Everything until the server ends the connection.
+    /// Reads everything until the server closes the connection.
     public func rest() -> String {
         var all: [UInt8] = []
         var part = [UInt8](repeating: 0, count: 65_536)

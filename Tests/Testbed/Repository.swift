@@ -5,7 +5,7 @@ public enum Repository {
     private static let root = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-    /// A file or folder, by its path from the root.
+    /// Returns a file or folder of the repository, by its path from the root.
     public static func url(_ path: String) -> URL { root.appendingPathComponent(path) }
 
     public static func path(_ path: String) -> String { url(path).path }

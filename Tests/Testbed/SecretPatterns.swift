@@ -1,9 +1,10 @@
-/// The forms of secrets that our programs must not show to people, log collectors or dashboards.
+/// The forms of secrets that our programs must not write into logs, pages or results.
 public enum SecretPatterns {
-    /// A device token has at least 32 bytes, in hexadecimal.
+    /// The minimum number of hexadecimal digits of a device token, which has at least 32 bytes.
     private static let tokenDigitsMin = 64
 
-    /// The names of the secrets in a text. Apple's provider tokens are JSON Web Tokens, and keys are in PEM files.
+    /// Returns the names of the secrets in a text. Provider tokens are JSON Web Tokens, and keys are PEM
+    /// files.
     public static func findings(in text: String) -> [String] {
         var findings: [String] = []
         if text.contains("eyJ"), text.contains(/eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/) {

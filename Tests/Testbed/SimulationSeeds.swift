@@ -10,12 +10,12 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
     /// The number of seeds of one test case.
     public let perChunk: Int
     public let kinds: [Kind]
-    /// Nil: nothing is printed.
+    /// The seed whose steps are printed; nil prints nothing.
     public let seedToTrace: UInt64?
 
     /// - Parameters:
     ///   - standardCount: the number of seeds of each kind unless the environment sets another.
-    ///   - chunksMax: so many seeds are in one case that there are at most this many cases of a kind.
+    ///   - chunksMax: the maximum number of test cases of a kind. Each case runs enough seeds for that.
     public init(standardCount: Int, chunksMax: Int = 200) {
         let environment = ProcessInfo.processInfo.environment
         ofEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount
@@ -33,7 +33,7 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
         return start..<start + UInt64(perChunk)
     }
 
-    /// What a seed violates, as a test's issue names it; nil if it keeps all invariants.
+    /// Returns the message of a failed seed; nil if the run keeps all invariants.
     public static func report(_ kind: Kind, _ seed: UInt64, _ violations: [String]) -> String? {
         violations.isEmpty ? nil : "\(kind.rawValue) \(seed): \(violations.prefix(3).joined(separator: "; "))"
     }

@@ -1,7 +1,8 @@
 import Foundation
 import Glibc
 
-/// A directory for a test's files, deleted with this value. Its path is short, because a Unix socket's path has at most 107 bytes.
+/// A directory for a test's files. It is deleted with this value. Its path is short, because a Unix socket's
+/// path has at most 107 bytes.
 public final class TemporaryDirectory: Sendable {
     public let path: String
 
@@ -21,7 +22,7 @@ public final class TemporaryDirectory: Sendable {
     /// The path of a file in the directory.
     public func path(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// - Returns: the file.
+    /// - Returns: the written file.
     @discardableResult
     public func write(_ text: String, to name: String) throws -> URL {
         let file = url.appendingPathComponent(name)

@@ -1,7 +1,7 @@
 import Dispatch
 import Glibc
 
-/// A non-blocking pipe that tells a test of an event. librdkafka writes to it as to an eventfd.
+/// A non-blocking pipe that reports events to a test. librdkafka writes to it as to an eventfd.
 public final class WakeupPipe: Sendable {
     private let reading: Int32
     public let writing: Int32
@@ -19,23 +19,23 @@ public final class WakeupPipe: Sendable {
         close(writing)
     }
 
-    /// Wakes the reader. A full pipe wakes it too.
+    /// Wakes the reader. If the pipe is full, the reader is already awake.
     public func signal() {
         var byte: UInt8 = 1
         _ = write(writing, &byte, 1)
     }
 
-    /// Waits until something is written, and reads it. Returns false if the time has passed.
+    /// Waits until something is written, and reads it. Returns false after the time limit.
     ///
-    /// The embedded broker lets each group wait for 3 s before it elects a leader. So tests wait in parallel, and none blocks a thread that
-    /// another test needs.
+    /// The embedded broker waits 3 s before it elects a group's leader. So tests wait in parallel, and no
+    /// test blocks a thread that another one needs.
     public func wait(milliseconds: Int64) async -> Bool {
         await withCheckedContinuation { continuation in
             waiting.async { continuation.resume(returning: self.waitHere(milliseconds: milliseconds)) }
         }
     }
 
-    /// As `wait`, on the calling thread.
+    /// Waits on the calling thread until something is written. Returns false after the time limit.
     @discardableResult
     public func waitHere(milliseconds: Int64) -> Bool {
         var descriptor = pollfd(fd: reading, events: Int16(POLLIN), revents: 0)

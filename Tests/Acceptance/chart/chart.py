@@ -13,7 +13,7 @@ tools = root / ".build/tools"
 tests = pathlib.Path(__file__).resolve().parent
 value_sets = {file.stem: file for file in sorted((tests / "values").glob("*.yaml"))}
 
-# libyaml's parser needs a tenth of the time.
+# The C parser of libyaml needs a tenth of the time of the Python parser.
 loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -25,7 +25,7 @@ def load(text):
     return yaml.load(text, Loader=loader)
 
 
-# Nothing here needs seconds of CPU, but the machine may be busy with other work.
+# No command needs more than seconds of CPU time, but the machine may be busy.
 timeout_seconds = 600
 
 

@@ -73,7 +73,7 @@ class Scaling(unittest.TestCase):
         self.assertEqual(self.scaled(secured), [])
         ((_, spec),) = self.scaled(secured | {"autoscaling": {"keda": {"authenticationRef": "kafka-scaler"}}})
         self.assertEqual(spec["triggers"][0]["authenticationRef"], {"name": "kafka-scaler"})
-        # Workers that were stopped on purpose stay stopped.
+        # With `replicaCount: 0` an operator has stopped the workers, so nothing may scale them up.
         self.assertEqual(self.scaled({"replicaCount": 0}), [])
 
     def test_limits_follow_the_number_of_workers(self):
@@ -172,7 +172,7 @@ class Monitoring(unittest.TestCase):
                 self.assertEqual(after[name]["expr"].replace(changed[0], default[0]), rule["expr"])
                 self.assertEqual({**after[name], "expr": ""}, {**rule, "expr": ""})
                 self.assertNotIn(str(thresholds[name]), rule["annotations"]["summary"])
-        # Everything that compares with a number that somebody could raise is there.
+        # Each alert that compares with a number above 0 has a threshold. CausewayDeadLetters has one of 0.
         without = {name for name in before if not re.search(r"[<>] (?!0\b(?!\.))[0-9.]+", before[name]["expr"])}
         self.assertEqual(set(before) - set(thresholds), without - {"CausewayDeadLetters"})
 
@@ -268,7 +268,7 @@ class Topics(unittest.TestCase):
         ]
         self.assertIn(("kafka-admin", "password", "topics/sasl.password"), mounted)
         self.assertIn(("kafka", "ca.crt", "kafka/ssl.ca.location"), mounted)
-        # The APNs keys are no business of the Job.
+        # The Job gets no APNs keys, because it does not need them.
         self.assertFalse([path for _, _, path in mounted if path.startswith("apns")])
 
     def test_without_a_user_of_its_own_it_has_the_workers_one(self):

@@ -59,7 +59,7 @@ class Extended(unittest.TestCase):
             for container in spec["containers"]:
                 self.assertEqual(container["env"], values["extraEnv"])
                 self.assertIn(values["extraVolumeMounts"][0], container["volumeMounts"])
-            # A container that never ends would keep both from ending.
+            # A sidecar never ends, so a Job or a test with a sidecar would never end.
             self.assertEqual(len(spec["containers"]), 1)
         for labels in (chart.one(found, "Job")["spec"]["template"]["metadata"]["labels"], chart.one(found, "Pod")["metadata"]["labels"]):
             self.assertEqual(labels["sidecar.istio.io/inject"], "false")
@@ -137,7 +137,7 @@ class HelmTest(unittest.TestCase):
             self.assertEqual(len(peers), 1 if name == "locked-down" else 0)
             for peer in peers:
                 self.assertLessEqual(peer.items(), labels.items())
-            # The workers' own rules are not for it.
+            # The network policy of the workers must not select the pod of `helm test`.
             worker = chart.one(found, "NetworkPolicy", "push-causeway")["spec"]["podSelector"]["matchLabels"]
             self.assertFalse(worker.items() <= labels.items())
 

@@ -21,9 +21,9 @@ class Image(unittest.TestCase):
     def test_it_has_nothing_but_what_is_copied(self):
         self.assertEqual(last_stage[0], "FROM scratch")
         self.assertEqual(instruction("COPY"), "--from=debian /image/ /")
-        # The last stage has no shell, so it can run no command.
+        # The last stage has no shell, so a RUN instruction would fail.
         self.assertFalse([line for line in last_stage if line.startswith("RUN")])
-        # The script that copies the files must be sent to the builder.
+        # .dockerignore must not exclude the script that copies the files.
         ignored = (chart.root / ".dockerignore").read_text().splitlines()
         self.assertGreater(ignored.index("!.ci/image-files"), ignored.index(".ci"))
 

@@ -90,7 +90,7 @@ class Alerts(unittest.TestCase):
         tests = []
         for case in cases:
             for part in case["quiet"]:
-                # Evaluated every minute, for as long as there are series.
+                # Evaluates the rule each minute, as long as the case has samples.
                 first = seconds(part.get("from", "1m")) // 60
                 for minute in range(first, seconds(case["fires"]["at"]) // 60 + 1):
                     tests.append(unit_test(case, part, f"{minute}m", fired=False))
@@ -192,7 +192,7 @@ class Dashboard(unittest.TestCase):
         shown = set(re.findall(METRIC, json.dumps(self.queries)))
         shown |= {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
         names = set(re.findall(rf"`({METRIC})", (chart.chart / "METRICS.md").read_text()))
-        # These are useful in a single query, not in a graph.
+        # Metrics for single queries, which the dashboard does not show.
         unshown = {
             "causeway_kafka_thread_busy_seconds_total", "causeway_lane_busy_seconds_total", "causeway_watermark_offset",
             "process_virtual_memory_bytes",

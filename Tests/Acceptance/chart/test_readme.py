@@ -14,7 +14,7 @@ class Readme(unittest.TestCase):
         values = [block for block in blocks if "apiVersion" not in block]
         self.assertGreater(len(values), 3)
         first, *others = map(chart.load, values)
-        # The shortest values work without others; the other values are additions to them.
+        # The first values are complete. The others are additions to them.
         self.assertIn("apps", first["config"])
         self.assertEqual(chart.workload(chart.documents(chart.template(values=first)))["kind"], "Deployment")
         for value in others:

@@ -9,7 +9,7 @@ import kubernetes_validate
 
 import chart
 
-# The oldest version that Chart.yaml allows, some in between, and the newest that the schemas know.
+# The oldest version that Chart.yaml allows, two in between, and the newest that the schemas have.
 versions = ["1.27", "1.30", "1.33", "1.37"]
 operators = chart.load((pathlib.Path(__file__).parent / "operators.yaml").read_text())
 
@@ -22,7 +22,7 @@ class Schemas(unittest.TestCase):
                 if document["apiVersion"] in operators or chart.digest(document) in seen:
                     continue
                 seen.add(chart.digest(document))
-                # Kubernetes knows the sleep before a stop since 1.30.
+                # The lifecycle hook `sleep` exists since Kubernetes 1.30.
                 for version in versions[1:] if name == "extended" else versions:
                     with self.subTest(values=name, kind=document["kind"], version=version):
                         kubernetes_validate.validate(document, version, strict=True)

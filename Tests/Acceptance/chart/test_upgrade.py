@@ -8,14 +8,15 @@ import upgrades
 
 class Upgrade(unittest.TestCase):
     def test_from_each_version(self):
-        # At least one older version: an upgrade to the same version proves little.
+        # There must be an older version, because an upgrade to the same version proves little.
         self.assertGreater(len(upgrades.versions()), 1)
         for version in upgrades.versions():
             for name in upgrades.kept:
                 with self.subTest(version=version, values=name):
                     directory = upgrades.previous / version
                     before = chart.documents((directory / f"{name}.rendered.yaml").read_text())
-                    # The old values must be valid for the new chart, apart from those that it answers with their new names.
+                    # The new chart must accept the old values, except renamed ones, for which it names the
+                    # new name.
                     values = chart.load((directory / f"{name}.values.yaml").read_text())
                     after = chart.documents(chart.template(values=upgrades.with_new_names(version, values)))
                     self.assertEqual(list(upgrades.faults(version, before, after)), [])
@@ -57,7 +58,7 @@ class Upgrade(unittest.TestCase):
             del chart.one(found, "Service")["spec"]["clusterIP"]
 
         self.assertEqual(len(after(other_address)), 1)
-        # A hook's Job is created again each time.
+        # A hook's Job is deleted and created again, so its fields may change.
         self.assertEqual(after(lambda found: chart.one(found, "Job")["spec"].update(selector={"a": "b"}), "topics"), [])
 
     def test_a_new_image_changes_the_image_alone(self):

@@ -29,7 +29,8 @@ def patterns(part, path):
 
 APP = {"bundleId": "com.example.ride", "teamId": "A1B2C3D4E5", "keyId": "F6G7H8I9J0"}
 
-# Valid and invalid texts for each key.
+# Texts for each key, some valid and some invalid. The program, the file's schema and the chart must agree on
+# each.
 TEXTS = {
     "kafka.bootstrapServers": [
         "kafka", "kafka:9092", "a:1,b:65535", "[::1]:9092", "::1:9092", "[::1]", "SASL_SSL://a:9093", "kafka:9x", "kafka:", ":9092", "a,,b",
@@ -46,7 +47,7 @@ TEXTS = {
     "tracing.endpoint": ["http://otel:4318/v1/traces", "http://otel", "otel:4318", "grpc://otel", ""],
 }
 
-# Values over the minimal ones, and the name that Helm's answer must contain.
+# Values that are added to the minimal ones, and a name that Helm's error must contain.
 WRONG = [
     ({"replicaCounts": 3}, "replicaCounts"),
     ({"replicaCount": -1}, "/replicaCount"),
@@ -114,7 +115,7 @@ WRONG = [
     ({"topics": {"create": True, "job": {"secretName": "admin"}}}, "topics.job: names a Secret, but no key of it"),
     ({"topics": {"create": True, "job": {"passwordKey": "password"}}}, "topics.job.secretName"),
     ({"topics": {"create": True, "job": {"properties": {"sasl.password": "secret"}}}}, "topics.job.properties.sasl.password"),
-    # Former names.
+    # Values under their former names.
     ({"replicas": 3}, "replicas: is now called replicaCount"),
     ({"labels": {"team": "push"}}, "labels: is now called commonLabels"),
     ({"image": {"pullSecrets": [{"name": "registry"}]}}, "image.pullSecrets: is now called imagePullSecrets"),
@@ -145,7 +146,7 @@ WRONG = [
     ({"secrets": {"kafka": {"secretName": "kafka"}}}, "secrets.kafka"),
     ({"secrets": {"files": [{"secretName": "a", "key": "b", "path": "../c"}]}}, "/secrets/files/0/path"),
     ({"config": {"apns": {"sharedTokenKeyFile": "/etc/causeway/secrets/files/token-key"}}}, "/etc/causeway/secrets/files/token-key"),
-    # The program's own keys.
+    # The keys of the program's own configuration.
     ({"config": {"worker": {"lanez": 2}}}, "lanez"),
     ({"config": {"worker": {"lanes": 257}}}, "/config/worker/lanes"),
     ({"config": {"worker": {"lanes": "two"}}}, "/config/worker/lanes"),
@@ -168,7 +169,7 @@ WRONG = [
     ({"config": {"kafka": {"bootstrapServers": "kafka:9092, kafka:9093"}}}, "/config/kafka/bootstrapServers"),
     ({"config": {"apps": {"match": None}}}, "/config/apps"),
     ({"config": {"policies": {"sports": {"budget": {"pushes": 0}}}}}, "/config/policies/sports/budget/pushes"),
-    # A ConfigMap must hold no secrets.
+    # The configuration becomes a ConfigMap, which must not hold secrets.
     ({"config": {"redis": {"url": "redis://user:secret@redis"}}}, "config.redis.url"),
     ({"config": {"redis": {"sentinelURL": "redis://:secret@sentinel"}}}, "config.redis.sentinelURL"),
     ({"config": {"kafka": {"properties": {"sasl.password": "secret"}}}}, "config.kafka.properties.sasl.password"),
@@ -216,10 +217,11 @@ class Values(unittest.TestCase):
 
     def test_every_value_of_the_file_is_in_the_schema_and_the_other_way_round(self):
         def compare(value, part, path):
-            # An empty map is filled by its owner, with Kubernetes' own names.
+            # The default of a map with free names is empty; the operator fills it, or Kubernetes defines its
+            # fields.
             if "properties" not in part or part.get("additionalProperties") is not False or value == {}:
                 return
-            # `global` belongs to Helm.
+            # Helm itself reads `global`.
             documented = {name for name, member in part["properties"].items() if not member.get("deprecated")}
             documented -= {"global"} if not path else set()
             self.assertEqual(set(value), documented, path or "the top")
@@ -233,7 +235,7 @@ class Values(unittest.TestCase):
     def test_every_part_of_the_schema_is_closed(self):
         def walk(part, path):
             if part.get("properties"):
-                # Kubernetes checks the rest of what is its own.
+                # Kubernetes checks fields that it has defined itself.
                 open_on_purpose = path in ("/resources/requests",)
                 self.assertEqual(part.get("additionalProperties") is False, not open_on_purpose, path)
             for name, member in part.get("properties", {}).items():
@@ -248,7 +250,7 @@ class Values(unittest.TestCase):
         templates = "".join(file.read_text() for file in (chart.chart / "templates").iterdir())
 
         def leaves(value, part, path):
-            # A map with names that the operator chooses is read as a whole.
+            # A map with names that the operator chooses is read by a template as a whole.
             if part.get("additionalProperties") is False and path != ["config"]:
                 for name, member in value.items():
                     yield from leaves(member, part["properties"][name], [*path, name])
@@ -256,7 +258,7 @@ class Values(unittest.TestCase):
                 yield path
 
         for path in leaves(defaults, schema, []):
-            # Values that the templates pass on as a whole are found by the name of the whole.
+            # Some maps are passed on as a whole, so their templates name only the map.
             name = path[0] if path[0] in ("probes", "resources") else "thresholds" if "thresholds" in path else path[-1]
             self.assertTrue(re.search(rf'[."]{re.escape(name)}\b', templates), "/".join(path))
 
@@ -300,7 +302,8 @@ class Keys(unittest.TestCase):
                         refused += 1
                         self.assertIn(key, done.stdout + done.stderr)
             self.assertGreater(refused, 0, key)
-        # Each key with a pattern in the schema has texts here; a few keys represent several.
+        # Each key with a pattern has texts here. The texts of one key may stand for several keys with the
+        # same pattern.
         forms = dict(patterns(schema["properties"]["config"], []))
         self.assertLessEqual(set(TEXTS), set(forms))
         alike = {

@@ -5,10 +5,10 @@ import shutil
 import chart
 
 previous = chart.tests / "previous"
-# The value sets whose renderings are kept, one for each kind of installation.
+# The value sets whose renderings are stored for each version: one for each kind of installation.
 kept = ["minimal", "statefulset", "topics"]
 
-# Fields that cannot be changed, by kind.
+# Fields that Kubernetes does not allow to change, by kind.
 immutable = {
     "Deployment": ["spec.selector"],
     "StatefulSet": ["spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"],
@@ -52,7 +52,7 @@ def faults(version, before, after):
             if (version, kind, name) not in dropped:
                 yield f"{kind} {name} is no longer there"
             continue
-        # A hook is deleted and created again.
+        # A hook is deleted and created again, so its fields may change.
         for path in [] if is_hook else immutable.get(kind, []):
             if field(document, path) != field(now[identity(document)], path):
                 yield f"{kind} {name}: {path} cannot be changed"

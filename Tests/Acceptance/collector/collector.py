@@ -118,7 +118,7 @@ server.daemon_threads = True
 if arguments.certificate:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(arguments.certificate, arguments.key)
-    # Each connection has its own thread: one that sends nothing must not block the others.
+    # Each connection has its own thread, so that a silent connection does not block the others.
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_port, flush=True)
 server.serve_forever()

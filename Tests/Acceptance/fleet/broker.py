@@ -23,7 +23,7 @@ PR_SET_PDEATHSIG = 1
 def main(directory):
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    # By default a child is killed outright, and the broker would continue to run.
+    # When the parent process ends, the broker must end too. SIGTERM lets it end in order.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     with Deployment("causeway", Kind("system", "range", False, "kafka"), directory, Group()) as deployment:
         deployment.start_broker()

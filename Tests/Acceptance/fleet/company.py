@@ -101,7 +101,7 @@ class Company:
         try:
             wait_until(lambda: wanted <= self._final(), SETTLE_SECONDS, "the company's commands are settled")
         except Failure:
-            pass  # The judgement names what is missing.
+            pass  # `judge` reports the commands that have no last result.
 
     def _final(self):
         return {result["command"] for result in self.results.others if is_last(result)}

@@ -141,7 +141,7 @@ class Coordinator:
             member = Member(identifier, call, assignment=old.assignment)
             group.members[identifier] = member
             self._start_timer(group, member)
-            # The answer names the former leader, so that this member does not assign again.
+            # The answer names the former leader, so that this member does not assign partitions again.
             return call.send(OK, group.generation, group.protocol, leader, identifier, [])
         self._admit(group, identifier, call)
         self._prepare(group)

@@ -200,16 +200,17 @@ class Deployment:
         }
         if self.kind.static:
             consumer["group.instance.id"] = worker.name
-        # JSON is YAML.
+        # JSON is also valid YAML.
         configuration = {
             "log": {"format": "json"},
             "kafka": {
                 "bootstrapServers": self.bootstrap,
                 "groupId": GROUP,
-                # A worker that was cut off falls behind, but the test needs a result for each command of the load.
+                # The test needs a result for each command, also in a backlog, where superseded commands are
+                # counted by default.
                 "supersededResults": "each",
                 "consumer": {name: str(value) for name, value in consumer.items()},
-                # This broker's cost depends on the number of batches.
+                # A longer linger makes fewer batches, on which this broker's cost depends.
                 "producer": {"linger.ms": "200"},
             },
             "redis": {"url": f"redis://127.0.0.1:{self._redis_port}/0"},

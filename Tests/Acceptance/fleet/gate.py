@@ -77,7 +77,7 @@ class Gate:
             for task in carrying:
                 task.cancel()
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # one side has closed, or the gate itself
+            pass  # One of the sides has closed, or the gate has.
         finally:
             for one in (writer, server):
                 if one is not None:

@@ -95,7 +95,7 @@ def upgrade(scene):
             scene.company.disturb()
             stops.append(worker.restart())
             scene.group.await_share(workers)
-            # Both versions work beside each other.
+            # Workers of both versions share the load for a while.
             scene.run_for(5)
         scene.figures[f"{name}: stop took"] = spread(stops)
         scene.figures[f"{name}: all flows after"] = f"{scene.flowing_again():.1f} s"
@@ -250,6 +250,7 @@ ALL = {
     "replaced": Scenario(replaced, 0.01, 0.05, 0.005, wait_seconds=30),
     "ending": Scenario(ending, 0, 0, 0, wait_seconds=30),
     "order": Scenario(order, 0, 0, 0, wait_seconds=30, is_empty=True),
-    # Most of a backlog is read again: the part that was read and then revoked before it settled.
+    # After the outage most of the backlog is read again: records were read, and then revoked before they
+    # settled.
     "broker": Scenario(broker, 0.01, 0.5, 0.03, wait_seconds=45),
 }

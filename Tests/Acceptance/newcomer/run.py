@@ -27,9 +27,9 @@ import transcript
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 SECTION = "## A first command, sent by hand"
-# What the page begins with, and what is done already.
+# The section's first command. It is skipped, because the programs are already built.
 SKIPPED = "make build"
-# Nobody types faster.
+# The pause before each command in seconds, because a person types no faster.
 TYPING_SECONDS = 1
 LIMIT_SECONDS = 60
 MARK = "--newcomer--"
@@ -58,7 +58,7 @@ class Shell:
         )
         self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
-        # Jobs as in a person's shell, which may have one already.
+        # The shell has job control as a person's shell. Another job may already run in it.
         self.process.stdin.write("set -m\n")
         self.run(transcript.Command(f"sleep {LIMIT_SECONDS * 60} &"))
         self.others = self.jobs()
@@ -93,7 +93,7 @@ class Shell:
     def jobs(self):
         """The process ids of the jobs that run."""
         printed, _ = self.run(transcript.Command("jobs -rp"))
-        # The shell may say here that a job has ended.
+        # The shell may also print that a job has ended, so only lines with a number count.
         return [int(line) for line in printed.splitlines() if line.isdigit()]
 
     def close(self):

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass, field
 
 FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# A background command, which may keep its process id in a variable.
+# The end of a background command, which may store its process id in a variable.
 BACKGROUND = re.compile(r"&( [A-Z]+=\$!)?$")
-# A line of the worker's log, as text: a warning or worse, or a line of librdkafka of any level.
+# A line of the worker's text log that is a warning or worse, or any line of librdkafka.
 UNWELCOME = re.compile(r"^\S+ (?:WARNING|ERROR|CRITICAL) .*$|^.* kind=kafka-client(?: .*)?$", re.MULTILINE)
 HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?")
 
@@ -53,7 +53,7 @@ def matches(shown, printed):
     wanted = "".join(re.escape(line.rstrip()) + r"\n" for line in shown)
     wanted = wanted.replace("…", ".*?").replace(r".*?\n", r".*?\n?")
     wanted = re.sub(r"\d+\\\.\d+\\ s\b", r"\\d+\\.\\d+\\ s", wanted)
-    # A page has no way to show that the last line has no end.
+    # A page cannot show that the last line lacks a newline, so one is added.
     ended = printed if printed.endswith("\n") or not printed else printed + "\n"
     return re.fullmatch(wanted, ended, re.DOTALL) is not None
 

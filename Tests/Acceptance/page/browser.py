@@ -49,7 +49,7 @@ class WebSocket:
             head = struct.pack("!BBH", 0x81, 0x80 | 126, len(data))
         else:
             head = struct.pack("!BBQ", 0x81, 0x80 | 127, len(data))
-        # A mask of four bytes, repeated.
+        # The mask has four bytes and is repeated over the data.
         repeated = (mask * (len(data) // 4 + 1))[: len(data)]
         masked = (int.from_bytes(data, "big") ^ int.from_bytes(repeated, "big")).to_bytes(len(data), "big")
         self._socket.sendall(head + mask + masked)

@@ -360,7 +360,7 @@ SEQUENCE = itertools.count(1)
 def command(event, distance, **more):
     activity = "phone-7-RideAttributes-0"
     aps = {"event": event, "timestamp": int(time.time()), "content-state": {**RIDE, "distanceRemaining": distance}, **more.pop("aps", {})}
-    # Two commands of one second must differ in it, or the second one is a duplicate.
+    # Two commands of one second need different sequences, otherwise the second one is a duplicate.
     return {"app": "com.example.ride", "activity": activity, "sequence": next(SEQUENCE), "aps": aps, **more}
 
 
@@ -385,7 +385,8 @@ def check_by_hand(quick, browser, checks):
     play_by_hand(quick, browser, checks)
     accepted = fetch(f"{quick.simulator}/stats")["accepted"]
     checks.soon(lambda: browser.evaluate(NUMBER.format("#commands")) == 5, 5, "commands with a result: 5")
-    # Four, or three if the first update was sent before the activity's token was known: it was held, and the next one replaced it.
+    # Four pushes. They are three if the first update was held, because the token was unknown, and the next
+    # update replaced it.
     checks.soon(lambda: browser.evaluate(NUMBER.format("#pushes")) == accepted in (3, 4), 5, f"pushes: {accepted}")
     text = browser.evaluate("document.getElementById('saved').innerText")
     checks.that(f"{(5 - accepted) * 20}.0 %" in text, f"the share that was saved: {text!r}")

@@ -7,7 +7,7 @@ import tempfile
 import jsonschema
 
 root = pathlib.Path(__file__).resolve().parents[3]
-# The folder of the programs, set by run.py.
+# The folder with the built programs. run.py sets it.
 programs = None
 
 

@@ -13,7 +13,7 @@ class OnKafka(WritesToKafka):
         ]
 
     def tearDown(self):
-        # The broker ends the processes that it has started.
+        # On SIGTERM the broker's program also ends the processes that it has started.
         self.broker.signal(signal.SIGTERM)
         self.broker.wait(20)
         super().tearDown()

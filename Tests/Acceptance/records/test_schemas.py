@@ -27,7 +27,7 @@ PIECES = [
     )
 ] + [b"\x80", b"\xc2", b"\xff"]
 
-# Differences that Documentation/records.md names, by what the program says or by the text.
+# The differences that Documentation/records.md names: by the program's message, or by the record's text.
 OTHER_INTEGER = re.compile(rb"[:\[,]\s*(-0|-?\d+\.\d+|-?\d+(\.\d+)?[eE][+-]?\d+)\s*[,\]}]")
 DIFFERENCES = re.compile(
     "half of a surrogate pair|seconds in the future|nested objects and arrays|unknown keys$|the request body has"
@@ -117,7 +117,8 @@ class Schemas(unittest.TestCase):
                 value, is_repeated = read(line)
                 is_valid = validator.is_valid(value)
             except (ValueError, RecursionError) as error:
-                # The program reads two records in one line, which no producer writes to Kafka.
+                # The line has two JSON texts. The program reads it as two records, which a producer cannot
+                # write as one Kafka record.
                 if "Extra data" in str(error):
                     continue
                 is_valid = False

@@ -50,7 +50,7 @@ class WritesToKafka(unittest.TestCase):
         deadline = time.monotonic() + 20
         while len(messages) < count and time.monotonic() < deadline:
             message = consumer.poll(1)
-            # A message without a value is false.
+            # Compares with None, because a message without a value counts as false.
             if message is not None and not message.error():
                 messages.append((message.key().decode(), message.value() and json.loads(message.value())))
         consumer.close()

@@ -31,9 +31,10 @@ services = compose["services"]
 dockerfile = (repository / "Dockerfile").read_text()
 readme = (repository / "README.md").read_text()
 LIMIT_SECONDS = 60
-# The broker is behind the gate of the fleet's tests, which gives it Kafka's ways with versions and groups.
+# The broker is behind the gate of the fleet's tests, which handles versions and groups as Kafka does.
 KAFKA_PORT, BROKER_PORT = 9092, 19092
-# What a published port reaches in a container is not its loopback address. A listener at 127.0.0.1 refuses this one.
+# A container's published port does not reach its loopback address. This address has the same effect: a server
+# that listens at 127.0.0.1 refuses connections to it.
 OTHER_ADDRESS = "127.0.0.2"
 
 
@@ -115,7 +116,7 @@ class Composition:
 
     def is_healthy(self, name):
         if name == "kafka":
-            # The program that its test names is in its image.
+            # In its container, Kafka's health check is a program of its image; here a connection replaces it.
             with socket.socket() as client:
                 return client.connect_ex(("127.0.0.1", BROKER_PORT)) == 0
         if name == "worker":

@@ -14,7 +14,8 @@ compose = yaml.safe_load((root / "compose.yaml").read_text())
 services = compose["services"]
 dockerfile = (root / "Dockerfile").read_text()
 (version,) = re.findall(r'^appVersion: "(.+)"$', (root / "Helm/causeway/Chart.yaml").read_text(), re.M)
-# The keys of the Compose specification that the file may use. A mistyped key would be ignored by nobody, but only where there is an engine.
+# The keys of the Compose specification that the file may use. Without an engine, nothing else would find a
+# mistyped key.
 SERVICE_KEYS = {
     "build", "cap_drop", "command", "depends_on", "environment", "healthcheck", "image", "network_mode", "ports", "read_only",
     "security_opt", "stop_grace_period", "volumes",
@@ -69,7 +70,7 @@ class Compose(unittest.TestCase):
         self.assertEqual(lab["image"], f"causeway-lab:{version}")
         self.assertIn(lab["build"]["target"], stages)
         self.assertIn(str(services["worker"]["command"]).replace("'", '"'), dockerfile)
-        # What the stage copies is sent to the builder.
+        # .dockerignore must not exclude the files that the stage copies.
         ignored = (root / ".dockerignore").read_text().splitlines()
         for file in re.findall(r"^COPY (Config/\S+) ", dockerfile, re.M):
             self.assertTrue((root / file).is_file())
@@ -110,7 +111,7 @@ class Compose(unittest.TestCase):
                 capture_output=True, text=True, timeout=300,
             )
         finally:
-            # Never more than the folder: what was mounted in it belonged to the other process.
+            # Removes only the empty folder, because its mounts belonged to the other process.
             os.rmdir(place)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(len(re.findall(r"^ok: ", done.stdout, re.M)), 7, done.stdout)

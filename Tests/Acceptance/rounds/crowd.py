@@ -164,7 +164,7 @@ class Outcomes(TopicReader):
         self.last_at = now()
         value = json.loads(message.value())
         if message.topic() == INVALIDATIONS:
-            line = {"activity": value["activity"], "time": message.timestamp()[1]}  # not the token
+            line = {"activity": value["activity"], "time": message.timestamp()[1]}  # without the token, which is a secret
             self._invalidations.write(json.dumps(line) + "\n")
             return
         self._results.write(message.value() + b"\n")

@@ -76,7 +76,7 @@ def repeats(evidence, options):
     checkpoint."""
     law = Law("nobody is sent a state twice, except after a crash members reached since the last checkpoint")
     twice, shown, ages = 0, 0, []
-    # Members whose data was lost join again, and are in another round of the same command.
+    # Members whose data was lost join again. Another round of the same command may then reach them.
     most = 1 + len(evidence.crashes) + 2 * len(evidence.wipes)
     for member in evidence.members.values():
         times = {}
@@ -101,7 +101,7 @@ def repeats(evidence, options):
 def bound(evidence, options):
     """There are at most as many pushes as members times (completed rounds + 1)."""
     law = Law("no more pushes than members x (completed rounds + 1)")
-    # After a loss of Redis' data the newest command has another round.
+    # After a loss of Redis' data, the newest command has a second round.
     completed = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipes)
     accepted = sum(push.status == 200 for push in evidence.pushes)
     most = len(evidence.members) * (completed + 1)
@@ -159,9 +159,9 @@ def alerts(evidence, options):
             if latest > command.order:
                 replaced += 1
             elif evidence.wipes and command is not evidence.commands[-1]:
-                replaced += 1  # before the loss was noticed, the newer command may have been admitted with ranges of another size
+                replaced += 1  # Before the loss was noticed, the newer command may have been admitted with other ranges.
             elif member.renewed is not None and any(push.status == 410 for push in member.pushes):
-                refused += 1  # the push to its old token was refused, and a joiner's state has no alert
+                refused += 1  # APNs refused the push to the member's old token. The state that it got when it joined again has no alert.
             else:
                 law.breaks(f"{member.activity}: {command.alert!r} rang nowhere, nor a newer one")
     if evidence.crowd["alertedTwice"] and not again:
@@ -184,12 +184,13 @@ def results(evidence, options):
             continue
         again += len(command.totals) - 1 + sum(len(own) - 1 for own in command.ranges.values())
         told += len(command.totals) + sum(map(len, command.ranges.values()))
-        if not command.ranges:  # a newer command replaced it before it was fanned out
+        if not command.ranges:  # A newer command replaced this one before it was fanned out.
             if command.outcome != "superseded" or command is evidence.commands[-1]:
                 law.breaks(f"{command.identifier}: {command.outcome}, and no range has a result")
             continue
         if evidence.wipes:
-            # The command may have been divided again, for the members that are back.
+            # After the loss the command may have been divided again, into ranges for the members that are
+            # back.
             width = SEGMENTS // command.totals[-1]["ranges"]
             ranges = [own[-1] for (first, last), own in command.ranges.items() if last - first + 1 == width]
             check_sums(law, command, ranges, 0, most)
@@ -235,7 +236,7 @@ def counts(evidence, options):
         for member in evidence.members.values():
             if any(push.command is command and push.effect is not None for push in member.pushes):
                 phones += 1
-                late += member.joined is not None or member.renewed is not None  # it may have got the state when it joined
+                late += member.joined is not None or member.renewed is not None  # It may have got the state when it joined.
         measured.append(f"{command.identifier} {told} of {phones}")
         if told > phones:
             law.breaks(f"{command.identifier}: {told} delivered, {phones} phones got it")

@@ -1,6 +1,6 @@
-// Tells ThreadSanitizer about synchronization that it cannot see: preloaded (LD_PRELOAD), this library wraps the functions that
-// synchronize. It hides no race: accesses that these calls do not order are still reported. In a process without ThreadSanitizer it changes
-// nothing.
+// Tells ThreadSanitizer about synchronization that it cannot see. This library is preloaded (LD_PRELOAD) and
+// wraps the functions that synchronize. It hides no race: memory accesses that these calls do not order are
+// still reported. Without ThreadSanitizer it changes nothing.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <threads.h>
 
-// Swift's Mutex: its fast paths are atomics in the caller's instrumented code. Its slow paths, for contention, are in the kernel and in a
-// library that is not instrumented.
+// Swift's Mutex. Its fast paths are atomics in the caller's code, which is instrumented. Its slow paths,
+// under contention, are in the kernel and in a library without instrumentation.
 
 void __tsan_acquire(void *address) __attribute__((weak));
 void __tsan_release(void *address) __attribute__((weak));
@@ -42,8 +42,8 @@ SWIFT_CALL void unlockSlow(SWIFT_CONTEXT void *mutex) {
     next(mutex);
 }
 
-// C11 threads, which librdkafka uses. ThreadSanitizer knows only POSIX threads, and crashes in a thread whose start it did not see. In
-// glibc both have the same types.
+// C11 threads, which librdkafka uses. ThreadSanitizer knows only POSIX threads, and crashes in a thread whose
+// start it has not seen. In glibc both kinds have the same types.
 
 static int result(int error) {
     switch (error) {

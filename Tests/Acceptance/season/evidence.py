@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from common.records import Unreadable, lines
 
-# Outcomes of commands whose content need not reach a phone, nor anything newer.
+# Outcomes after which neither the command's content nor a newer one need reach a phone.
 UNDELIVERED = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
 
 
@@ -131,7 +131,8 @@ class Evidence:
                 raise Unreadable(f"{pushes}:{number}: no {missing}") from None
             push.command = accepted.get(push.identifier) if push.status == 200 else None
             self.pushes.append(push)
-        # Several threads of a service write alternately. For one activity and one thread the order stays the same.
+        # Several threads of the simulator write to the log in turn. For one activity on one thread the order
+        # stays.
         self.pushes.sort(key=lambda push: push.time)
         self.pushes_of = {}
         for push in self.pushes:

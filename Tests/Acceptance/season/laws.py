@@ -25,7 +25,7 @@ def results(evidence, options):
     for activity, own in evidence.by_activity.items():
         without = sum(not command.outcomes for command in own)
         counted = evidence.counted.get(activity, 0)
-        # A worker that died lost its counts, and its successor may have counted some commands again.
+        # A dead worker's counts are lost, and the next worker may have counted some commands again.
         if counted != without and not (options.superseded_results == "counted" and options.results_again):
             law.breaks(f"{activity}: {without} commands without a result, {counted} are counted")
     for foreign in evidence.foreign_results:
@@ -91,10 +91,11 @@ def budget(evidence, options):
         count, earliest = 0, None
         for push in pushes:
             if push.event == "start" and push.reached:
-                count, earliest = 0, None  # a start fills the bucket
+                count, earliest = 0, None  # A start fills the bucket.
             if push.priority != 10 or push.event == "start" or not push.reached:
                 continue
-            # For any two draws: elapsed time >= (draws between them, including both, - size of the bucket) * interval.
+            # For any two draws: the elapsed time must be at least (the number of draws, both included, minus
+            # the bucket's size) times the interval.
             shifted = push.time - count * bucket.interval
             earliest = shifted if earliest is None else max(earliest, shifted)
             count += 1
@@ -127,7 +128,8 @@ def spent(evidence, options):
                 level -= 1
             elif push.alert is not None or push.event == "end":
                 demoted += 1
-                # A push with a refusal or without an answer has drawn but is not counted here, so one push of difference is allowed.
+                # A refused push, or one without an answer, has drawn but is not counted here, so a difference
+                # of one push is allowed.
                 if level >= 2 + options.tolerance / bucket.interval:
                     law.breaks(f"{activity}: line {push.line} went at 5 with {level:.1f} pushes left")
     law.measured = f"{demoted} alerts and ends went at priority 5"
@@ -146,7 +148,7 @@ def spacing(evidence, options):
                 pairs += 1
                 distance = push.time - last.time
                 least = distance if least is None else min(least, distance)
-                # Compared with every push before, not only the last one, because small errors must not add up.
+                # Compares with all earlier pushes, because otherwise small errors could add up unnoticed.
                 if push.time - number * space < latest - options.tolerance:
                     law.breaks(f"{activity}: lines {last.line} and {push.line} are {distance} ms apart")
             shifted = push.time - number * space
@@ -221,7 +223,7 @@ def alerts(evidence, options):
             while place < len(wanted) and wanted[place].order <= command.order:
                 due.append(wanted[place])
                 place += 1
-            if command.order <= shown:  # the same command again
+            if command.order <= shown:  # The push repeats the same command.
                 continue
             shown = command.order
             expected = due[-1].alert if due else None
@@ -255,7 +257,7 @@ def waits(evidence, options):
     law = Law(f"no state waits longer than {bound} ms for its push, or that of a newer one")
     waited, gaps = [], []
     for activity, own in evidence.by_activity.items():
-        # A command with the state already shown needs no push: it is done when its result says so.
+        # A command whose state is already shown needs no push. It is finished when its result says so.
         done = [
             (c.order, c.outcomes[-1].get("times", {}).get("admitted", c.time)) for c in own if c.outcome == "unchanged"
         ]
@@ -267,7 +269,7 @@ def waits(evidence, options):
             while place < len(own) and own[place].order <= order:
                 command = own[place]
                 place += 1
-                if command.outcome in UNDELIVERED or command.event == "start":  # a start does not wait for the spacing
+                if command.outcome in UNDELIVERED or command.event == "start":  # A start does not wait for the spacing.
                     continue
                 wait = time - command.time
                 waited.append(wait)

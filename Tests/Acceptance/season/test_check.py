@@ -194,7 +194,8 @@ class DoctoredSeason(DoctoredRun):
 
     def test_the_reserve_is_for_alerts(self):
         plain = [p for p in self.own(event="update") if p["alert"] is None]
-        # Two of four are reserved, so the third plain push in a row is one too many, although the bucket holds four.
+        # Two of the bucket's four pushes are reserved for alerts, so the third plain push in a row is one too
+        # many.
         for push in plain[:3]:
             push["priority"] = 10
         self.breaks("no more pushes at priority 10", others=["nothing is demoted"])

@@ -1,5 +1,6 @@
-// Preloaded into a worker (LD_PRELOAD) to inject faults for which a test cannot wait: a wall clock that has advanced, and an OpenSSL that
-// no longer signs. The file named by WORKER_FAULTS sets both: the seconds to add to CLOCK_REALTIME, then 1 if signing fails.
+// Injects faults that a test cannot wait for, when it is preloaded into a worker (LD_PRELOAD): a wall clock
+// that is ahead, and an OpenSSL that cannot sign. The file that WORKER_FAULTS names has two numbers: the
+// seconds to add to CLOCK_REALTIME, and 1 if signing fails.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// A member: the state that its phone shows, and the alerts that it has heard.
+/// A member of the audience: the state that its phone shows, and the alerts that have rung.
 struct SimulatedPhone {
     let identifier: String
     let place: MemberPlace
     var environment: DeviceEnvironment
     var frequentUpdates: Bool
-    /// A device that is a member for starts, instead of an activity.
+    /// Whether the member is a device, which gets starts only.
     var isDevice = false
     var token: String
     /// When its token was registered.
@@ -14,26 +14,27 @@ struct SimulatedPhone {
     /// Whether it has been a member since before the first command.
     var isThroughout = true
     var hasLeft = false
-    /// When its leave was acknowledged.
+    /// When the group acknowledged its leave, in virtual milliseconds.
     var leftAcknowledgedMilliseconds = Int64.max
-    /// It was shown a state when it joined, and this state may have overtaken a round's state.
+    /// Whether it got a state when it joined. This state may be newer than the state of a round that reaches
+    /// it later.
     var wasServed = false
     var isDead = false
-    /// The phone may have heard a push without an answer, or its token was limited: its alerts are not counted.
+    /// Whether its alerts are not counted, because a push had no answer or its token was limited.
     var isUncertain = false
 
     var shownTimestamp: Int64 = 0
     var shownContent = -1
-    /// How often an older state came, with an older timestamp.
+    /// How many times a push brought an older state with an older timestamp.
     var timesBack = 0
-    /// The states that came with an older timestamp than the shown state's.
+    /// States that came with an older timestamp than the shown state, so that the phone ignored them.
     var ignored: Set<Int> = []
     var pushes = 0
-    /// By command: how often its alert was heard.
+    /// How many times each command's alert rang, by command.
     var heard: [Int: Int] = [:]
-    /// For a device, by command: how often its start was handed on.
+    /// How many times each command's start was produced for this device, by command.
     var starts: [Int: Int] = [:]
-    /// By command: the workers that have sent it.
+    /// The workers that sent each command to this phone, by command.
     var sentBy: [Int: Set<Int>] = [:]
 
     mutating func receive(timestamp: Int64, content: Int, alert: Int?) {
@@ -49,7 +50,7 @@ struct SimulatedPhone {
     }
 }
 
-/// Ids of members for each segment, found by trying numbers.
+/// Ids of members for each segment. An id's hash decides its segment, so the ids are found by trying numbers.
 enum SimulatedNames {
     static let perSegment = 80
     static let segments = 4
@@ -66,7 +67,7 @@ enum SimulatedNames {
         return names
     }()
 
-    /// The same with long ids, so that a segment has several pages.
+    /// Long ids of members for each segment, so that a segment has several pages.
     static let longNames: [[String]] = {
         var names: [[String]] = Array(repeating: [], count: segments)
         let padding = String(repeating: "x", count: 190)

@@ -1,6 +1,7 @@
 import Foundation
 
-/// Looks into records and bodies. With the standard library's search this would take most of a run's time.
+/// Searches in records and bodies with C functions. The standard library's search would take most of a run's
+/// time.
 enum SimulatedText {
     static func contains(_ part: String, in text: String) -> Bool { strstr(text, part) != nil }
 

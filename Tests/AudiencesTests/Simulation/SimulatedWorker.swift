@@ -2,13 +2,13 @@ import Audiences
 import Delivery
 import LiveActivity
 
-/// One worker with one lane: the real core. Queues of pending work replace its shells; each item has a due time.
+/// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
     struct Assigned {
         var place: UInt32
         var nextOffset: Int64
         var isRevoking = false
-        /// The partition is read again at this time.
+        /// When the core reads the partition's passed-over records again; `.min` if it does not pause.
         var pausedUntil = Int64.min
     }
 
@@ -31,7 +31,7 @@ final class SimulatedWorker {
         var dueMilliseconds: Int64
         var production: AudienceProduction
         var isAcknowledged: Bool
-        /// The record for the log or the results, if it arrives.
+        /// What the record changes when Kafka gets it; nil if it is lost.
         var effect: SimulatedRecord?
     }
 
@@ -42,9 +42,9 @@ final class SimulatedWorker {
     var activityCalls: [(dueMilliseconds: Int64, tag: UInt64)] = []
     var pushes: [Push] = []
     var productions: [Produced] = []
-    /// When the last broadcast to the channel of an environment was handed out.
+    /// When the worker last took a broadcast for the audience's channel, by environment.
     var broadcastAt: [DeviceEnvironment: Int64] = [:]
-    /// By range: the checkpoint that the store returned when the round was claimed.
+    /// The checkpoint that the store returned with the claim of each range, by range.
     var claimed: [SegmentRange: [UInt8]] = [:]
 
     init(number: Int, swarm: Swarm, seed: UInt64) {
@@ -61,7 +61,8 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.ledgerWindowOffsets = 64
-        // Room for a few records only: the others are passed over and read again.
+        // Some workers have room for only a few records, so that they pass over the others and read them
+        // again.
         configuration.recordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
         if seed / 24 % 2 == 0 { configuration.pageBytesMax = 1 }
@@ -74,14 +75,15 @@ final class SimulatedWorker {
         return gauges[0]
     }
 
-    /// Whether records wait to be read again.
+    /// Whether records that were passed over wait to be read again.
     func hasPassedOver(at now: Int64) -> Bool {
         assigned.values.contains { !$0.isRevoking && (core.passedOver($0.place) > 0 || $0.pausedUntil > now) }
     }
 
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
-    /// - Parameter now: a pause of the core that ends before this time does not count while the store is away and takes no calls.
+    /// - Parameter now: while the store takes no calls, a deadline of the core up to this time is ignored,
+    ///   because the core cannot act on it.
     func nextDueMilliseconds(after now: Int64, storeIsAway: Bool) -> Int64 {
         var due = core.nextDueMilliseconds ?? .max
         if storeIsAway, due <= now { due = .max }

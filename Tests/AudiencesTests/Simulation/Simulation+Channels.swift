@@ -4,14 +4,15 @@ import LiveActivity
 
 @testable import Audiences
 
-/// All subscribers of the audience's channel in one environment: they get the same broadcasts.
+/// All subscribers of the audience's channel in one environment. They get the same broadcasts, so one value
+/// describes them all.
 struct SimulatedSubscribers {
     var shownTimestamp: Int64 = -1
     var shownContent = -1
     var heard: [Int: Int] = [:]
-    /// The answer to an alert's broadcast was lost, so the alert may be heard again.
+    /// Whether an alert may ring again, because the answer to its broadcast was lost.
     var isUncertain = false
-    /// Broadcasts that were older than the shown state.
+    /// The number of broadcasts with an older content than the shown one.
     var timesBack = 0
 }
 
@@ -29,7 +30,7 @@ extension Simulation {
         }
     }
 
-    /// A worker sends to a channel at most once a second, while it has the partition.
+    /// Checks that a worker broadcasts to a channel at most once a second while it has the partition.
     func noteSent(_ push: AudiencePush, _ environment: DeviceEnvironment, _ worker: SimulatedWorker) {
         guard push.isBroadcast else { return }
         if let last = worker.broadcastAt[environment], now - last < 1_000 {
@@ -68,7 +69,8 @@ extension Simulation {
         broadcastResults[command, default: [:]][isProduction ? .production : .sandbox] = text
     }
 
-    /// Every subscriber ends with the newest state, no subscriber goes back in time, and each alert is heard at most once.
+    /// Checks that subscribers end with the newest state, never show an older one, and hear each alert at
+    /// most once.
     func checkChannels() {
         let sent = commands.filter { $0.isSent && !$0.isStart }
         for (environment, all) in subscribers {
@@ -81,7 +83,7 @@ extension Simulation {
             guard !hadCrash, !hadForced else { continue }
             if all.timesBack > 0 { violations.append("the channel of \(environment) went back") }
             guard !all.isUncertain, swarm.rejected == 0 else { continue }
-            // A record that Kafka got twice may come when another worker has its channel.
+            // A record that was produced twice may be read when another worker owns the channel's partition.
             for (alert, count) in all.heard where count > 1 && swarm.productionFailure == 0 {
                 violations.append("the channel of \(environment) heard the alert of \(alert) \(count) times")
             }

@@ -15,7 +15,7 @@ extension Simulation {
         checkChannels()
     }
 
-    /// The metrics of rounds are right: while they show no round with members to reach, the members show the newest state.
+    /// Checks the rounds' gauges: when they show no member to reach, all members show the newest state.
     func checkGauges() {
         var isReached = true
         for worker in workers {
@@ -44,7 +44,7 @@ extension Simulation {
         }
     }
 
-    /// Each member that had its turn is in some command's result, and none is counted twice.
+    /// Checks that each reached member is counted once, in the result of some command.
     private func checkTotals() {
         guard swarm.kind == .calm, let worker = workers.first else { return }
         let counted = worker.core.membersCounted(of: 0)
@@ -56,7 +56,8 @@ extension Simulation {
         }
     }
 
-    /// The members at the end. A new member is shown the newest state, unless the core gives up after a minute or a crash loses the task.
+    /// The members at the end of the run that must show the newest state. A new member need not if the core
+    /// may have given up its push, which it does after a minute, or a crash may have lost it.
     private var members: [SimulatedPhone] {
         let areServed =
             (swarm.kind == .calm || swarm.kind == .faults) && swarm.limited == 0 && !commands.contains(where: \.isStart)
@@ -64,22 +65,24 @@ extension Simulation {
             .filter { !$0.isDead && !$0.hasLeft && !$0.isDevice && ($0.isThroughout || areServed) }
     }
 
-    /// The phones that were members with a valid token from before the first command to the end.
+    /// The phones that were members from before the first command to the end and kept their token.
     private var throughout: [SimulatedPhone] {
         order.compactMap { phones[$0] }.filter { $0.isThroughout && !$0.isDead && !$0.hasLeft && !$0.isDevice }
     }
 
-    /// Every member that is in the audience all the time ends with the newest state, and no member goes back in time.
+    /// Checks that the members show the newest state at the end, and that no member showed an older state
+    /// after a newer one.
     private func checkShown() {
-        // Nothing supersedes the newest version.
+        // No version supersedes the newest one.
         if commands.last?.isSent == false {
             violations.append("the last command came to \(String(describing: commands.last?.ending))")
         }
         guard let last = commands.last(where: { $0.isSent && !$0.isStart }) else { return }
         for phone in members where phone.shownContent != last.content {
-            // The store has lost the timestamp that it gave to an older state, and the phone ignores what has an older one. (R26)
+            // The store has lost the timestamp that it gave to an older state. The phone ignores states with
+            // an older timestamp. (R26)
             if wipe.count > 0, phone.ignored.contains(last.content) || isUnnoticed(phone, last.number) { continue }
-            // A push that is refused for good is not sent again.
+            // A push that APNs refuses for good is not sent again.
             if swarm.rejected == 0 {
                 violations.append("\(phone.identifier.suffix(12)) shows \(phone.shownContent), not \(last.content)")
             }
@@ -91,12 +94,14 @@ extension Simulation {
         }
     }
 
-    /// Every member gets each alert at most once, and misses one only if it gets a newer one.
+    /// Checks that each member heard each alert at most once, and missed an alert only if it heard a newer
+    /// one.
     private func checkAlerts() {
         guard !hadCrash, !hadForced else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
         for phone in throughout where !phone.isUncertain && swarm.rejected == 0 {
-            // Members that a lost round had reached since its last checkpoint get the same state once more. (R26)
+            // After a loss the round continues from its last checkpoint, so members reached since then get
+            // the state again. (R26)
             for (alert, count) in phone.heard where count > 1 && !wipe.underWay.contains(alert) {
                 violations.append("\(phone.identifier.suffix(12)) heard the alert of \(alert) \(count) times")
             }
@@ -107,7 +112,8 @@ extension Simulation {
         }
     }
 
-    /// Two workers send a version to a member only if the member was not done at the last checkpoint.
+    /// Checks that a second worker sends a version to a member only if the last checkpoint did not count the
+    /// member.
     func checkRepeated(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
         guard !hadForced, wipe.count == 0, phone.isThroughout, !phone.isUncertain, let others = phone.sentBy[content],
             !others.contains(worker.number), let text = worker.claimed[range(of: phone, commands[content])],
@@ -125,7 +131,8 @@ extension Simulation {
         }
     }
 
-    /// The pushes are at most the members times the laps, and there are at most as many laps as versions.
+    /// Checks the number of pushes: at most one for each member and round, and at most one round for each
+    /// version.
     private func checkWork() {
         guard swarm.kind == .calm, !hadLeave else { return }
         for phone in phones.values where phone.pushes > commands.count {
@@ -133,7 +140,7 @@ extension Simulation {
         }
         for (range, pushes) in pushesByRange {
             let members = phones.values.count { range.ordinals.contains($0.place.ordinal) }
-            // A version that no newer one reached before its round was over has completed a lap.
+            // A version with a `delivered` result reached all members before a newer one took over.
             let completed = commands.count {
                 SimulatedText.contains("\"delivered\"", in: rangeResults[$0.number]?[range] ?? "")
             }
@@ -143,13 +150,14 @@ extension Simulation {
         }
     }
 
-    /// The counts add up.
+    /// Checks that the ranges' counts add up to the command's counts.
     private func checkResults() {
         for command in commands where command.isSent {
             guard let total = commandResults[command.number] else {
-                // Another partition's worker claimed the range's round, and the first one has nothing to report.
+                // A worker of another partition has claimed the range's round, so the first worker has no
+                // counts to report.
                 if hadAddition { continue }
-                // The counts of ranges that had ended before the loss are lost. (R26)
+                // The counts of ranges that ended before the loss are lost. (R26)
                 if wipe.underWay.contains(command.number) { continue }
                 violations.append("\(command.number) has no result")
                 continue
@@ -165,13 +173,15 @@ extension Simulation {
                 let counted = counts.values.reduce(0, +)
                 guard !hadLeave, !hadForced, !isUnnoticed(range, command.number) else { continue }
                 let isOvertaken = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
-                // While a host is away, a version ends where a newer one takes over.
+                // During an outage of a host, a version ends at the position where a newer version takes
+                // over.
                 let isPart = swarm.kind == .outages && counted < members
                 if counted != members, !(isOvertaken && (counted == 0 || isPart)) {
                     violations.append("\(command.number) counts \(counted) of \(members): \(text)")
                 }
             }
-            // If a worker dies between a range's count and its result, the counts of the old division are lost.
+            // A worker died after a range's counts were recorded and before its result was produced. If the
+            // ranges then change, these counts are lost.
             let mayLackCounts =
                 hadForced || (hadCrash && swarm.kind == .ranges) || wipe.underWay.contains(command.number)
                 || wipe.fannedOutAgain.contains(command.number)

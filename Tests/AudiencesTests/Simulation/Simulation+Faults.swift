@@ -3,7 +3,7 @@ import Delivery
 import LiveActivity
 import Testbed
 
-/// The faults.
+/// The faults of a run.
 extension Simulation {
     func injectFaults() {
         if random.chance(swarm.crash) { crash(random.number(0...workers.count - 1)) }
@@ -21,8 +21,8 @@ extension Simulation {
 
     private static let partitionsMax = 6
 
-    /// From now on the records of some ranges go to another partition than the records before them. Until the old owner learns about the
-    /// new owner's claim, both send.
+    /// Adds a partition to the fan-out topic, so that the next records of some ranges go to another
+    /// partition. Until the ranges' old owner learns of the new owner's claim, both send.
     private func addPartition() {
         (hadForced, hadAddition) = (true, true)
         trace?("\(now % 1_000_000) partition \(log.count) is added")
@@ -48,13 +48,14 @@ extension Simulation {
         worker.broadcastAt = [:]
     }
 
-    /// SIGKILL: a part of the work in progress arrives, and another process continues from the committed offsets.
+    /// Kills a worker as SIGKILL does. Chance decides which work in progress arrives; another process
+    /// continues from the committed offsets.
     private func crash(_ number: Int) {
         hadCrash = true
         let worker = workers[number]
         trace?("\(now % 1_000_000) crash of \(worker.number)")
         for entry in worker.storeCalls where random.chance(500) {
-            // The network may delay a call until others have arrived.
+            // The network may deliver a call after later calls of other workers.
             guard random.chance(300) else {
                 performStore(entry.call, worker)
                 continue
@@ -75,7 +76,7 @@ extension Simulation {
         for partition in partitions where owners[partition] == number { assign(partition, to: number) }
     }
 
-    /// A partition moves to another worker, drained or not.
+    /// Moves a partition to another worker, drained or in the middle of its work.
     private func move(_ partition: Int) {
         let worker = workers[owners[partition]]
         guard let entry = worker.assigned[partition], !entry.isRevoking else { return }

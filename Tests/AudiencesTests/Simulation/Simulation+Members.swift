@@ -5,16 +5,18 @@ import Testbed
 @testable import Audiences
 @testable import Delivery
 
-/// A member joins, leaves, or gets another token: the change that the core of single activities hands over and gets back.
+/// A member joins, leaves or gets another token. The core of single activities hands the change over, and
+/// gets its end back.
 struct SimulatedChange {
     let member: ChangingMember
     let name: String
     let token: String
     let isLeaving: Bool
     let atMilliseconds: Int64
-    /// The registration also names another audience, which has no state.
+    /// Whether the registration also names another audience, which has no state.
     let namesOther: Bool
-    /// The wipe of the store after which the member's registration was read again; nil: it is new.
+    /// The number of the store's loss after which the registration was read again; nil if it is read for the
+    /// first time.
     var readAgainAfter: Int?
     var isTaken = false
     /// The content that the store had admitted when the change was handed over.
@@ -22,7 +24,7 @@ struct SimulatedChange {
 }
 
 extension Simulation {
-    /// The members from the beginning are in their segments before the run.
+    /// Adds a member to its segment before the run begins.
     func addMember(_ name: String) {
         var phone = newPhone(name)
         phone.isDevice = random.chance(swarm.devices)
@@ -64,7 +66,7 @@ extension Simulation {
     func changeMember() {
         let known = order[random.number(0...order.count - 1)]
         guard phones[known]?.isDevice == false else { return }
-        // No two changes of a member have the same time.
+        // Two changes of one member must not have the same time, because the latest time decides.
         guard !changes.contains(where: { $0.name == known && $0.atMilliseconds == now }) else { return }
         hadLeave = true
         switch random.number(0...2) {
@@ -72,7 +74,7 @@ extension Simulation {
             phones[known]?.hasLeft = true
             phones[known]?.leftAcknowledgedMilliseconds = .max
         case 1:
-            // The old token dies with the registration of the new one; some pushes to the old one are lost.
+            // The old token dies when the new one is registered, so pushes to the old one may be lost.
             guard var phone = phones[known] else { return }
             phoneOf[phone.token] = nil
             phone.token = newToken(of: known)
@@ -162,7 +164,8 @@ extension Simulation {
                 continue
             }
             if change.isLeaving { phones[change.name]?.leftAcknowledgedMilliseconds = now }
-            // A new member is shown the newest state before its registration is finished, if there are enough streams.
+            // If there are enough streams, a new member shows the newest state before its registration
+            // settles.
             if swarm.kind == .calm, swarm.starts == 0, swarm.streams >= 10, !phone.hasLeft, phone.token == change.token,
                 !phone.isDead,
                 phone.shownContent < change.admittedContent
@@ -174,7 +177,8 @@ extension Simulation {
         }
     }
 
-    /// A member that has left gets no more pushes, except those on their way and those for members read within the last second.
+    /// Checks that a member that has left gets no push, except one in flight or one for a page read within
+    /// the last second.
     func checkHasNotLeft(_ token: String) {
         guard let name = phoneOf[token], let phone = phones[name], phone.hasLeft,
             phone.leftAcknowledgedMilliseconds < now - 1_000

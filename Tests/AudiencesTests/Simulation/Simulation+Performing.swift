@@ -5,7 +5,7 @@ import Testbed
 
 @testable import Audiences
 
-/// The actions of the shells.
+/// Takes the core's actions, in place of the shells.
 extension Simulation {
     func perform(_ worker: SimulatedWorker) {
         let moment = worker.moment(now)
@@ -129,7 +129,7 @@ extension Simulation {
         }
     }
 
-    /// The store performs a call, even if its reply never arrives.
+    /// Performs a call in the store's model, even if its reply is then lost.
     @discardableResult
     func performStore(_ call: AudienceCall<[UInt8]>, _ worker: SimulatedWorker) -> AudienceReply<[UInt8]> {
         var call = call
@@ -144,7 +144,7 @@ extension Simulation {
                 commands[position].rangeCount = reply.grant?.rangeCount ?? 0
                 noteAdmitted(position)
             }
-            // After a start no new member is shown an older state.
+            // After a start, members that join get no older state.
             admittedContent =
                 admission.isStart
                 ? -1 : max(admittedContent, commands.first { $0.version == admission.version }?.content ?? -1)
@@ -252,7 +252,7 @@ extension Simulation {
         return true
     }
 
-    /// The range of the command that the phone is in.
+    /// Returns the range of the command that has the phone's segment.
     func range(of phone: SimulatedPhone, _ command: Command) -> SegmentRange {
         let count = Int(command.rangeCount)
         let index = Int(phone.place.segment) * count / MemberPlace.segmentCount
@@ -275,7 +275,8 @@ extension Simulation {
     func write(_ effect: SimulatedRecord) {
         switch effect {
         case .fanout(let partition, let record):
-            // A range without members needs no worker here: it only counts.
+            // A range without members needs no worker in this simulation, because it would only report zero
+            // counts.
             guard record.order.channel != nil || hasMembers(record.order.range) else { return finishEmpty(record) }
             log[partition].append(record)
         case .rangeResult(let text):
@@ -290,8 +291,8 @@ extension Simulation {
             guard let range = SegmentRange(index: first / length, count: MemberPlace.segmentCount / length) else {
                 return violations.append("a range result of no range: \(text)")
             }
-            // A record that is written twice is reported twice. After newer commands are divided differently, nothing is known of the first
-            // result.
+            // A record that was produced twice has two results. If newer commands have other ranges, the core
+            // no longer knows the first result's counts.
             if swarm.kind == .ranges, rangeResults[command]?[range] != nil { return }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):

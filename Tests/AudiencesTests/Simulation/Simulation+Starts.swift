@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Starts to the audience's devices, as they arrive in the commands topic.
+/// Starts to the audience's devices, as the core produces them to the commands topic.
 extension Simulation {
     func noteStart(_ text: String) {
         trace?("\(now % 1_000_000) start \(text)")
@@ -14,7 +14,7 @@ extension Simulation {
             return violations.append("a start names no device: \(text)")
         }
         let activity = "match-\(device.identifier)"
-        // The key precedes the value.
+        // The record's key is written directly before its value.
         if !text.hasPrefix("\(activity){") || !SimulatedText.contains("\"activity\":\"\(activity)\"", in: text) {
             violations.append("a start of another activity than \(activity): \(text)")
         }
@@ -24,7 +24,8 @@ extension Simulation {
         phones[device.identifier]?.starts[number, default: 0] += 1
     }
 
-    /// Every device gets the newest start, and each start at most once, unless a worker died or a record was produced twice.
+    /// Checks that each device gets the newest start, and each start at most once, unless a worker died or a
+    /// record was produced twice.
     func checkStarts() {
         let starts = commands.filter { $0.isStart && $0.isSent }.map(\.number)
         guard let newest = starts.last else { return }

@@ -5,32 +5,33 @@ import Testbed
 
 @testable import Audiences
 
-/// The losses of a run, and what is read again after the newest one.
+/// The losses of all data in a run, and what the workers read again after the last one.
 struct SimulatedWipe {
     static let pollMilliseconds: Int64 = 1_000
-    /// The records that are read again after a loss have numbers from this multiple of its own number on.
+    /// A record that is read again after the nth loss has its number plus n times this constant.
     static let recordsPerWipe: UInt32 = 1_000_000
 
-    /// How often the store has come back empty.
+    /// How many times the store has lost all data.
     var count = 0
-    /// The loss after which the workers last began to read again.
+    /// The number of the loss after which the workers last began to read again.
     var readAfter = 0
     /// The members whose registrations are not yet in the store again.
     var membersLeft = 0
-    /// The worker that reads the commands gives its partition back before it reads it again, and takes no commands meanwhile.
+    /// Whether the worker that reads the commands still gives their partition back before it reads the
+    /// partition again. It takes no commands until then.
     var isDraining = false
-    /// The commands that are read again and have not come back.
+    /// The commands that are being read again and have no end yet.
     var commandsLeft: Set<Int> = []
     /// The commands that were read again and fanned out once more.
     var fannedOutAgain: Set<Int> = []
-    /// The records that the worker has taken.
+    /// The records of commands read again that the worker has taken and not given back.
     var taken: Set<UInt32> = []
     var nextPollMilliseconds = Int64.min
-    /// The commands that had not ended everywhere when the store came back empty.
+    /// The commands whose rounds had not ended when the store lost all data.
     var underWay: Set<Int> = []
-    /// These, and the commands that were admitted before the members were back.
+    /// The commands of `underWay`, and those that were admitted before all members were in the store again.
     var affected: Set<Int> = []
-    /// The ranges that were claimed before a worker had noticed the loss.
+    /// The ranges that were claimed after the loss and before a worker noticed it.
     var unnoticed: Set<SegmentRange> = []
     var atMilliseconds = Int64.max
 
@@ -38,7 +39,7 @@ struct SimulatedWipe {
     var isOver: Bool { areMembersHeld && !isDraining && commandsLeft.isEmpty && taken.isEmpty }
 }
 
-/// A store that comes back empty. The marks in Redis show the loss, and the shells read the records again that were settled before.
+/// The store loses all data. The marks in Redis show the loss, and the shells read the settled records again.
 extension Simulation {
     func makeWipes() {
         for _ in 0..<swarm.wipes {
@@ -56,13 +57,14 @@ extension Simulation {
         wipe.underWay.formUnion(begun.map(\.number).filter { commandResults[$0] == nil })
         wipe.affected.formUnion(wipe.underWay)
         wipe.atMilliseconds = now
-        // The server has ended and starts again without its data, or an operator has emptied it.
+        // Either the server restarts without its data, or an operator empties it while it runs.
         guard random.chance(500) else { return }
         storeAwayUntil = now + Int64(random.number(1...3_000))
         for worker in workers { worker.core.storeLostMilliseconds = now }
     }
 
-    /// Each worker looks at the marks in turn, and learns a little later whether the store held all members when the poll began.
+    /// Each worker reads the marks in turn. A little later it learns whether the store had all members when
+    /// the reading began.
     func lookForMembers() {
         guard swarm.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
         guard now >= storeAwayUntil else {
@@ -113,8 +115,8 @@ extension Simulation {
         wipe.unnoticed.insert(range)
     }
 
-    /// Whether the range of a command may have ended without its members: it was claimed within the second before a worker notices that an
-    /// operator has emptied the store. A worker notices at once that its server has ended.
+    /// Whether a range may have ended without its members, because it was claimed within the second before a
+    /// worker noticed that the store was emptied. The end of a server is noticed at once.
     func isUnnoticed(_ range: SegmentRange, _ command: Int) -> Bool {
         wipe.unnoticed.contains(range) && wipe.affected.contains(command)
     }
@@ -123,11 +125,12 @@ extension Simulation {
         isUnnoticed(range(of: phone, commands[command]), command)
     }
 
-    /// Commands that are read again have no alert, and wait for the members.
+    /// Reads commands again after a loss: they ring no alert, and wait until all members are in the store
+    /// again.
     func feedReadAgain(_ worker: SimulatedWorker) {
         if wipe.isDraining, taken.isEmpty, wipe.taken.isEmpty {
             wipe.isDraining = false
-            // A start that is read again is not handed over.
+            // A start that is read again starts nothing, so the core does not get it.
             wipe.commandsLeft = Set(commands.filter { $0.ending != nil && !$0.isStart }.map(\.number))
         }
         guard !worker.core.mayLackMembers else { return }

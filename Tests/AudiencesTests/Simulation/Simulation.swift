@@ -6,7 +6,8 @@ import Testbed
 
 @testable import Audiences
 
-/// Two workers and one audience in virtual time: the real core with a log, the store's model and phones around it. One seed is one run.
+/// Two workers and one audience in virtual time: real cores, and models of Kafka, the store and the phones. A
+/// seed determines the run.
 final class Simulation {
     static let application = "com.example.match"
     static let audience = "match-1"
@@ -24,7 +25,8 @@ final class Simulation {
         /// The number of ranges that the admission granted.
         var rangeCount: UInt16 = 0
 
-        /// No two commands have the same version, so a duplicate was sent before a crash.
+        /// Whether the command was fanned out. All versions differ, so a `duplicate` was fanned out before a
+        /// crash.
         var isSent: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
     }
 
@@ -41,10 +43,10 @@ final class Simulation {
     /// The number of the worker that reads the commands.
     var commandOwner = 0
     var commands: [Command] = []
-    /// Commands that their owner has taken and not handed back.
+    /// Commands that their owner has taken and not given back.
     var taken: Set<Int> = []
     var phones: [String: SimulatedPhone] = [:]
-    /// By token: the name of its phone.
+    /// The name of each token's phone.
     var phoneOf: [String: String] = [:]
     var order: [String] = []
     var script: [(at: Int64, action: () -> Void)] = []
@@ -54,25 +56,25 @@ final class Simulation {
     var trace: ((String) -> Void)?
     var workersMade = 0
     var nextToken = 0
-    /// By command and range: the counts of its last result.
+    /// The counts of each range's last result, by command and range.
     var rangeResults: [Int: [SegmentRange: String]] = [:]
     var commandResults: [Int: String] = [:]
     var broadcastResults: [Int: [DeviceEnvironment: String]] = [:]
-    /// By environment: the subscribers of the audience's channel there.
+    /// The subscribers of the audience's channel, by environment.
     var subscribers: [DeviceEnvironment: SimulatedSubscribers] = [:]
-    /// Changes of members that are not acknowledged.
+    /// Membership changes whose end the core has not reported.
     var changes: [SimulatedChange] = []
     var changesMade: UInt32 = 0
     /// The newest state that the store has admitted.
     var admittedContent = -1
     var memberResults = 0
     var invalidations = 0
-    /// By range: the number of pushes that phones have received.
+    /// The number of pushes that phones have received, by range.
     var pushesByRange: [SegmentRange: Int] = [:]
-    /// Whether an event happened that allows repeated pushes, or phones that go back in time.
+    /// Events that allow repeated pushes or older states: crashes, and partitions that moved without a drain.
     var hadCrash = false
     var hadForced = false
-    /// Partitions were added to the fan-out topic.
+    /// Whether partitions were added to the fan-out topic.
     var hadAddition = false
     var hadLeave = false
     var rereadings = 0
@@ -96,7 +98,7 @@ final class Simulation {
     func makeWorker() -> SimulatedWorker {
         workersMade += 1
         let worker = SimulatedWorker(number: workersMade, swarm: swarm, seed: random.next())
-        // A worker that has started knows nothing of the members until its first poll.
+        // A new worker does not know whether the store has all members before its first reading of the marks.
         if swarm.kind == .wipes { worker.core.membersCompleteMilliseconds = .min }
         return worker
     }
@@ -281,7 +283,7 @@ final class Simulation {
         return "{\(alert)\"event\":\"\(command.isEnd ? "end" : "update")\",\(state)}"
     }
 
-    /// The id of each activity that a start begins.
+    /// The template of the activity ids that a start creates.
     static let activityTemplate = "match-{device}"
 
     private func template(_ command: Command) -> String {
@@ -331,7 +333,7 @@ final class Simulation {
                         priority: 10,
                         policy: 0,
                         policyName: none,
-                        // A start always has an expiration, by its age.
+                        // A start always has an expiration, which follows from its maximum age.
                         expiration: command.isStart ? command.version.timestamp + 43_200 : -1,
                         staleDate: -1,
                         alertVersion: nil,

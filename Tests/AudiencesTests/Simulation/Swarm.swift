@@ -1,7 +1,7 @@
 import Numbers
 import Testbed
 
-/// The properties of one run, drawn from its seed.
+/// What a seed draws before its run.
 struct Swarm {
     enum Kind: String, CaseIterable, Sendable {
         /// No faults: every number is exact.
@@ -10,15 +10,16 @@ struct Swarm {
         case faults
         /// Workers die, and partitions move.
         case crashes
-        /// The host or the store is away for long.
+        /// APNs' host or the store does not answer for a long time.
         case outages
-        /// As `crashes`, and the audience changes its size between commands, so that each command is divided into other ranges.
+        /// Workers die and partitions move. The audience's size changes, so that each command has other ranges.
         case ranges
-        /// As `crashes`, and the fan-out topic gets more partitions: a range moves to another partition, which may have another owner.
+        /// Workers die and partitions move. The fan-out topic gets more partitions, so that ranges move to other
+        /// partitions and owners.
         case partitions
-        /// As `crashes`, and the audience has channels.
+        /// Workers die and partitions move, and the audience has channels.
         case channels
-        /// The store comes back empty, and the registrations and commands are read again. (R24)
+        /// The store loses all data, and the registrations and commands are read again. (R24)
         case wipes
     }
 
@@ -39,7 +40,7 @@ struct Swarm {
     // Per mille of members that are devices, and of commands that are starts.
     var devices: Int
     var starts: Int
-    // All per mille.
+    // The chances of these faults, in per mille.
     var pushFailure = 0
     var pushLoss = 0
     var limited = 0
@@ -52,14 +53,14 @@ struct Swarm {
     var forced = 0
     var outage = 0
     var outageMax = 0
-    /// The chance that a partition is added.
+    /// The chance that a partition is added, in per mille.
     var addition = 0
-    /// How often the store comes back empty.
+    /// The number of times that the store loses all data.
     var wipes = 0
-    /// The most milliseconds until a member is in the store again.
+    /// The maximum time in milliseconds after a loss until a member is in the store again.
     var returnMax = 0
 
-    /// The numbers of ranges that an audience may be divided into.
+    /// The numbers of ranges into which a command may be divided.
     static let rangeCounts: [UInt16] = [256, 128, 64]
 
     init(_ random: inout SplitMix64, kind: Kind) {

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Redis' verdict on a command, its outcome, and what is sent if Redis permits it.
+/// Redis' verdict on a command gives the command's outcome or permits its push.
 @Suite struct AdmissionTests {
     static let start = CoreHarness.startSeconds
 

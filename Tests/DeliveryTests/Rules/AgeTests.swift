@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Nothing old (R20): a start and an alert are as old as their `aps.timestamp`, whenever they are read and wherever they waited.
+/// Nothing old is sent (R20): the age of a start or an alert counts from `aps.timestamp`, not from its
+/// reading or its wait.
 @Suite struct AgeTests {
     // MARK: - Starts
 
@@ -168,7 +169,8 @@ import Testing
         #expect(core.results.first?.reason == "alertExpired")
     }
 
-    /// u2 was held with the alert of an older command.
+    /// An update that was held in Redis and carries the alert of an older command. The alert is 301 s old:
+    /// one second too old.
     private static var heldWithOlderAlert: String {
         let beside = #""alertTimestamp":\#(CoreHarness.startSeconds - 301),"#
         return CommandText.update(2, alert: true, beside: beside)

@@ -117,7 +117,7 @@ import Testing
         #expect(try #require(core.push()).body.contains("Kick-off"))
     }
 
-    // MARK: - Where the alert is when its state is overtaken
+    // MARK: - Where the alert is when a newer state supersedes its state
 
     @Test func `An alert that waits for a stream rides on`() throws {
         let core = CoreHarness()
@@ -134,7 +134,7 @@ import Testing
         #expect(core.settlements == ["u2 accepted", "u1 notShown"])
     }
 
-    /// The alert that the state carried moves to a newer state, which may be dropped. So Redis must not consider the alert finished.
+    /// The alert of u1 moves from u2 to u3. If u2 were settled in Redis, Redis would forget the alert.
     @Test func `A carrier that was admitted and then overtaken is not settled`() {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
@@ -190,7 +190,7 @@ import Testing
 
     // MARK: - In order
 
-    /// A held alert comes back from Redis when a newer alert is already on its way (found by a season in which Redis was emptied).
+    /// A registration releases an alert while a newer one is in flight. A season with an emptied Redis found it.
     @Test(arguments: [false, true]) func `An older alert is not rung after a newer one`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.alert(4))
@@ -202,7 +202,7 @@ import Testing
         try expectSilence(of: core, isOnItsWay)
     }
 
-    /// Redis gave the alert of the held command to the newer state, and also released the held command.
+    /// Redis gave the held command's alert to the newer state, and then released the held command as well.
     @Test(arguments: [false, true]) func `A held alert that comes twice is rung once`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.update(4))
@@ -214,7 +214,7 @@ import Testing
         try expectSilence(of: core, isOnItsWay)
     }
 
-    /// u4 is on its way with an alert, and u2 waits with one. u5 comes before or after APNs has accepted u4, and rings nothing.
+    /// Expects a push of u5 without alert. `isOnItsWay` says whether u5 comes before APNs accepts u4.
     private func expectSilence(of core: CoreHarness, _ isOnItsWay: Bool) throws {
         if isOnItsWay { core.receive(.update(5)) }
         core.answer(.accepted)
@@ -227,7 +227,7 @@ import Testing
         #expect(push.priority == 5, "and spends nothing of the budget")
     }
 
-    /// The same, but APNs does not accept the newer state: its alert moves to the next state.
+    /// u4 carries the held alert. APNs does not accept u4, so the alert moves to the next state.
     @Test func `A held alert is not lost with the state that took it over`() throws {
         let core = CoreHarness()
         core.receive(.update(4))

@@ -129,7 +129,7 @@ import Testing
         #expect(core.outcomes == [])
     }
 
-    /// The activity is not born yet, so there is no spacing to lengthen.
+    /// The activity does not exist before its start is accepted, so there is no spacing to lengthen.
     @Test func `A limited start only backs off`() {
         let core = CoreHarness()
         core.receive(.start(1))
@@ -254,7 +254,7 @@ import Testing
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }
 
-    /// APNs has processed the start, so a phone may have got it.
+    /// APNs has processed the push, so a phone may have received it: the draw is not refunded.
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow, .rejected, .tokenDead, .ambiguous])
     func `A start that was tried keeps its draw`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
@@ -267,7 +267,7 @@ import Testing
         #expect(!core.settlements.contains("s1 refunded"))
     }
 
-    /// No stream took the start, so it counts as never tried.
+    /// The start found no free stream, so it was never sent and its draw is refunded.
     @Test func `A start that found no stream returns its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
@@ -289,7 +289,8 @@ import Testing
         #expect(core.settlements.contains("s1 refunded"))
     }
 
-    /// The start waits with its draw, and its partition moves to another worker, which draws again.
+    /// The start waits and has drawn from the budget. Its partition moves to another worker, which draws
+    /// again, so the first draw is refunded.
     @Test(arguments: [false, true]) func `A dropped start returns its draw`(isLost: Bool) {
         let core = CoreHarness()
         core.receive(.start(1))

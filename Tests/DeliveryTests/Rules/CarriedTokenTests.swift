@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A token comes with a command that is refused. The commands held for this token are sent, as after a registration.
+/// A command that Redis refuses brings a token. The commands held for this token are sent, as after a
+/// registration.
 @Suite struct CarriedTokenTests {
     private static func bringing(_ token: String = "ABCDEF0123456789") -> String {
         #""token":"\#(token)","environment":"production","#

@@ -4,8 +4,8 @@ enum CommandText {
     static let app = "com.example.match"
 
     /// - Parameters:
-    /// - beside: more members beside `aps`, each followed by a comma.
-    /// - inside: more members of `aps`, each preceded by a comma.
+    ///   - beside: further members of the record, written beside `aps`; each ends with a comma.
+    ///   - inside: further members of `aps`; each begins with a comma.
     static func update(
         _ second: Int64,
         of activity: String = "a",
@@ -41,7 +41,7 @@ enum CommandText {
         return command("e", second, activity, app, id, beside, #""event":"end"\#(alert)"#)
     }
 
-    /// A start on device `d`, of attributes type `Match`.
+    /// A start of an activity with attributes type `Match` on device `d`.
     static func start(
         _ second: Int64,
         of activity: String = "a",
@@ -77,7 +77,7 @@ enum CommandText {
         command.replacing(#""activity":"a""#, with: #""audience":"m""#)
     }
 
-    /// A start to audience `m`, of an activity on each device.
+    /// A start to audience `m`. It starts an activity on each device of the audience.
     static func startOfAudience(_ second: Int64) -> String {
         start(second).replacing(#""activity":"a""#, with: #""audience":"m","activity":"m/{device}""#)
             .replacing(#""device":"d","#, with: "")

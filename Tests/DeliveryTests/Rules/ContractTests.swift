@@ -2,9 +2,10 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command that no phone of its app could decode is invalid, or only counted. (`apps.<name>.shapes`)
+/// A command whose content no type of its app can decode is invalid, or is only counted.
+/// (`apps.<name>.shapes`)
 @Suite struct ContractTests {
-    /// The types of the app of ``CommandText``: its updates have `n`.
+    /// The shapes of the app of ``CommandText``. Its updates have the content state `{"n":…}`.
     private static let shapes = """
         {"app":"\(CommandText.app)","attributesTypes":[
           {"name":"Match","attributes":{},"contentState":{"n":"int","who":{"optional":{"object":{"name":"string"}}}}},
@@ -37,7 +38,8 @@ import Testing
     @Test(arguments: [
         (#"{"n":"1"}"#, #"aps.content-state.n: "1" must be int (at byte "#),
         (#"{"n":1,"who":{"name":7}}"#, "aps.content-state.who.name: 7 must be string (at byte "),
-        // Both types lack something. The first reads more of the state.
+        // Neither type accepts the state. The message comes from the first type, because it decodes more of
+        // the state.
         (#"{"n":1,"who":{}}"#, "aps.content-state.who.name: missing, must be string (at byte "),
         (#"{"rows":[1,2,null]}"#, "aps.content-state.rows[2]: null must be int (at byte "),
     ])
@@ -112,7 +114,7 @@ import Testing
         let warning = try #require(taken)
         #expect(warning.application == 0 && warning.source == "causeway.commands/0/0")
         #expect(warning.message.hasPrefix("aps.content-state.n: a string must be int (at byte "))
-        // The second command was counted; one warning at a time is kept.
+        // A lane keeps at most one warning, so the second command is counted without one.
         let second = core.delivery.takeContractWarning()
         #expect(second == nil)
         core.receive(Self.update(2, of: "b", #"{"n":false}"#))
@@ -129,7 +131,8 @@ import Testing
         #expect(core.deadLetters.count == 1 && core.waiting == ["admit u1"])
     }
 
-    /// States that are remembered as good never hide one that is not, also if both share a place, or if another app has the same bytes.
+    /// The core remembers states that passed the check. A remembered state never hides a wrong one, even if
+    /// both share a place in the table, or another app has the same bytes.
     @Test func `Each of many states gets its own verdict, also when it comes again`() {
         let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
             $0.recordsMax = 65_536
@@ -156,9 +159,10 @@ import Testing
     }
 
     @Test(arguments: [
-        // Two of another form between them, so that neither the last state nor its form says what the next one is.
+        // Two states of another form lie between equal states, so that neither the last state nor its form
+        // decides the next check.
         [#"{"n":1}"#, #"{"n":1,"who":null}"#, #"{"who":{"name":"a"},"n":2}"#],
-        // States that are refused are remembered too.
+        // The core also remembers states that it has refused.
         [#"{"n":"1"}"#, #"{"n":1,"who":{}}"#, #"{"n":1,"who":{"name":7}}"#],
     ])
     func `A state that was seen before is not walked again`(_ states: [String]) {
@@ -169,7 +173,8 @@ import Testing
             }
         }
         #expect(core.delivery.statesWalked == 3)
-        // Positions are those of each record: the tenth one's `id` has one more digit.
+        // A detail has the byte's position in its record. The tenth record's `id` has one digit more, so its
+        // positions differ.
         let details = core.deadLetters.map(\.detail)
         #expect(Set(details).count == (details.isEmpty ? 0 : 6), "\(Set(details))")
     }

@@ -2,9 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The test plays the core of audiences.
+/// The test takes the role of the audiences' core.
 extension CoreHarness {
-    /// A membership change to tell a member's audiences.
+    /// A change of memberships: the audiences that a member joins or leaves.
     struct SeenChange: Equatable {
         var member: String
         var kind: StoreSubjectKind
@@ -42,8 +42,9 @@ extension CoreHarness {
         return (change.member, seen)
     }
 
-    /// Tells all audiences of the next change.
-    /// - Returns: the changes that they were notified of; nil: there is no change.
+    /// Notifies all audiences of the next change.
+    ///
+    /// - Returns: the change with the audiences that were notified; nil if there is no change.
     @discardableResult
     func tellAudiences() -> SeenChange? {
         guard let (member, change) = takeChange() else { return nil }
@@ -52,7 +53,7 @@ extension CoreHarness {
         return change
     }
 
-    /// The audiences that the member of a reply has left.
+    /// The encoded audiences that the member of a reply has left, as Redis returns them.
     static func leaves(_ audiences: String..., at milliseconds: Int64) -> [UInt8] {
         let time = (0..<AudienceLeaves.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
         return time + audiences.flatMap { name in withUnsafeBytes(of: digest(name).value.littleEndian) { Array($0) } }

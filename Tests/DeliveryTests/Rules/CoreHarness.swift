@@ -3,11 +3,13 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// One core. The test plays everything around it: Kafka, Redis, APNs and the clocks. Nothing happens unless the test says so.
+/// One core. The test replaces Kafka, Redis, APNs and the clocks, so nothing happens unless the test makes it
+/// happen.
 ///
-/// The harness takes calls and productions from the core as soon as they exist, but takes a push only when the test has a stream for it.
+/// The harness takes store calls and productions from the core at once. It takes a push only when the test
+/// offers a stream.
 final class CoreHarness {
-    /// Both clocks at the start of a test.
+    /// The wall clock at the start of each test, in seconds since 1970.
     static let startSeconds: Int64 = 1_790_000_000
     static let startMonotonicMilliseconds: Int64 = 5_000_000
     static let token = "00112233445566778899aabbccddeeff"
@@ -28,7 +30,7 @@ final class CoreHarness {
     private(set) var calls: [StoreCall<[UInt8]>] = []
     /// Pushes without an answer, oldest first.
     private(set) var pushes: [UInt32] = []
-    /// By record: when its push was sent.
+    /// The time when each record's push was sent, in milliseconds.
     private var sentMilliseconds: [UInt32: Int64] = [:]
     /// Productions without a delivery report, oldest first.
     private(set) var productions: [Production] = []
@@ -41,7 +43,7 @@ final class CoreHarness {
     private(set) var traces: [String] = []
     /// The settlements that the settle script got, as `u1 accepted` or `u1 limited`.
     private(set) var settlements: [String] = []
-    /// For each settlement of an activity: whose alert was accepted.
+    /// The version whose alert APNs accepted, for each settlement of an activity.
     private(set) var settledAlerts: [Version?] = []
 
     init(
@@ -68,7 +70,8 @@ final class CoreHarness {
         registrations = assign(.registrations)
     }
 
-    /// Partition 0 of each topic is read from its beginning again; records below the offset were settled.
+    /// Assigns partition 0 of each topic again, from its beginning. Records below the offset count as settled
+    /// before.
     func readAgain(below offset: Int64, metadata: [UInt8] = []) {
         for place in [commands, registrations] { delivery.release(partition: place, now: now) }
         (commands, registrations) = (assign(.commands), assign(.registrations))
@@ -158,7 +161,8 @@ final class CoreHarness {
         while calls.contains(where: \.isSettlement) { acknowledgeSettlement() }
     }
 
-    /// Replies to the oldest settlement. The activity or the device may have left audiences with it.
+    /// Replies to the oldest settlement. `leaves` are the audiences that the activity or device has left with
+    /// it.
     func acknowledgeSettlement(leaves: [UInt8]? = nil) {
         guard let position = calls.firstIndex(where: \.isSettlement) else {
             Issue.record("no settlement waits")
@@ -178,8 +182,8 @@ final class CoreHarness {
 
     // MARK: - Redis
 
-    /// Replies to the oldest call, or the newest, that is not of the settle script. A `send` permits the command's own timestamp, unless
-    /// the test gives another one.
+    /// Replies to a call other than a settlement: the oldest one, or the newest if `toNewest` is set. A
+    /// `send` permits the command's own timestamp, unless the test passes another number.
     func reply(
         _ verdict: StoreVerdict,
         number: Int64? = nil,
@@ -220,7 +224,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// The connection is lost: no call in progress gets a reply.
+    /// Loses the connection to Redis: no call in progress gets a reply.
     func loseRedis(pauses: Bool = false) {
         let lost = calls
         calls.removeAll()
@@ -228,7 +232,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Redis answers the oldest call with an error that does not name a cause.
+    /// Lets Redis answer the oldest call with an error that names no cause.
     func failUnexplained() {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")
@@ -239,7 +243,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Redis refuses the oldest call.
+    /// Lets Redis refuse the oldest call with the given reason.
     func refuse(_ reason: String) {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")
@@ -253,7 +257,7 @@ final class CoreHarness {
 
     // MARK: - APNs
 
-    /// A stream is free: the next push uses it.
+    /// Offers one free stream, which the core's next push takes.
     @discardableResult
     func push(application: UInt16 = 0, environment: DeviceEnvironment = .production) -> SeenPush? {
         let pool = PoolIndex(application: application, environment: environment)
@@ -265,7 +269,7 @@ final class CoreHarness {
         return SeenPush(delivery.view(record), record: record)
     }
 
-    /// The push that was handed out last found no stream.
+    /// Tells the core that its last push found no stream.
     func returnPush() {
         guard let record = pushes.popLast() else {
             Issue.record("no push was handed out")
@@ -308,7 +312,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Carries the oldest command that waits for Redis from its admission to its answer.
+    /// Permits the oldest command that waits for Redis, pushes it and answers the push.
     func carry(_ disposition: PushResult.Disposition = .accepted) {
         reply(.send)
         push()
@@ -339,7 +343,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Takes the actions that the core wants done.
+    /// Takes all actions that the core has ready.
     private func collect() {
         while let call = delivery.withNextStoreCall(now: now, { $0.map { Array($0) } }) {
             delivery.storeCallTaken()

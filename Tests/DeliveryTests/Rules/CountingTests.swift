@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// `kafka.supersededResults`: a command that is merged before Redis has seen it is counted in the result of the command that replaced it.
+/// With `kafka.supersededResults: counted`, a command that is merged before Redis has seen it has no result
+/// of its own. The result of the command that replaced it counts it.
 @Suite struct CountingTests {
     private func counting(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
@@ -107,7 +108,7 @@ import Testing
         #expect(core.counters(of: 0).supersededWithoutResult == 1)
     }
 
-    /// The command has a result `held`, so it also gets a result of its final outcome.
+    /// The command already has the result `held`, so its final outcome also needs a result.
     @Test func `A command that another command's token released has its own result`() {
         let core = counting()
         core.receive(.update(1, beside: #""token":"ABCDEF0123456789","environment":"production","#))
@@ -218,7 +219,8 @@ import Testing
         #expect(counts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
-    /// The replacing state has no alert (simulation seed 12038, `pace`).
+    /// A superseded alert is counted only if the newer state also has an alert; u5 has none. Simulation seed
+    /// 12038 of `pace` found an alert that had no result although no newer alert replaced it.
     @Test func `A superseded alert has its own result`() {
         let core = counting()
         core.receive(.alert(4))
@@ -228,7 +230,8 @@ import Testing
         #expect(counts(core) == ["u2 superseded 0"])
     }
 
-    /// The alert that comes from Redis may belong to this command (simulation seed 73417, `pace`).
+    /// The released command carries an alert that may be the superseded command's own alert, not a newer one.
+    /// Simulation seed 73417 of `pace` found such an alert without a result.
     @Test func `An alert that a released command already carries has its own result`() {
         let core = counting()
         core.receive(.update(1))

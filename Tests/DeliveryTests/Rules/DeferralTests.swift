@@ -2,9 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Commands that cannot be sent soon leave their partition, and come back (R19).
+/// Commands that cannot be sent soon go to the deferred topic, and are read again later. (R19)
 @Suite struct DeferralTests {
-    /// A little more than `deferAfterMilliseconds`, so that the core checks after it.
+    /// Slightly more than `deferAfterMilliseconds`, so that the core's next check finds the wait too long.
     private static let patience: Int64 = 11_200
     private static let delay: Int64 = 30_000
     private static let sandbox = PoolIndex(application: 0, environment: .sandbox)
@@ -380,7 +380,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded", "b.u1 expired"])
     }
 
-    /// A core with a command of `a` in the deferred topic, whose pool is blocked.
+    /// Returns a core that has deferred a command of `a`, because the command's pool accepts nothing.
     private func blocked(_ command: String = .update(1)) throws -> CoreHarness {
         let core = Self.core()
         core.receive(command)

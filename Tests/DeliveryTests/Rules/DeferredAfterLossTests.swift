@@ -2,13 +2,13 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command is in the deferred topic while Redis loses all data. The command is read again in the commands topic, and its deferred copy
-/// comes back too.
+/// Redis loses all data while a command is in the deferred topic. The worker then reads both the original
+/// record of the commands topic and the deferred record.
 @Suite struct DeferredAfterLossTests {
     private static let patience: Int64 = 11_200
     private static let delay: Int64 = 30_000
 
-    /// The lane that deferred the command knows that it comes back: its alert rings once, in one push.
+    /// The lane that deferred the command expects the deferred record, so the alert rings once, in one push.
     @Test func `The lane that deferred an alert waits for it`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
@@ -23,9 +23,10 @@ import Testing
         #expect(core.outcomes.count { $0 == "u1 accepted" } == 1)
     }
 
-    /// Another worker sends the state without its alert (R25), and the copy is then a duplicate: the alert does not ring. This gap stays.
-    /// It takes an outage of APNs, a loss of Redis and a change of owner within the five minutes in which an alert is young enough, and
-    /// the phone shows the right state. To ring, a copy would have to be told from one whose alert rang before Redis forgot it.
+    /// A known gap: another worker sends the original record's state without its alert (R25). The deferred
+    /// record is then a duplicate, so its alert never rings. The phone shows the right state. The gap needs
+    /// an outage of APNs, a loss of Redis and a new owner while the alert is still young enough (5 minutes).
+    /// Closing it could ring an alert twice, because Redis no longer knows whether the alert rang.
     @Test func `Another worker sends the state without its alert`() throws {
         let deferred = try deferAlert(Self.core())
         let core = Self.core()
@@ -42,7 +43,7 @@ import Testing
         #expect(core.committableOffset(core.deferred) == 1)
     }
 
-    /// The deferred copy came back before the partition was read again, and its alert has rung.
+    /// The deferred record was read before the partition was read again, and its alert has rung.
     @Test func `An alert that came back before the loss does not ring again`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
@@ -61,7 +62,7 @@ import Testing
         }
     }
 
-    /// The pool accepts nothing while the command waits, and works again afterwards.
+    /// Defers an alert because its pool accepts nothing. The pool accepts pushes again afterwards.
     private func deferAlert(_ core: CoreHarness) throws -> SeenDeferral {
         core.receive(.alert(1))
         core.reply(.send)
@@ -75,7 +76,9 @@ import Testing
         return deferred
     }
 
-    /// - Returns: the bodies of all pushes.
+    /// Sends all commands that wait.
+    ///
+    /// - Returns: the bodies of the pushes.
     private static func carryAll(_ core: CoreHarness) -> [String] {
         var bodies: [String] = []
         while core.waiting.contains(where: { $0.hasPrefix("admit") }) {

@@ -2,10 +2,10 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command in the deferred topic keeps the pause after its failed push, and the facts about its alert.
+/// A deferred command keeps the pause that follows its failed push, and what is known about its alert.
 @Suite struct DeferredPauseTests {
     private static let delay: Int64 = 30_000
-    /// The first pause has the full length: between 150 and 300 s.
+    /// The minimum of the first pause: half of its full length of 300 s.
     private static let pauseMin: Int64 = 150_000
 
     private func core() -> CoreHarness {
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// A core with a command in the deferred topic that APNs did not accept.
+    /// Returns a core that has deferred a command whose push APNs did not accept.
     private func refused(_ command: String = .update(1)) throws -> CoreHarness {
         let core = core()
         core.receive(command)
@@ -117,7 +117,7 @@ import Testing
         #expect(again.deferral.pauseEndMilliseconds - core.now.wallMilliseconds <= 3_600_000)
     }
 
-    /// APNs did not process the push, so the next attempt may succeed.
+    /// APNs did not process the push, so the command may be sent again at once.
     @Test func `A push that APNs never processed is sent again at once, at any age`() throws {
         let core = core()
         core.receive(.update(1))

@@ -2,9 +2,10 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command past its expiration is not sent, wherever it was when it expired. (R20)
+/// A command is not sent after its expiration, wherever it waited. (R20)
 @Suite struct ExpirationTests {
-    /// The second of the test's start is still valid, the next one is not.
+    /// An expiration in the first second of the test: the command is valid in this second, and expired in the
+    /// next.
     static let untilStart = #""expiration":1790000000,"#
 
     @Test func `A command that comes too late is not admitted`() {
@@ -62,8 +63,8 @@ import Testing
         #expect(push.expiration == CoreHarness.startSeconds + 600 + 600)
     }
 
-    /// The default expirations while the pool accepts nothing: an update expires after the time for which APNs stores an update, an end
-    /// after the time for an end.
+    /// The pool accepts nothing. By default, an update or an end expires after the time for which APNs would
+    /// store it.
     @Test func `A state waits for its pool no longer than APNs would store it`() {
         let core = CoreHarness()
         core.receive(.update(1), .end(1, of: "b"))

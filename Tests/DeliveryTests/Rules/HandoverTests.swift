@@ -3,9 +3,11 @@ import Testing
 
 @testable import Delivery
 
-/// A partition moves to its next owner with the settled offsets above its committed offset. (R10)
+/// A partition moves to its next owner. The commit's metadata has the settled offsets above the committed
+/// one. (R10)
 @Suite struct HandoverTests {
-    /// Revokes the partition of commands, and assigns it again with the committed offset and metadata.
+    /// Revokes the partition of commands, and assigns it again with the offset and metadata that it had
+    /// committed.
     private func handOver(_ core: CoreHarness, logEnd: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in }) throws
         -> Int?
     {
@@ -25,7 +27,8 @@ import Testing
         }
     }
 
-    /// `b` waits for its pace, so the offsets behind it cannot be committed.
+    /// Returns a core in which `b` waits for its spacing, so that the settled offsets above `b` cannot be
+    /// committed.
     private func coreWithAlertAboveARecordThatWaits() -> CoreHarness {
         let core = CoreHarness()
         core.receive(.update(1, of: "b"))
@@ -82,7 +85,9 @@ import Testing
         #expect(core.counters.settledBefore == 1)
     }
 
-    /// The earlier registration, read again, is stale and releases nothing (simulation seed 108, `longLives`).
+    /// Both registrations must be read again. The earlier one alone would be stale and release nothing, so
+    /// the held command would be lost. Simulation seed 108 of `longLives` found that only the first one was
+    /// read again.
     @Test func `A registration whose command is in progress is read again with the earlier one`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(at: 1))
@@ -96,7 +101,8 @@ import Testing
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
-    /// The token that the first command has passed on exists only in memory, with the second one.
+    /// The first command gave its token to the second one in memory only. If only the second were read again,
+    /// the token would be lost.
     @Test func `A command that passed on its token is read again with the newer command`() throws {
         let core = CoreHarness()
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#

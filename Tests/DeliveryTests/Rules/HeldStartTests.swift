@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Starts of several activities wait for one push-to-start token: each is sent once or gets its outcome.
+/// Starts of several activities wait for one push-to-start token. Each start is sent once, or gets an
+/// outcome.
 @Suite struct HeldStartTests {
     @Test func `A start beyond the limit of held starts fails at once`() {
         let core = CoreHarness()
@@ -110,7 +111,8 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// A second registration comes while the first one's start waits for the budget.
+    /// A second registration releases the same start while the first registration's start waits for the
+    /// budget.
     @Test func `A held start that two records released is settled by one`() throws {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
@@ -125,7 +127,7 @@ import Testing
         #expect(try core.called.after != nil, "the next is asked for, not this one again")
     }
 
-    /// A record ends with any verdict of Redis.
+    /// The record of the registration settles whatever Redis answers, so Redis cannot keep it alive forever.
     @Test func `A start that keeps coming back is dropped`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())

@@ -2,11 +2,11 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Anybody may write to the deferred topic, so the headers of its records may hold anything.
+/// Other programs may write to the deferred topic, so the headers of its records may hold any bytes.
 @Suite struct HostileDeferralTests {
     private static let token = #""token":"\#(CoreHarness.token)","environment":"production","#
 
-    /// A record with headers that no lane has written.
+    /// Receives a deferred record with headers that no lane would write.
     private func receive(_ command: String, _ core: CoreHarness, _ change: (inout Deferral) -> Void) throws {
         core.receive(.update(1, of: "z"))
         core.reply(.send)

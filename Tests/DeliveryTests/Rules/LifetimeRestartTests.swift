@@ -9,7 +9,8 @@ import Testing
     private static let identifier = "lifetime:\(ended):\(state.timestamp).0"
     private static let restart = CommandText.start(10, id: identifier)
 
-    /// A core whose default policy starts activities again after an hour. Policy `once` only ends them.
+    /// Returns a core whose default policy starts activities again an hour after their start. Policy `once`
+    /// only ends them.
     private func restarting(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = 10_000
@@ -77,7 +78,7 @@ import Testing
         #expect(notes(core) == [])
     }
 
-    /// Redis has lost the timetable. (R25)
+    /// Redis has lost the timetable, so reading the start again must write it to the timetable again. (R25)
     @Test func `A start that is read again is kept again`() {
         let core = restarting()
         core.elapse(5_000)
@@ -88,7 +89,7 @@ import Testing
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// As it was sent, without the fields that its policy drops. (R33)
+    /// The timetable keeps the start as it was sent: without the fields that its policy dropped. (R33)
     @Test(arguments: [(["lineups"], true), (["other"], false)])
     func `A start that was too large is kept again if it was shortened`(dropped: [String], isKept: Bool) {
         let core = restarting { $0.policies[0].oversize = dropped }
@@ -154,7 +155,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// The keeper makes another start with the state that has come meanwhile.
+    /// The keeper makes the new start with the newest state that came in the meantime.
     @Test func `Redis is asked whether a state has come that is newer than the start's`() {
         let core = restarting()
         core.elapse(10_000)
@@ -164,11 +165,13 @@ import Testing
             return
         }
         #expect(state == Self.state)
-        // A deferred command comes back before the keeper makes another.
+        // The claim lasts until the deferred command is read again, so that the keeper makes no second start
+        // before.
         #expect(lease > 10_000 + 30_000)
     }
 
-    /// APNs answers 503 for longer than it takes to defer a command. The keeper may have made the start again meanwhile.
+    /// APNs answers 503 until the start is deferred. In the meantime the keeper may have made the same start
+    /// again.
     @Test func `A start that comes back from the deferred topic is sent with its claim`() throws {
         let core = restarting()
         core.elapse(10_000)
@@ -180,7 +183,7 @@ import Testing
         core.acknowledgeAll()
         let deferred = try #require(core.deferrals.first)
         #expect(core.results.isEmpty && notes(core) == [])
-        // The keeper's start of the same life waits for Redis.
+        // The start that the keeper made again, for the same life, waits for Redis.
         core.receive(Self.restart)
         core.reply(.retry)
         core.receive(deferred)
@@ -225,7 +228,8 @@ import Testing
         #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
     }
 
-    /// Its policy was removed, or its state has grown too large for it. The keeper would make it again for twelve hours.
+    /// The start's policy was removed, or its state is now too large. If the timetable kept it, the keeper
+    /// would make it again for 12 h.
     @Test(arguments: [#""policy":"gone","#, #""payload":{"x":"\#(String(repeating: "x", count: 4_096))"},"#])
     func `A start that is invalid has one result and one dead letter, and the timetable forgets it`(member: String) {
         let core = restarting()
@@ -233,7 +237,7 @@ import Testing
         core.receive(CommandText.start(10, id: Self.identifier, beside: member))
         #expect(core.outcomes == ["\(Self.identifier) invalid"] && core.deadLetters.count == 1)
         #expect(core.results.map(\.isOfLifetime) == [true] && core.results.map(\.activity) == ["a"])
-        // The letter is written before the timetable forgets why.
+        // The dead letter is acknowledged before the timetable forgets the start, so a crash loses neither.
         #expect(notes(core) == [])
         core.acknowledgeProductions()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])

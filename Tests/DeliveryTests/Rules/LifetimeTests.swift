@@ -8,7 +8,7 @@ import Testing
     private static let began = CoreHarness.startSeconds * 1_000
     private static let end = CommandText.end(9, id: "lifetime:\(began)")
 
-    /// A core whose default policy limits the lifetime to an hour. Policy `endless` does not.
+    /// Returns a core whose default policy limits the lifetime to an hour. Policy `endless` has no limit.
     private func limited() -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = 10_000
@@ -26,7 +26,7 @@ import Testing
         .alive(atMilliseconds: Self.began + second * 1_000, lifetimeMilliseconds: 3_600_000)
     }
 
-    // MARK: - What the timetable is told
+    // MARK: - What the core writes to the timetable
 
     @Test func `A start tells when its activity began, and settles only then`() {
         let core = limited()
@@ -108,7 +108,8 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    /// Redis has lost the timetable. (R25)
+    /// Redis has lost the timetable, so reading the start again must write the activity to the timetable
+    /// again. (R25)
     @Test func `A start that is read again tells that its activity lived then, and is not sent`() {
         let core = limited()
         core.elapse(5_000)
@@ -120,7 +121,7 @@ import Testing
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    // MARK: - The command that ends an activity
+    // MARK: - The command that ends an activity ("it" in the names of these tests)
 
     @Test func `It is admitted if the life lasts, and its result says why it came`() {
         let core = limited()
@@ -130,7 +131,8 @@ import Testing
         #expect(core.waiting == ["admit lifetime:\(Self.began)"])
         core.carry()
         #expect(core.results.map(\.isOfLifetime) == [true])
-        // If the worker dies before its result is acknowledged, the command is read again and must find the life.
+        // If the worker dies before this result is acknowledged, the end is read again, and Redis must still
+        // find the life.
         core.acknowledgeSettlements()
         #expect(notes(core) == [])
         core.acknowledgeProductions()
@@ -229,7 +231,8 @@ import Testing
         #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: 0)])
     }
 
-    /// A worker may have sent it and died before the outcome was settled. Its activity has ended then, and its token is dead.
+    /// The token died before the end was made. A worker may have sent an earlier end, and died before it
+    /// settled that end's outcome.
     @Test func `With a dead token it is not held, and the keeper makes it again`() {
         let core = limited()
         core.receive(Self.end)
@@ -242,7 +245,7 @@ import Testing
         #expect(notes(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// A worker has sent it, and the answer was lost: the token has died since the command was made.
+    /// The token died after the end was made, so a worker has sent the end and its answer was lost.
     @Test func `A token that has died since it was made has been ended by it`() {
         let core = limited()
         core.receive(Self.end)
@@ -254,11 +257,12 @@ import Testing
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)])
-        // A worker that reads it after a crash learns that from Redis.
+        // A worker that reads the end again after a crash learns from Redis that it was accepted.
         #expect(core.settlements == ["lifetime:\(Self.began) accepted"])
     }
 
-    /// A worker died after it had settled the end in Redis. A second start of an activity that its user has dismissed would show it again.
+    /// A worker died after it had settled the end in Redis. If a user dismissed the activity, a second start
+    /// would show it again.
     @Test(arguments: [true, false])
     func `An end that was settled before counts as shown only if it was`(wasNotShown: Bool) {
         let core = limited()
@@ -269,13 +273,14 @@ import Testing
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
         let ended = LifetimeEvent.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
-        // Otherwise the keeper makes the end again, which tells what became of the activity.
+        // If the end was not shown, the keeper makes it again, and its outcome says whether the activity is
+        // started again.
         #expect(notes(core) == (wasNotShown ? [] : [ended]))
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// A start would show an older state than the audience's.
+    /// A start from the timetable would show an older state than the audience's, so the activity only ends.
     @Test func `A member of audiences is not started again`() {
         let core = limited()
         core.receive(Self.end)
@@ -288,7 +293,7 @@ import Testing
         #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: 0)])
     }
 
-    // MARK: - The keeper has made it again
+    // MARK: - The keeper has made the end again
 
     @Test func `Behind another end it leaves the life alone`() {
         let core = limited()
@@ -301,7 +306,7 @@ import Testing
         #expect(notes(core) == [.endedByAnother(beganMilliseconds: Self.began)])
     }
 
-    /// Redis has admitted the older one, and refuses the other.
+    /// Two ends of one life: Redis has admitted the older one and refuses the newer one.
     @Test func `The older one is sent when it comes back from the deferred topic`() throws {
         let core = limited()
         core.receive(Self.end)

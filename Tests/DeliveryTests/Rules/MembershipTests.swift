@@ -3,8 +3,8 @@ import Testing
 
 @testable import Delivery
 
-/// Joining and leaving audiences: the store decides, the audiences are notified, the store learns that they know. Then the record is settled.
-/// (R27)
+/// Members join and leave audiences in four steps (R27). The store decides. The audiences are notified. The
+/// store learns that they were notified. Then the record is settled.
 @Suite struct MembershipTests {
     private typealias Change = CoreHarness.SeenChange
 
@@ -165,7 +165,8 @@ import Testing
         core.carry()
         core.acknowledgeProductions()
         core.acknowledgeSettlements()
-        // The same token may release another start. The registration does not leave its audiences because of that.
+        // The same token may release another start. That call names no audiences, so the device stays in its
+        // audiences.
         #expect(core.waiting.map { $0.hasPrefix("register") } == [true])
         #expect(try core.called.namedAudiences == nil)
         core.reply(.registered)
@@ -239,7 +240,7 @@ import Testing
         #expect(core.recordsInProgress == 0)
     }
 
-    /// The worker that retired the token or accepted the end died before the audiences knew.
+    /// The worker that retired the token or settled the end died before it notified the audiences.
     @Test func `An admission waits for audiences that do not know of a leave`() {
         let core = CoreHarness()
         core.receive(.update(1))

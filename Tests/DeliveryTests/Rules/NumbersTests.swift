@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Numbers that change while a lane runs.
+/// A policy's numbers change while a lane runs.
 @Suite struct NumbersTests {
     private func core(_ spacings: Int64...) -> CoreHarness {
         CoreHarness { configuration in
@@ -57,7 +57,7 @@ import Testing
         #expect(try core.calledView.policy == 1)
     }
 
-    /// A record names its policy by index.
+    /// A record refers to its policy by index, so changed numbers also apply to a command that waits.
     @Test func `A waiting command follows the new numbers of its policy`() throws {
         let core = core(1_000, 2_000)
         core.receive(.update(1, beside: #""policy":"p1","#))

@@ -4,7 +4,7 @@ import Testing
 
 /// An activity has one push at a time and a spacing between two pushes. During the spacing newer states replace the waiting one.
 @Suite struct PaceTests {
-    /// The timers' precision is 8 ms; no timer is early.
+    /// The timers' precision in milliseconds: a timer fires at most this late, and never early.
     static let precision: Int64 = 8
 
     @Test func `One activity has one push in flight`() {
@@ -169,7 +169,7 @@ import Testing
         #expect(push.attempts == 1)
     }
 
-    /// The state waits as before and has no spacing of its own: a newer state replaces it at once.
+    /// The push found no stream. The state waits without a spacing, so a newer state replaces it at once.
     @Test func `A push that found no stream is still overtaken`() {
         let core = CoreHarness()
         core.receive(.update(1))

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Partitions come and go: what is dropped, what is finished first, and what counts for whom (R9, R10).
+/// Partitions are assigned and revoked: which records are dropped, and which are finished first. (R9, R10)
 @Suite struct PartitionTests {
     @Test func `Waiting records are dropped without an outcome when their partition is revoked`() {
         let core = CoreHarness()
@@ -76,7 +76,7 @@ import Testing
         #expect(core.recordsInProgress == 0)
     }
 
-    /// Only this worker may send the start: the next owner would get `unknown`.
+    /// Redis permits the start to this worker alone. The next owner would report it as `unknown`.
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater])
     func `A start that backs off is finished by its admitted worker`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
@@ -95,8 +95,9 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// The next owner has reported the start as `unknown`, and a later command has reached a phone that began the activity itself. This
-    /// start would begin a second activity (simulation seed 5327).
+    /// The next owner reported the start as `unknown`, and a later command reached an activity that the
+    /// phone's app had started. Simulation seed 5327 of `pace` found that the start was then sent again, and
+    /// the phone got a second activity.
     @Test func `A start that backs off is not sent when Redis no longer admits it`() {
         let core = CoreHarness()
         core.receive(.start(1))

@@ -21,7 +21,8 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    /// The command's token may be the first that Redis learns, and Redis has forgotten which timestamps were sent.
+    /// Redis has lost the sent timestamps, and the command may bring the first token that Redis learns. So
+    /// the admission says that the command is read again.
     @Test func `A command says that it is read again`() throws {
         let core = readingAgain()
         core.receive(.update(1))
@@ -39,7 +40,8 @@ import Testing
         #expect(bodies.count { $0.contains("alert") } == 1)
     }
 
-    /// Records that had settled above a waiting one are known, too.
+    /// The commit's metadata names the records that settled above a waiting one. They also count as read
+    /// again.
     @Test func `A record that settled above a waiting one counts as read again`() throws {
         let before = CoreHarness()
         before.receive(.update(1), .update(2, of: "b"))
@@ -73,7 +75,7 @@ import Testing
         #expect(core.outcomes.isEmpty && core.committableOffset == 1)
     }
 
-    /// The command has had its result, or another command's result has counted it.
+    /// The command already has a result of its own, or another command's result has counted it.
     @Test func `A command that is read again is not counted again`() {
         let core = CoreHarness { $0.supersededResults = .counted }
         core.readAgain(below: 2)
@@ -106,12 +108,12 @@ import Testing
         core.register(CommandText.registration(at: -43_199))
         #expect(core.waiting.count == 1)
         core.reply(.registered)
-        // The command is read for the first time, so somebody wants it sent, at any age.
+        // A registration that is read for the first time is current at any age, so the store gets it.
         core.register(CommandText.registration(at: -90_000))
         #expect(core.waiting.count == 1)
     }
 
-    /// The command was held in the present Redis, and no phone has got it.
+    /// The command was held by Redis after the loss, so no phone has received it.
     @Test func `A command held for a registration has its result and its alert`() throws {
         let core = readingAgain()
         core.register(CommandText.registration())

@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Far behind, a lane reads ahead and keeps the newest of each activity before it admits anything (R21).
+/// A lane that is far behind reads ahead, and keeps the newest state of each activity before it admits any.
+/// (R21)
 @Suite struct ReadAheadTests {
     private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
@@ -164,8 +165,8 @@ import Testing
         #expect(core.waiting == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
     }
 
-    /// All partitions of a lane are revoked one after the other when they must be read again. Commands read from the next one must not be
-    /// started in between, because far newer states follow them.
+    /// To be read again, a lane's partitions are revoked one after the other. Commands of a remaining
+    /// partition must not be sent in between, because much newer states follow them.
     @Test func `A leaving partition does not start commands of partitions that are far behind`() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
@@ -203,7 +204,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
     }
 
-    /// A broker may report any number for its log.
+    /// The broker reports the end of its log, and the number may be wrong.
     @Test func `A lag may have any size`() {
         let core = Self.core()
         let others = (1...3).map { core.assign(.commands, number: $0) }
@@ -217,7 +218,7 @@ import Testing
         #expect(core.waiting == ["admit u1", "admit b.u1"], "nothing of it is left")
     }
 
-    /// A backlog costs as many pushes as there are activities.
+    /// The pushes after a backlog depend on the number of activities, not of commands.
     @Test func `200,000 commands for 2,000 activities become 2,000 pushes`() {
         let core = CoreHarness {
             $0.readAheadLagRecords = 1_000

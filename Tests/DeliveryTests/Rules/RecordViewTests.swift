@@ -64,7 +64,7 @@ import Testing
         #expect(core.results.count == 1 && core.results.first?.outcome == "accepted")
     }
 
-    /// The text without escapes, as the core compares it and writes it into results.
+    /// Returns the text without JSON escapes, as the core compares it and writes it into results.
     private func bytes(_ text: TextRange, in record: UnsafeRawBufferPointer) -> [UInt8] {
         guard !text.isAbsent else { return [] }
         return Array(unsafeUninitializedCapacity: Int(text.range.count)) { buffer, count in

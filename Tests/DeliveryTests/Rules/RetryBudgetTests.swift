@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A push is tried again within its pool's retry budget. Without budget it waits for long. (R21)
+/// A push is sent again only within its pool's retry budget. Without budget it waits longer. (R21)
 @Suite struct RetryBudgetTests {
     @Test func `Without permission, an update waits long and is admitted again`() {
         let core = CoreHarness()
@@ -14,7 +14,7 @@ import Testing
         core.elapse(15_020)
         #expect(core.waiting == ["admit u1"])
         core.reply(.send)
-        // Still no budget: the push waits again, and that is no attempt.
+        // The budget is still empty: the push waits again, and this wait does not count as an attempt.
         #expect(core.send(permitsRetry: false) == nil)
         core.elapse(30_010)
         core.reply(.send)
@@ -152,7 +152,8 @@ import Testing
         #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
     }
 
-    /// An APNs server that is about to close refuses streams. Pushes that it did not process are sent again at once, even without budget.
+    /// A server that is about to close refuses streams. Pushes that it did not process are sent again at
+    /// once, even without budget.
     @Test func `With a third of the streams refused, no push waits for the budget`() {
         let core = OutagePool.core()
         var pool = OutagePool()
@@ -163,8 +164,8 @@ import Testing
         #expect(pool.requests < activities * 2)
     }
 
-    /// APNs answers 503 to everything for two minutes, while 50 activities a second get a state. Then it accepts everything again, and no
-    /// new commands come.
+    /// APNs answers 503 to everything for two minutes, while each second 50 activities get a state. Then APNs
+    /// accepts everything, and no new commands come.
     @Test func `An outage causes few retries, and loses nothing`() {
         let core = OutagePool.core()
         var pool = OutagePool()
@@ -172,14 +173,14 @@ import Testing
         #expect(pool.firstAttempts == activities)
         #expect(pool.requests <= activities * 110 / 100 + OutagePool.savedMax)
         #expect(pool.requests > activities, "some are sent again")
-        // Ten probes, a second apart, then the rest as their waits end.
+        // The pool first sends ten probes, one a second. Then it sends the other pushes as their waits end.
         pool.pass(60_000, with: core, answers: .accepted)
         #expect(core.counters[.accepted] == UInt64(activities))
         #expect(core.outcomes.count == activities)
     }
 }
 
-/// A pool with its budget, and the lane's use of it.
+/// One pool with its retry budget, and the streams that the test offers.
 private struct OutagePool {
     static let savedMax = 100
 
@@ -200,9 +201,9 @@ private struct OutagePool {
         }
     }
 
-    /// Each second 50 new activities get a state.
+    /// Sends one state to 50 new activities in each second.
     ///
-    /// - Returns: the number of these activities.
+    /// - Returns: the number of activities that got a state.
     mutating func feed(
         _ seconds: Int,
         to core: CoreHarness,
@@ -219,7 +220,7 @@ private struct OutagePool {
         return seconds * perSecond
     }
 
-    /// - Parameter refusingEachOf: one request in this many is refused before it is processed.
+    /// - Parameter refusingEachOf: n: APNs refuses every nth request before it processes it.
     mutating func pass(
         _ milliseconds: Int64,
         with core: CoreHarness,
@@ -247,7 +248,7 @@ private struct OutagePool {
 extension CoreHarness {
     fileprivate var hasCall: Bool { calls.contains { $0.ticket.purpose == .admit } }
 
-    /// A stream is free. A push that was sent before may use it or not.
+    /// Offers one free stream. `permitsRetry` says whether a push that was sent before may use it.
     @discardableResult
     fileprivate func send(permitsRetry: Bool = true) -> UInt32? {
         let pool = PoolIndex(application: 0, environment: .production)
@@ -273,7 +274,7 @@ extension CoreHarness {
         elapse(0)
     }
 
-    /// The next push is sent, APNs answers 503, and the budget is empty.
+    /// Sends the next push with an empty retry budget. APNs answers 503.
     fileprivate func sendWithoutBudget() {
         guard let record = send() else {
             Issue.record("no push waits")

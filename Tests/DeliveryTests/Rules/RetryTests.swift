@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Answers other than *accepted*: which pushes are sent again, when, and with which body. (R18)
+/// Answers other than 200: which pushes are sent again, when, and with which body. (R18)
 @Suite struct RetryTests {
     @Test func `A push that APNs never processed is sent again unchanged`() throws {
         let core = CoreHarness()
@@ -62,7 +62,7 @@ import Testing
         core.receive(.update(1))
         for fault in 1...14 {
             core.carry(.retryLater)
-            // The first few waits are shorter than the spacing.
+            // The first waits are shorter than the spacing, so the test checks only the later ones.
             let most = max(Int64(2_000), min(300_000, 200 << Int64(fault)))
             core.elapse(most / 2 - 8)
             if fault > 3 { #expect(core.waiting == [], "fault \(fault)") }
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    /// A newer state does not repair the service.
+    /// A newer state does not reset the wait, because it does not repair the service.
     @Test func `Waits grow over the states of an activity`() {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -165,7 +165,8 @@ import Testing
         #expect(core.outcomes == ["e1 accepted"])
     }
 
-    /// A refused probe of an open breaker is not at fault itself, and a pool that accepts no token has the wrong environment.
+    /// A refused probe of an open breaker is not a fault of the push. A pool that accepts no token belongs to
+    /// the wrong environment.
     @Test(arguments: [PushResult.Disposition.tokenSuspect, .topicSuspect, .retryLater])
     func `A refused probe waits like any other push`(disposition: PushResult.Disposition) {
         let core = CoreHarness()

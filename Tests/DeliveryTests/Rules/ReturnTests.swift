@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// When the store or APNs comes back after a while, a lane reads ahead before it sends what waited (R21).
+/// When Redis or APNs is reachable again after an outage, a lane reads ahead before it sends what waited.
+/// (R21)
 @Suite struct ReturnTests {
     private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
@@ -13,7 +14,8 @@ import Testing
         }
     }
 
-    /// u1 waits for a store that has been away for a given time, and records are unread.
+    /// Returns a core with unread records, in which u1 waited for the store during an outage of the given
+    /// length.
     private static func storeReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()
         core.receive(.update(1))
@@ -24,7 +26,8 @@ import Testing
         return core
     }
 
-    /// u1 waits for a pool that has accepted nothing for a given time, and records are unread.
+    /// Returns a core with unread records, in which u1 waited for a pool that accepted nothing for the given
+    /// time.
     private static func poolRecovers(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()
         core.receive(.update(1))

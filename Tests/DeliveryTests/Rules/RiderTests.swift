@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Alerts that move to newer states between workers, and riders of partitions that are revoked. (R14)
+/// Alerts that a newer state carries, also between two workers and when a partition is revoked. (R14)
 @Suite struct RiderTests {
     // MARK: - The alert of the command that Redis holds
 
@@ -64,9 +64,10 @@ import Testing
         #expect(core.outcomes == ["u3 accepted", "u2 superseded"])
     }
 
-    // MARK: - Overtaken by a state that another worker admitted
+    // MARK: - Superseded by a state that another worker admitted
 
-    /// Meanwhile the state that came for the alert has itself become the rider of a newer one.
+    /// Alert u2 waits for the held state u8. When u8 is released, u8 has itself been superseded by a newer
+    /// state, which then carries the alert.
     @Test func `A waiting rider goes to the carrier of a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
@@ -227,7 +228,8 @@ import Testing
         #expect(core.committableOffset == 0)
     }
 
-    /// A held command continues in its registration's record, which belongs to another partition than its carrier.
+    /// A released command continues in the registration's record, which may be in another partition than the
+    /// command's carrier.
     @Test func `A rider whose carrier's partition leaves is sent by itself`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -261,8 +263,9 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 0, "its next owner reads it again")
     }
 
-    /// A push that was on its way when its partition was revoked carries the alert of a record that is read again. The push must not finish
-    /// that record, because it holds no offset back any more (simulation seed 30787, `repeats`).
+    /// A push in flight at the revocation carries the alert of a record that was read again. Its answer must
+    /// not settle the new record, because the push is of the earlier assignment. Simulation seed 30787 of
+    /// `repeats` found that the push took the turn of the new record.
     @Test func `A push that carries an alert of an earlier assignment does not finish its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))
@@ -278,8 +281,9 @@ import Testing
         #expect(core.outcomes.suffix(2) == ["u5 accepted", "u3 superseded"])
     }
 
-    /// Two records of the lane have the same alert: its own, and the registration that released it. Until the newer state that carries the
-    /// alert has settled, Redis must not consider the alert finished (simulation seed 16144, `pace`).
+    /// Two records have the same alert: the command's own record, and the registration that released it.
+    /// Simulation seed 16144 of `pace` found that Redis was told that the alert's command had ended before
+    /// the newer state with the alert was sent: the alert was lost.
     @Test func `An alert that a newer state already carries is not settled`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
@@ -294,7 +298,8 @@ import Testing
         #expect(core.settlements.last == "u4 accepted")
     }
 
-    /// A command that was on its way when it was overtaken must not settle as overtaken when its own turn comes again.
+    /// u1 was superseded by u2 while its push waited. When u2 leaves with its partition, u1 waits again, and
+    /// must not settle as superseded.
     @Test func `A rider that is sent by itself again is held like any other`() {
         let core = CoreHarness()
         core.register(CommandText.registration())

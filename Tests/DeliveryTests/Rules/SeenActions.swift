@@ -22,7 +22,8 @@ struct SeenResult {
     var topic: RecordTopic
     var offset: Int64
     var trace: String
-    /// The times of the record itself, its receipt, its admission, its last sending and the answer.
+    /// The times of the command: its `aps.timestamp`, its receipt, its admission, its last push and the
+    /// answer.
     var times: [Int64]
 
     init(_ view: RecordView) {
@@ -52,7 +53,7 @@ struct SeenResult {
     }
 }
 
-/// A command on its way to the deferred topic.
+/// A command that the core produces to the deferred topic.
 struct SeenDeferral {
     var command: String
     var cause: String
@@ -160,7 +161,7 @@ struct SeenPush {
 }
 
 extension RecordView {
-    /// The test's name for the record: the command's id, or the registered activity or device.
+    /// The name that the tests use for the record: the command's id, or the registered activity or device.
     var name: String {
         if !commandIdentifier.isEmpty { return text(commandIdentifier) }
         return activity.isEmpty ? "device \(text(device))" : text(activity)
@@ -170,7 +171,7 @@ extension RecordView {
 private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
 extension StoreCall {
-    /// A settlement, or a call that only updates records.
+    /// Whether the call settles an outcome or only updates what Redis knows. Such a call decides nothing.
     var isSettlement: Bool {
         switch operation {
         case .settle, .settleStart, .limit, .refundStart, .retire, .confirmLeaves, .noteLife: true

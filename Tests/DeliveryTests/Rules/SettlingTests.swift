@@ -178,7 +178,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    // MARK: - Numbers that are sent with a request and come back
+    // MARK: - Numbers that identify a request and return with its reply
 
     @Test func `A call's number identifies its ticket`() {
         for purpose in StoreTicket.Purpose.allCases {

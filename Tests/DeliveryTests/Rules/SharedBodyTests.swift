@@ -2,11 +2,12 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// One state for many activities: its bytes are in memory once, and each push still has its own command's content.
+/// Many activities get the same state. Its bytes are in memory once, and each push still has the content of
+/// its own command.
 @Suite struct SharedBodyTests {
     private static let first = CoreHarness.startSeconds + 1
 
-    /// Admits the next command and hands out its push.
+    /// Lets Redis admit the next command, and takes its push.
     private static func push(_ core: CoreHarness, number: Int64? = nil) throws -> SeenPush {
         core.reply(.send, number: number)
         return try #require(core.push())
@@ -16,7 +17,7 @@ import Testing
         core.delivery.view(push.record).body.baseAddress
     }
 
-    /// The body as it is now.
+    /// Returns the body that the core has for the push now.
     private static func bodyNow(_ push: SeenPush, _ core: CoreHarness) -> String {
         SeenPush(core.delivery.view(push.record), record: push.record).body
     }
@@ -67,7 +68,7 @@ import Testing
         let b = try Self.push(core)
         core.answer(.accepted)
         core.acknowledgeAll()
-        // As long as the first, so it could get the same place in memory.
+        // u2 and u3 are as long as u1, so they could get u1's place in memory.
         core.receive(.update(2, of: "c"), .update(3, of: "d"))
         #expect(Self.bodyNow(b, core) == Self.body(1))
     }
@@ -97,7 +98,8 @@ import Testing
         #expect(Self.place(pushes[1], core) == Self.place(pushes[2], core))
     }
 
-    /// A record may be invalid because of bytes after Apple's dictionary, which has been read by then.
+    /// A record may be invalid because of bytes that follow the `aps` dictionary, after the dictionary was
+    /// read and remembered.
     @Test func `The body of a refused record is not used for later records`() throws {
         let core = CoreHarness()
         let refused = String(String.update(2, of: "b").dropLast()) + #","priority":7}"#

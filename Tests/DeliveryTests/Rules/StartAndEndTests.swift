@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A start that was never sent is superseded by its end, wherever it waits. No phone rings for something that has ended. (R13)
+/// An end supersedes a start that was never sent, wherever the start waits. No phone shows an activity that
+/// has ended. (R13)
 @Suite struct StartAndEndTests {
     @Test func `A start and its end in one backlog send no start`() {
         let core = CoreHarness()

@@ -2,10 +2,11 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A partition is revoked while an admitted start waits for APNs. The next owner would read the start again and report `unknown`, although
-/// nothing was sent. So the start goes through the deferred topic to the next owner, with its claim. (R16)
+/// A partition is revoked while an admitted start waits for APNs. Its next owner would read the start again
+/// and report `unknown`, although nothing was sent. So the start goes to the next owner through the deferred
+/// topic, with its claim. (R16)
 @Suite struct StartHandoverTests {
-    /// A core with a blocked pool, and the claim of a start on its way to the pool.
+    /// Returns a core whose pool accepts nothing, with the claim of a start that waits for the pool.
     private func core() throws -> (CoreHarness, claim: UInt64) {
         let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
         core.receive(.update(1, of: "b"))

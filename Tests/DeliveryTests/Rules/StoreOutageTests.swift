@@ -2,9 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Redis, or a part of it, is away for an hour.
+/// Redis, or one of its servers, does not answer for an hour.
 @Suite struct StoreOutageTests {
-    /// Without Redis no command can be decided (`Deferring/Delivery+Deferring.swift`).
+    /// Without Redis no command can be decided, so deferring would only move the wait (R19).
     @Test func `A command that waits for Redis during its outage is not deferred`() {
         let core = CoreHarness(hasSandbox: false) {
             ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)
@@ -32,7 +32,7 @@ import Testing
         #expect(core.waiting == ["admit u2"] && core.outcomes.contains("u1 superseded"), "it asks again after a while")
     }
 
-    /// One server of a cluster may be full for hours.
+    /// One server of a cluster may be full for hours. Its calls wait, and leave their room to other calls.
     @Test(arguments: [false, true]) func `A call that one server temporarily refuses leaves its room to others`(
         isExplained: Bool
     ) {

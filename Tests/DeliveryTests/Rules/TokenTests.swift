@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Tokens: held commands, registrations, tombstones, and tokens that APNs calls dead. (R17)
+/// Held commands, registrations, tombstones, and tokens that APNs reports as dead. (R17)
 @Suite struct TokenTests {
     static let startMilliseconds = CoreHarness.startSeconds * 1_000
 
@@ -196,7 +196,8 @@ import Testing
         #expect(try core.called.retirement?.token == Array(CoreHarness.token.utf8))
     }
 
-    /// The record has room for one token: the dead one stays until nothing needs it.
+    /// The record has room for one token, and the retirement and the result need the dead one. So the command
+    /// is held only after both.
     @Test(arguments: [false, true]) func `A command with a dead token is held for the next token`(isToldFirst: Bool)
         throws
     {
@@ -279,7 +280,8 @@ import Testing
         #expect(core.waiting == ["hold u1"])
     }
 
-    /// APNs may not know the token yet, or another one comes.
+    /// The token was registered again after its death. APNs may not know it yet, or another token may come,
+    /// so the push waits.
     @Test(arguments: [0, 1])
     func `A token that was registered after its death is kept, and the push waits`(milliseconds: Int64) {
         let core = CoreHarness()
@@ -309,7 +311,8 @@ import Testing
         #expect(core.outcomes == ["u1 held"])
     }
 
-    /// The environment is wrong, so the answers say nothing about the tokens.
+    /// APNs accepts no token of this pool, so the environment is wrong, and the answers do not concern single
+    /// tokens.
     @Test func `No token is retired in a pool that accepts none`() {
         let core = CoreHarness()
         for number in 0..<50 { core.receive(.update(1, of: "x\(number)")) }

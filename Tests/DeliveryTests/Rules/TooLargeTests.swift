@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Bodies that are too large for APNs. A policy may name fields that are dropped, and everything after the receipt sees the shorter state.
-/// (R33)
+/// Bodies that are too large for APNs. A policy may name fields to drop; the core then works with the shorter
+/// state only. (R33)
 @Suite struct TooLargeTests {
     private static let long = String(repeating: "x", count: 4_096)
 
@@ -11,7 +11,7 @@ import Testing
         CoreHarness { $0.policies[0].oversize = names }
     }
 
-    /// The update of a second with more members of its content state.
+    /// Returns the update of a second whose content state has further members.
     private static func update(_ second: Int64, of activity: String = "a", alert: Bool = false, state: String) -> String
     {
         CommandText.update(second, of: activity, alert: alert)
@@ -26,7 +26,7 @@ import Testing
         update(second, of: activity, alert: alert, state: #","match":{"commentary":[1]}"#)
     }
 
-    /// What is sent for a command that fits.
+    /// Returns the push of a command that fits.
     private static func sent(_ command: String) throws -> SeenPush {
         let core = CoreHarness()
         core.receive(command)
@@ -142,7 +142,8 @@ import Testing
         #expect(core.results.first?.outcome == "invalid")
     }
 
-    /// The bodies of equal states share memory. A shortened one must never be taken for another.
+    /// Equal states share one body in memory. A body that one policy has shortened must not serve another
+    /// policy.
     @Test func `A shortened body belongs to its own policy alone`() throws {
         let payload = #""payload":{"x":"\#(String(repeating: "x", count: 3_000))"},"#
         let state = #","a":"\#(String(repeating: "a", count: 800))","b":"\#(String(repeating: "b", count: 800))""#
@@ -166,7 +167,8 @@ import Testing
         #expect(bodies.map { $0.contains(#""b":"#) } == [true, false, true])
     }
 
-    /// A dictionary too large to be remembered had the number under which the one before it came back.
+    /// The broadcast's dictionary is too large to be remembered. It once got the number of the dictionary
+    /// before it, so activity `c` was sent the broadcast's body.
     @Test func `The body of a large broadcast is not sent to an activity`() throws {
         let core = CoreHarness()
         let broadcast = Self.update(2, state: #","x":"\#(String(repeating: "x", count: 4_500))""#)

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The trace headers of a record, and no other headers, go out with its results.
+/// A result carries the trace headers of its record, and no other header.
 @Suite struct TraceTests {
     private func receive(_ record: String, trace: String, _ core: CoreHarness) {
         core.receiveOne(record, partition: core.commands, trace: trace)
@@ -19,7 +19,7 @@ import Testing
         #expect(core.results.map(\.trace) == ["first", "", "a longer third"])
     }
 
-    /// The alert moves into the newer command's body, which moves in memory to make room.
+    /// The newer command's body takes over the alert, and moves in memory to make room for it.
     @Test func `A trace stays when the body moves in memory`() {
         let core = CoreHarness()
         receive(.alert(1), trace: "the alert's", core)

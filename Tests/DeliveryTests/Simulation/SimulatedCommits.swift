@@ -5,14 +5,14 @@ import Testbed
 
 /// How a run commits offsets and hands partitions over.
 struct SimulatedCommits {
-    /// Whether the metadata of a commit holds the settled offsets above the committed one. Without it their records are read again, as when
-    /// the metadata does not fit.
+    /// Whether a commit's metadata has the settled offsets above the committed one. Without them the next
+    /// owner reads those records again, as when the metadata is too long.
     var keepMetadata: Bool
     var intervalMilliseconds: Int64
-    /// Every partition is drained and committed before it moves.
+    /// Whether every partition is drained and committed before it moves.
     var areHandoversOrderly: Bool
 
-    /// Commits as they were before they had metadata, for seeds that found something then.
+    /// Commits without metadata, for regression seeds that failed before commits had it.
     static let withoutMetadata = SimulatedCommits(
         keepMetadata: false,
         intervalMilliseconds: 0,
@@ -26,7 +26,7 @@ struct SimulatedCommits {
         self.areHandoversOrderly = areHandoversOrderly
     }
 
-    /// Uses separate random numbers, so that the other draws of a seed do not change.
+    /// Draws with random numbers of its own, so that the other draws of a seed do not change.
     init(seed: UInt64) {
         var coin = SplitMix64(simulationSeed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         keepMetadata = coin.chance(700)
@@ -37,8 +37,8 @@ struct SimulatedCommits {
 
 /// The invariants of handovers.
 extension Simulation {
-    /// Whether the seed drew nothing that may lose an acknowledgement or cause a record with a result to be read again. Then no result is
-    /// written twice.
+    /// Whether the seed drew no event that loses an acknowledgement or causes a record with a result to be
+    /// read again. Without such events, no result is written twice.
     private var repeatsNothing: Bool {
         commits.keepMetadata && commits.areHandoversOrderly && swarm.crash == 0 && swarm.productionFailure == 0
             && swarm.suppliedToken == 0
@@ -57,7 +57,8 @@ extension Simulation {
 }
 
 extension Simulation {
-    /// Whether the group has committed that a record is settled: below the offset, or in the metadata above it.
+    /// Whether a commit says that the record is settled: its offset is below the committed one, or in the
+    /// metadata.
     func isCommitted(_ offset: Int64, of place: SimulatedLog.Place) -> Bool {
         let commit = log.commits[place] ?? SimulatedLog.Commit()
         if offset < commit.offset { return true }

@@ -3,7 +3,7 @@ import LiveActivity
 
 /// One connection of a pool: its number of streams, and whether it accepts pushes.
 struct SimulatedConnection {
-    /// The answer to a push that the core has got, to compare with what the core does next.
+    /// The last answer to a push. The core's next push of the same record is compared with it.
     struct Told {
         var offset: Int64
         var partition: Int32
@@ -15,10 +15,10 @@ struct SimulatedConnection {
 
     let number: UInt32
     var streamsMax: Int
-    /// One request at a time until the first answer.
+    /// Whether APNs has answered no request yet. Until then the connection takes one request at a time.
     var isCold = true
-    /// GOAWAY has come: pushes up to its last stream still get answers, and nothing new is sent.
+    /// Whether GOAWAY has come: pushes up to its last stream still get answers, and no new ones are sent.
     var isDraining = false
-    /// The connection accepts its first push.
+    /// When the connection accepts its first push, in milliseconds.
     var opensAt: Int64
 }

@@ -6,7 +6,7 @@ struct SimulatedLog {
         var timestampMilliseconds: Int64
         var key: [UInt8]
         var value: [UInt8]?
-        /// The time at which a deferred command is due.
+        /// The deferral of a deferred command and the time when it is due; nil for other records.
         var deferral: (Deferral, dueMilliseconds: Int64)?
     }
 
@@ -47,7 +47,7 @@ struct SimulatedLog {
         return (place, Int64(records[place, default: []].count - 1))
     }
 
-    /// Appends to the partition of the command's source.
+    /// Appends a deferred command to the partition that has the number of its source partition.
     mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Place, Int64) {
         let place = Place(topic: 2, partition: Int(deferral.partition))
         records[place, default: []]
@@ -57,7 +57,7 @@ struct SimulatedLog {
         return (place, Int64(records[place, default: []].count - 1))
     }
 
-    /// Allows workers to read the commands deferred so far now.
+    /// Makes all commands that are in the deferred partition readable now.
     mutating func readAllDeferred(of place: Place, now: Int64) {
         for offset in records[place, default: []].indices {
             guard let due = records[place]?[offset].deferral?.dueMilliseconds else { continue }
@@ -65,7 +65,7 @@ struct SimulatedLog {
         }
     }
 
-    /// Whether a partition has a record at an offset that may be read now.
+    /// Whether a record exists at the offset and may be read now.
     func hasRecord(_ place: Place, at offset: Int64, now: Int64) -> Bool {
         guard let records = records[place], offset < records.count else { return false }
         return records[Int(offset)].deferral.map { $0.dueMilliseconds <= now } ?? true

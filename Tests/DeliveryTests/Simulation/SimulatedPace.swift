@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// The permissions that Redis gave, recorded at once, to compare with what the phones received.
+/// What Redis permitted, recorded at each verdict, to compare with what the phones received.
 struct SimulatedPace {
-    /// By activity and the sequence of an alert's command: when Redis learned that APNs has accepted the alert.
+    /// When Redis learned that APNs accepted an alert, by activity and the sequence of the alert's command.
     var answered: [String: [Int: Int64]] = [:]
-    /// By activity and version: the last send verdict.
+    /// When Redis last answered `send`, by activity and version.
     var admitted: [String: [Version: Int64]] = [:]
     /// A draw on the budget of an activity.
     struct Draw {
@@ -19,29 +19,30 @@ struct SimulatedPace {
         var activity: String
     }
 
-    /// A send verdict, or a push that was handed out.
+    /// A `send` verdict of Redis, or a push that the core handed out.
     struct Sending {
         var at: Int64
         var version: Version
-        /// The number of the worker, among all workers of the run.
+        /// The number of the worker among all workers of the run; -1 if none is known.
         var worker = -1
     }
 
     var draws: [String: [Draw]] = [:]
-    /// When each activity's start was permitted: the activity's bucket is full then.
+    /// When each activity's start was permitted, by version. The activity's budget is full at this time.
     var births: [String: [Version: Int64]] = [:]
-    /// By device: the draws of permitted starts.
+    /// The draws of permitted starts, by device.
     var startDraws: [String: [StartDraw]] = [:]
-    /// By activity: the last draw for its start.
+    /// The time of the last draw for an activity's start, by activity.
     var lastStartDraws: [String: Int64] = [:]
-    /// Activities whose start arrived.
+    /// Activities whose start reached the phone.
     private(set) var startsArrived: Set<String> = []
     var lastVerdicts: [String: Sending] = [:]
     var lastSendings: [String: Sending] = [:]
 
     mutating func started(_ activity: String) { startsArrived.insert(activity) }
 
-    /// The pushes left in a bucket after draws at exactly these times; nil if a draw exceeded the bucket.
+    /// Returns the pushes left in a budget after draws at the given times; nil if a draw found the budget
+    /// empty.
     static func left(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64) -> Int? {
         var fullAt: Int64 = 0
         var left = bucket.pushes

@@ -13,27 +13,27 @@ struct SimulatedPhone {
     let activity: String
     let device: String?
     var token: String?
-    /// The tokens that the activity had before; APNs calls them dead.
+    /// When each earlier token of the activity died, by token. APNs answers 410 to pushes with them.
     var deadTokens: [String: Int64] = [:]
     var registeredAt: Int64 = 0
     var shown: Shown?
     var hasEnded = false
     var starts = 0
-    /// The displayed alerts, each by the sequence of its command.
+    /// The alerts that rang, each by the sequence of its command.
     var alerts: Set<Int> = []
-    /// The alerts whose states Redis has called overtaken, each by the sequence of its command.
+    /// The alerts whose states Redis reported as superseded, each by the sequence of its command.
     var overtaken: Set<Int> = []
     /// The versions that came with priority 10.
     var urgent: Set<Version> = []
-    /// Set when APNs accepted a push that the phone must have dropped.
+    /// Rules that a push broke, for example an update that was admitted after the end.
     var violations: [String] = []
 
     mutating func start(_ push: Shown) { (starts, shown) = (starts + 1, push) }
 
     mutating func receive(_ event: Event, _ push: Shown) {
         if hasEnded {
-            // A push that was already on its way elsewhere when the end was admitted arrives too late, which is allowed. A push admitted
-            // after the end must not arrive.
+            // A push in flight may arrive after the end, but an update that was admitted after the end must
+            // not: its timestamp is higher.
             if event != .end, push.timestamp > (shown?.timestamp ?? 0) {
                 violations.append("\(activity): an update was admitted after the end")
             }
@@ -48,10 +48,11 @@ struct SimulatedPhone {
                 violations.append("\(activity): two states with timestamp \(push.timestamp)")
             }
         }
-        // A push with the timestamp of the displayed one is the same push again.
+        // A push with the timestamp of the shown state repeats that state's push, so its alert may repeat
+        // too.
         if push.alert >= 0, push.timestamp != shown?.timestamp {
-            // Redis does not know whether the state that overtook another one rang its own alert, so the older alert moves to the next
-            // state.
+            // If Redis reported the older alert's state as superseded, this alert may ring late: Redis does
+            // not know whether the newer state rang an alert.
             if let newest = alerts.max(), push.alert < newest, !overtaken.contains(push.alert) {
                 violations.append("\(activity): the alert of #\(push.alert) rang after that of #\(newest)")
             }

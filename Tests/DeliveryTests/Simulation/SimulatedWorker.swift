@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// One worker with one lane: the real core. Queues of pending work replace its shells; each item has a due time.
+/// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
     struct Assigned {
         var place: UInt32
@@ -12,22 +12,22 @@ final class SimulatedWorker {
         case answered
         case refused(status: UInt16)
         case lostBefore, lostAfter
-        /// RST_STREAM with REFUSED_STREAM.
+        /// APNs refused the stream: RST_STREAM with REFUSED_STREAM.
         case refusedStream
-        /// A 403 about the provider token.
+        /// APNs refused the provider token: status 403.
         case providerTokenRefused
-        /// A 400 BadDeviceToken while the pool accepts no other token either.
+        /// APNs answered 400 BadDeviceToken, as to every other token of the pool.
         case everyTokenRefused
-        /// A 400 with an unknown reason.
+        /// APNs answered 400 with an unknown reason.
         case unknownReason
     }
 
-    /// A push that a pool has taken.
+    /// A push that was sent and has no answer yet.
     struct Push {
         var dueMilliseconds: Int64
         var record: UInt32
         var fate: PushFate
-        /// The connection that carries the push; 0: this run has no connections.
+        /// The number of the connection that carries the push; 0 in a run without connections.
         var connection: UInt32 = 0
     }
 
@@ -37,17 +37,17 @@ final class SimulatedWorker {
     let clockSkew: Int64
     var assigned: [SimulatedLog.Place: Assigned] = [:]
     var nextCommitMilliseconds: Int64 = 0
-    /// The calls in the order in which they were sent; a connection keeps this order.
+    /// The calls in the order in which they were sent, because a connection keeps this order.
     var storeCalls: [(dueMilliseconds: Int64, call: StoreCall<[UInt8]>)] = []
     var pushes: [Push] = []
     var connections: [SimulatedConnection] = []
     var connectionsMade: UInt32 = 0
-    /// By record: the answer to a push that this worker may send again.
+    /// The answer to each push that this worker may send again, by record.
     var told: [UInt32: SimulatedConnection.Told] = [:]
     var retryPermission = RetryPermission()
     var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
 
-    /// The run also simulates audiences.
+    /// Commands on their way to the audiences, in runs that simulate audiences.
     var handedOver: [(dueMilliseconds: Int64, record: UInt32)] = []
     var changes: [SimulatedChange] = []
 

@@ -2,17 +2,19 @@ import Delivery
 import LiveActivity
 import Testbed
 
-/// The eight hours that the system gives an activity: afterwards only its end is sent.
+/// iOS lets an activity live for eight hours; after this time only its end is sent.
 extension Simulation {
     static let ageMillisecondsMax: Int64 = 8 * 3_600_000
-    /// Redis keeps the eight hours in whole seconds, up to the end of the last second.
+    /// Redis keeps the eight hours in whole seconds, rounded up to the end of the last second.
     private static let roundingMilliseconds: Int64 = 999
-    /// The maximum time from an activity's first command to its last; its value in Redis lives longer.
+    /// The maximum time between an activity's first and last command. Its value in Redis lives longer.
     static let longLifeMilliseconds: Int64 = 16 * 3_600_000
-    /// A push that was admitted in time may still wait for its stream and its retries while all workers are stopped.
+    /// How late an admitted push may arrive: it waits for its stream and its retries while all workers are
+    /// stopped.
     private static let lateMillisecondsMax: Int64 = 3_600_000
 
-    /// A gap between two commands: mostly seconds; sometimes up to about eight hours after the birth, or far beyond.
+    /// Returns the gap before the next command: mostly seconds; sometimes up to about eight hours after the
+    /// birth, or far beyond.
     func longGap(birth: Int64, time: Int64) -> Int64 {
         let edge = birth + Self.ageMillisecondsMax
         let last = birth + Self.longLifeMilliseconds
@@ -25,7 +27,8 @@ extension Simulation {
         return min(gap, max(0, last - time))
     }
 
-    /// Records Redis' verdict on a call. An activity is born when Redis learns about it, or when its start is permitted.
+    /// Records Redis' verdict on a call. An activity's age begins when Redis first learns of it, or permits
+    /// its start.
     func noteAge(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>, of activity: String) {
         let isOfActivity =
             call.ticket.purpose == .admit || call.ticket.purpose == .register && view.attributesType.isEmpty
@@ -54,7 +57,7 @@ extension Simulation {
         }
     }
 
-    /// A command older than the life of an activity is sent only if Redis knows a version of its activity.
+    /// Checks that a command older than eight hours is sent only if Redis knows a version of its activity.
     private func noteUnknown(
         _ call: StoreCall<[UInt8]>,
         _ view: RecordView,
@@ -70,7 +73,7 @@ extension Simulation {
         }
     }
 
-    /// When a push is handed out, neither its start nor its alert is older than its worker's policy allows.
+    /// Checks that a pushed start or alert is not older than its worker's policy allows.
     func checkAges(_ view: RecordView, by worker: SimulatedWorker) {
         let seconds = worker.moment(now).wallMilliseconds / 1_000
         if view.isStart, seconds - view.version.timestamp > swarm.policy.expiration.startSeconds {
@@ -83,13 +86,14 @@ extension Simulation {
         }
     }
 
-    /// Whether a command's alert may have become too old before it was sent: a clock that is ahead makes it older.
+    /// Whether a command's alert may have become too old before it was sent. A worker's fast clock makes the
+    /// alert older.
     func mayBeOld(_ command: String) -> Bool {
         guard !swarm.agesSeconds.isEmpty, let version = versions[command] else { return false }
         return (now + Int64(swarm.clockSkew)) / 1_000 - version.timestamp > swarm.policy.expiration.alertSeconds
     }
 
-    /// A push is on its way to the phone.
+    /// Checks the activity's age when a push is on its way to the phone.
     func checkAge(_ view: RecordView, of activity: String) {
         guard swarm.livesLong, view.event == .update, let born = heardOf[activity] else { return }
         if now - born > Self.ageMillisecondsMax + Self.lateMillisecondsMax {

@@ -4,26 +4,27 @@ import Testbed
 
 @testable import Delivery
 
-/// The membership changes that audiences were sent.
+/// The membership changes that the audiences have received.
 struct SimulatedAudiences {
     struct Entry {
         var atMilliseconds: Int64
         var isLeaving: Bool
     }
 
-    /// By audience and member, in the order in which the entries came.
+    /// The entries in the order of their arrival, by audience and member.
     var entries: [AudienceDigest: [String: [Entry]]] = [:]
-    /// By activity: the audiences that its last registration names.
+    /// The audiences that an activity's last registration names, by activity.
     var named: [String: [AudienceDigest]] = [:]
 
-    /// The entry with the latest time counts; of entries with equal times, the last one.
+    /// Whether the latest entry of the member is a join. Of entries with equal times, the last to arrive
+    /// counts.
     func isMember(_ member: String, of audience: AudienceDigest) -> Bool {
         guard let all = entries[audience]?[member], let latest = all.map(\.atMilliseconds).max() else { return false }
         return all.last { $0.atMilliseconds == latest }.map { !$0.isLeaving } ?? false
     }
 }
 
-/// A change on its way to the audiences.
+/// A membership change that the audiences have not received yet.
 struct SimulatedChange {
     var dueMilliseconds: Int64
     var member: ChangingMember
@@ -36,7 +37,8 @@ extension Simulation {
         Array(name.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
     }
 
-    /// The member of a registration that names audiences; nil in a run without audiences.
+    /// Draws the audiences that the activity's next registration names; returns an empty text in a run
+    /// without audiences.
     func namedAudiences(of activity: String) -> String {
         guard swarm.audiences > 0 else { return "" }
         let names = (0..<swarm.audiences).filter { _ in random.chance(500) }.map { "m\($0)" }
@@ -55,7 +57,7 @@ extension Simulation {
         }
     }
 
-    // MARK: - Replacement for the core of audiences
+    // MARK: - In place of the audiences' core
 
     func performAudiences(_ worker: SimulatedWorker) {
         while let record = worker.delivery.nextHandover {
@@ -63,7 +65,7 @@ extension Simulation {
             worker.handedOver.append((now + Int64(random.number(0...swarm.latencyMax)), record))
         }
         while let change = worker.delivery.nextMembershipChange {
-            // Entries keep their order: of entries with the same time the last one counts.
+            // Entries stay in order, because the last of entries with equal times counts.
             let earliest = worker.changes.last?.dueMilliseconds ?? now
             let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
             worker.changes.append(simulated(change, worker.delivery.view(change.member.record), due: due))
@@ -112,7 +114,7 @@ extension Simulation {
         }
     }
 
-    /// The worker dies: some audiences have got a change, others have not.
+    /// Ends the worker's notifications in the middle: some audiences have received a change, others have not.
     func loseAudiences(of worker: SimulatedWorker) {
         for change in worker.changes {
             for entry in change.entries where random.chance(500) {
@@ -123,7 +125,8 @@ extension Simulation {
 
     // MARK: - The invariant
 
-    /// At the end of a run each audience knows its members, and each activity is in exactly the audiences that its last registration names.
+    /// Checks that, at the end of a run, each activity is in exactly the audiences that its last registration
+    /// names.
     func checkAudiences() {
         guard swarm.audiences > 0, !wasWiped else { return }
         let all = (0..<swarm.audiences).map { Self.digest("m\($0)") }

@@ -8,8 +8,9 @@ extension Simulation {
         for (activity, final) in finals.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinal(activity, final, phone)
-            // A start that was held may exist in two records: the registration that released it, and its own record. One of them may get
-            // `unknown` while the other sends. A start that backs off is not sent once the activity has ended.
+            // A held start may exist in two records: its own, and the registration that released it. One may
+            // get `unknown` while the other is sent. A start that waits for a retry is not sent after the
+            // activity's end.
             let told = results["\(activity)#1"] ?? []
             let isStartUnknown = told.contains(.unknown) && !(final.ends && told.contains(.superseded))
             if phone.device != nil, phone.starts == 0, isStartUnknown, everyStartIsKnown {
@@ -33,18 +34,20 @@ extension Simulation {
         }
     }
 
-    /// Whether the seed drew nothing that may end a push for good: no service's fault does.
+    /// Whether the seed drew no reason that ends a push for good. Faults of a service never do.
     private var isCalm: Bool {
         swarm.connections?.unknownReason ?? 0 == 0
             && swarm.activitiesPerDevice <= swarm.heldStartsMax
     }
 
-    /// Whether the seed drew nothing that may separate a start from the admitted record: a short failure of Redis must not do so.
+    /// Whether the seed drew no event that moves a start away from its admitted record. A short failure of
+    /// Redis does not.
     private var everyStartIsKnown: Bool {
         swarm.pushLoss == 0 && swarm.crash == 0 && swarm.rebalance == 0 && swarm.connections == nil
     }
 
-    /// After a tombstone's call is answered, nothing is admitted to the removed token, unless the token is registered again later.
+    /// Checks that Redis permits no push to a token that a tombstone has removed, unless the token is
+    /// registered again.
     func checkUnregistered(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         let at = view.registeredAtMilliseconds
@@ -67,7 +70,7 @@ extension Simulation {
         }
     }
 
-    /// A token that a 410 has retired does not come back because a command brings it again.
+    /// Checks that a token which a 410 has retired stays retired when a command brings it again.
     func checkRetired(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         if reply.retiredToken, case .retire(_, let retirement) = call.operation {
@@ -85,21 +88,21 @@ extension Simulation {
         _ final: (version: Version, content: Int, ends: Bool),
         _ phone: SimulatedPhone
     ) {
-        // A start whose answer was lost is not repeated, so its phone may never have had an activity to update.
+        // A start whose answer was lost is not repeated, so its phone may have no activity to update.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
         // The start waited for its device's budget until the start expired.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
-        // The same, when the worker died after it had settled the start and before it wrote the result.
+        // The start expired, and its worker died after settling it in Redis and before writing the result.
         if phone.device != nil, phone.starts == 0, swarm.crash > 0,
             results["\(activity)#1"]?.contains(.duplicate) ?? false
         {
             return
         }
-        // A start that comes to its turn after the whole activity has ended is not sent.
+        // A start is not sent if the activity's end was read before the start's turn came.
         if phone.device != nil, phone.starts == 0, final.ends { return }
         if mayHaveLostFinal(activity) || mayHaveExpired(activity, final.version) { return }
-        // Its last update came too late; an end is never too late.
+        // The last update came after the activity's eight hours. An end has no such limit.
         if tooOld.contains(activity), !final.ends { return }
         if phone.shown?.content != final.content {
             violations.append(
@@ -109,7 +112,7 @@ extension Simulation {
         if final.ends, !phone.hasEnded { violations.append("\(activity): has not ended; \(outcomes(activity))") }
     }
 
-    /// An expired command need not reach its phone.
+    /// Whether the command expired, so that it need not reach its phone.
     func mayHaveExpired(_ activity: String, _ version: Version) -> Bool {
         results["\(activity)#\(version.sequence)"]?.contains(.expired) ?? false
     }
@@ -128,7 +131,7 @@ extension Simulation {
             .joined(separator: " ")
     }
 
-    /// Whether the outcomes of the activity's commands allow that the phone does not show the last of them: its push failed for good.
+    /// Whether the phone may miss the last command: a push failed for good, or Redis or a token was lost.
     func mayHaveLostFinal(_ activity: String) -> Bool {
         givenUp.contains(activity) || wasWiped && swarm.wipesRedis || forsaken.contains(activity)
     }

@@ -74,14 +74,15 @@ extension Simulation {
         }
     }
 
-    /// The peer has processed some of the pushes in flight and not the others, and nobody can know which.
+    /// Loses a connection. The peer has processed some of the pushes in flight, and the worker cannot know
+    /// which.
     private func loseConnection(_ worker: SimulatedWorker) {
         guard let connection = worker.connections.randomElement(using: &random) else { return }
         let lost = takePushes(worker) { $0.connection == connection.number }
         worker.connections.removeAll { $0.number == connection.number }
         trace?("\(now % 1_000_000) connection \(connection.number) is lost with \(lost.count) pushes")
         for push in lost {
-            // A push whose end of stream was not sent is known not to have been processed.
+            // The peer cannot have processed a push whose end of stream was not sent.
             if random.chance(200) {
                 answer(push, worker, .retryNow, 0)
                 continue
@@ -91,7 +92,7 @@ extension Simulation {
         }
     }
 
-    /// Pushes above the last stream are sent again; the others still get answers.
+    /// Sends GOAWAY. Pushes above the last stream are sent again; the others still get answers.
     private func sendGoAway(_ worker: SimulatedWorker) {
         guard
             let place = worker.connections.indices.filter({ !worker.connections[$0].isDraining })
@@ -111,7 +112,7 @@ extension Simulation {
         for push in above { answer(push, worker, .retryNow, 0) }
     }
 
-    /// MAX_CONCURRENT_STREAMS falls to one, or rises again.
+    /// Changes MAX_CONCURRENT_STREAMS of a connection to one, or back to its first value.
     private func changeLimit(_ worker: SimulatedWorker) {
         guard let place = Array(worker.connections.indices).randomElement(using: &random) else { return }
         worker.connections[place].streamsMax = worker.connections[place].streamsMax == 1 ? swarm.streams : 1
@@ -129,11 +130,12 @@ extension Simulation {
 
     // MARK: - The invariants
 
-    /// A push is sent again only if that is allowed, on another connection than before, and unchanged.
+    /// Checks that a push is sent again only if this is allowed, on another connection than before, and
+    /// unchanged.
     private func checkHandedOut(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
-        // The answer noted for the slot's record before this one is no longer valid.
+        // The slot's new push replaces the answer noted for its last one.
         let told = worker.told.removeValue(forKey: record)
-        // A record that was deferred since then had another slot when its answer came.
+        // A record that was deferred since its answer has a new slot, so there is no answer to compare.
         guard view.isRetry, view.deferral.count == 0 else { return }
         let name = identifier(view)
         guard let told, told.offset == view.offset, told.partition == view.partition, told.version == view.version
@@ -156,7 +158,7 @@ extension Simulation {
         }
     }
 
-    /// Records an answer that the core is about to get.
+    /// Records the answer that the core is about to get.
     func noteResponse(_ push: SimulatedWorker.Push, _ disposition: PushResult.Disposition, _ worker: SimulatedWorker) {
         guard push.connection > 0 else { return }
         let view = worker.delivery.view(push.record)
@@ -176,15 +178,16 @@ extension Simulation {
         }
     }
 
-    /// A command has one outcome for each of its records, and one push, unless two workers or records have it. That happens after the loss
-    /// of a worker, of a partition, of an acknowledgement or of Redis' reply to a `hold`: then another one continues with the same version.
+    /// Checks that a command has one outcome for each of its records, and one push. Two workers or records
+    /// may have the same version after a loss: of a worker, a partition, an acknowledgement or Redis' reply
+    /// to `hold`.
     func checkOutcomes() {
         let isUndisturbed =
             swarm.crash == 0 && swarm.rebalance == 0 && swarm.productionFailure == 0 && swarm.redisLoss == 0
             && !swarm.wipesRedis
         guard swarm.connections != nil, isUndisturbed else { return }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
-            // A held command comes back with every registration until it is settled.
+            // Each registration releases a held command again until the command is settled.
             if !outcomes.contains(.held), outcomes.count > appended[command] ?? 0 {
                 violations.append("\(command): \(outcomes.map(\.name)) of \(appended[command] ?? 0) records")
             }

@@ -3,34 +3,38 @@ import LiveActivity
 
 /// The counts of superseded commands that have no result of their own.
 struct SimulatedCounting {
-    /// By place and offset: the command of the record.
+    /// The command of each record, by place and offset.
     var commands: [SimulatedLog.Place: [Int64: String]] = [:]
-    /// By activity: the number of results of records of the commands topic, and of the commands that these results count.
+    /// The number of results of records of the commands topic, by activity; below it, the number of commands
+    /// that these results count.
     private(set) var results: [String: Int] = [:]
     private(set) var superseded: [String: Int] = [:]
     private let trace = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
 
     mutating func note(_ view: RecordView) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        // A command that another command's token released has its own result, after the result of that command.
+        // A command that another command's token released already has the result `held`, so it gets another
+        // one.
         if view.topic == .commands, view.resultsBefore == 0 { results[activity, default: 0] += 1 }
         superseded[activity, default: 0] += view.superseded
     }
 
-    /// A record in a trace stays until its spans have been exported.
+    /// Returns a trace for every fourth record. A record in a trace is freed only when its spans have been
+    /// exported.
     func trace(of offset: Int64) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(trace)[..<(offset % 4 == 0 ? 1 : 0)])
     }
 }
 
 extension Simulation {
-    /// Whether a command may have no result: it starts nothing, and there is a command of a higher version, with an alert if this one has
-    /// an alert.
+    /// Whether a newer command may count this one instead of a result: this one is no start, and the newer
+    /// one has an alert if this one has.
     func isReplaced(_ command: String) -> Bool {
         !newer(than: command).isEmpty
     }
 
-    /// Whether the offset of a record without a result may be committed: a newer command has a result, or will be read again.
+    /// Whether a record without a result may be committed: a newer command has a result, or will be read
+    /// again.
     func isCountedSafely(_ offset: Int64, of place: SimulatedLog.Place) -> Bool {
         guard let command = counting.commands[place]?[offset] else { return false }
         return newer(than: command)
@@ -58,7 +62,8 @@ extension Simulation {
             .map(\.key)
     }
 
-    /// If no worker and no result was lost, the results and counts of each activity add up to its commands.
+    /// Checks that the results and counts of each activity add up to its commands, unless a worker or a
+    /// result was lost.
     func checkCounts() {
         if swarm.supersededResults == .each, let one = counting.superseded.first(where: { $0.value > 0 }) {
             violations.append("\(one.key): commands were counted though each has a result")

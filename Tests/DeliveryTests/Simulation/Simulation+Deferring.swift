@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testbed
 
-/// An APNs that is away, and the deferred topic.
+/// Outages of APNs, and the deferred topic.
 extension Simulation {
     var isPoolAway: Bool { now < min(poolAwayUntil, faultsUntil) }
 
@@ -12,7 +12,7 @@ extension Simulation {
         trace?("\(now % 1_000_000) APNs is away until \(poolAwayUntil % 1_000_000)")
     }
 
-    /// A deferred record that is not due cannot be read.
+    /// Whether a worker can read a record now; a deferred record only when it is due.
     var hasUnreadRecords: Bool {
         workers.contains { worker in
             worker?.assigned
@@ -35,13 +35,13 @@ extension Simulation {
         return due
     }
 
-    /// When a pool is back, its deferred commands are read at once.
+    /// Makes a pool's deferred commands readable at once when the pool accepts pushes again.
     func readDeferredEarly(_ worker: SimulatedWorker) {
         guard worker.delivery.takePoolRecovery() else { return }
         for place in worker.assigned.keys where place.topic == 2 { log.readAllDeferred(of: place, now: now) }
     }
 
-    /// The broker has a command in the deferred topic.
+    /// Records that Kafka has acknowledged a command in the deferred topic.
     func noteDeferral(_ view: RecordView) {
         guard let deferrals = swarm.deferrals else { return violations.append("deferred, though nothing is") }
         let identifier = identifier(view)
@@ -57,7 +57,7 @@ extension Simulation {
         acknowledged[source, default: []].insert(view.offset)
     }
 
-    /// A start whose draw was refunded when it was deferred draws again.
+    /// Records the new draw of a start whose first draw was refunded when it was deferred.
     func noteDrawAgain(_ view: RecordView, of activity: String) {
         guard swarm.deferrals != nil, let drawn = pace.lastStartDraws[activity] else { return }
         let device = String(decoding: view.device, as: UTF8.self)
@@ -65,18 +65,20 @@ extension Simulation {
         pace.startDraws[device]?[place].at = drawn
     }
 
-    /// Only the lane that has deferred an alert knows that it will come back, and lets no newer state without an alert pass it.
+    /// Whether an alert may have been passed by a newer state without one: only the lane that deferred it
+    /// waits for it.
     func mayHavePassedAlert(_ activity: String) -> Bool {
         let hasOneLane = swarm.workers == 1 && swarm.crash == 0 && swarm.rebalance == 0
         return deferredActivities.contains(activity) && !hasOneLane
     }
 
-    /// The committed offset keeps near the log's end, also while APNs is away.
+    /// Checks that the committed offset stays near the log's end, also during an outage of APNs.
     func checkFollowing(_ worker: SimulatedWorker) {
         guard let deferrals = swarm.deferrals, swarm.redisLoss == 0, swarm.productionFailure == 0,
             swarm.connections == nil, swarm.pushFailure == 0, swarm.limited == 0, swarm.latencyMax < 100
         else { return }
-        // The wait before a command is deferred, the wait until it is read again, and the same for the commands behind it.
+        // Twice the wait before a command is deferred and the wait until it is read again: once for the
+        // command, once for the commands behind it.
         let patience = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
         for (place, entry) in worker.assigned where place.topic == 0 {
             guard let since = worker.delivery.oldestUnsettledMilliseconds(entry.place), now - since > patience else {

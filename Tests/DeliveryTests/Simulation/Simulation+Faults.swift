@@ -35,7 +35,7 @@ extension Simulation {
         registerActivity(activity)
     }
 
-    /// Writes a tombstone; mostly the app registers again some time later.
+    /// Writes a tombstone. In most cases the app registers again some time later.
     private func unregisterAnActivity() {
         guard let activity = phones.keys.sorted().randomElement(using: &random) else { return }
         _ = log.append(topic: 1, key: activity, value: nil, at: now)
@@ -65,7 +65,8 @@ extension Simulation {
         owners[place] = owner
     }
 
-    /// A partition moves to another worker or comes back: drained, given up in the middle, or lost without a revocation.
+    /// Moves a partition to another worker, or revokes and assigns it: drained, in the middle of its work, or
+    /// lost without a revocation.
     private func moveAPartition() {
         guard let place = log.places.randomElement(using: &random), let owner = owners[place],
             let worker = workers[owner], let entry = worker.assigned[place], entry.nextOffset != .max
@@ -106,7 +107,8 @@ extension Simulation {
         assign(place, to: random.number(0...swarm.workers - 1))
     }
 
-    /// SIGKILL: chance decides which work in progress was done, and another process continues from the committed offsets.
+    /// Kills a worker as SIGKILL does. Chance decides which work in progress was done; another process
+    /// continues from the committed offsets.
     private func crash(_ number: Int) {
         guard let worker = workers[number] else { return }
         for entry in worker.storeCalls where random.chance(500) {

@@ -13,7 +13,7 @@ extension Simulation {
         case (.admit, .overtaken):
             phones[activity]?.overtaken.insert(alert(of: view))
         case (.admit, .send) where view.isStart:
-            // Redis repeats the verdict to the record that already has it, so nothing starts over.
+            // Redis repeats its verdict to the same record, so the activity's budget does not start again.
             guard pace.births[activity]?[view.version] == nil else { return noteDrawAgain(view, of: activity) }
             pace.births[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)
@@ -42,7 +42,7 @@ extension Simulation {
         if pace.answered[activity]?[sequence] == nil { pace.answered[activity, default: [:]][sequence] = now }
     }
 
-    /// After Redis knows that an alert was accepted, no push is admitted with this alert again.
+    /// Checks that no push is admitted with an alert after Redis knows that APNs accepted it.
     func checkRing(_ alert: Int, with view: RecordView, of activity: String) {
         guard alert >= 0, !wasWiped, !view.isStart, phones[activity]?.alerts.contains(alert) ?? false,
             let answered = pace.answered[activity]?[alert], let admitted = pace.admitted[activity]?[view.version],
@@ -51,7 +51,8 @@ extension Simulation {
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
     }
 
-    /// Records that a push was handed out. Two pushes of one worker keep the spacing; for two workers, Redis' verdicts keep it.
+    /// Records a push and checks the spacing after the last push of the same worker. Between two workers,
+    /// only Redis' verdicts keep the spacing.
     func noteSending(_ view: RecordView, by worker: SimulatedWorker) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         checkAges(view, by: worker)
@@ -77,7 +78,8 @@ extension Simulation {
         last[activity] = sending
     }
 
-    /// Each push that arrived with priority 10 was drawn, and the budget had enough for each draw.
+    /// Checks that each push of priority 10 was drawn from the budget, and that each draw found the budget
+    /// sufficient.
     func checkPace() {
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
             let draws = pace.draws[activity, default: []].filter { phone.urgent.contains($0.version) }
@@ -94,9 +96,10 @@ extension Simulation {
         }
     }
 
-    /// Leaves out draws without an arrived push, so the real bucket has at least what is calculated here.
+    /// Counts only draws whose push arrived, so the real budget is never above the one calculated here.
     private func checkBudget(of activity: String, _ draws: [SimulatedPace.Draw]) {
-        // Until its first registration an activity has the usual bucket, which may hold more and refill faster.
+        // Before its first registration an activity has the usual budget, which may hold more and refill
+        // faster.
         let (usual, frequentUpdates) = (swarm.policy.budget, swarm.policy.frequentBudget)
         var bucket = usual
         if frequent.contains(activity) {
@@ -115,7 +118,7 @@ extension Simulation {
         }
     }
 
-    /// Each alert was displayed, or a newer alert replaced it.
+    /// Checks that each alert rang, or that a newer alert replaced it.
     func checkAlerts() {
         for (activity, sequences) in alerts.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity], !mayHaveLostFinal(activity), !mayHavePassedAlert(activity),
@@ -127,9 +130,10 @@ extension Simulation {
             for sequence in sequences where sequence > newest {
                 let command = "\(activity)#\(sequence)"
                 let told = results[command] ?? []
-                // Two reasons for an alert that did not ring. A held state expires together with the alert that it carries. And once a
-                // newer state is admitted, an older one is never sent, even if the newer one fails: a phone may have shown the newer one.
-                // `duplicate` is the result of a second record of the command, and says nothing about the alert.
+                // Two reasons allow that an alert did not ring: its held state expired, or a newer state was
+                // admitted. An older state is then never sent, even if the newer one fails, because a phone
+                // may have shown the newer one. `duplicate` is the result of a second record and does not
+                // concern the alert.
                 let toldOnce = told.filter { $0 != .duplicate }
                 let isPassed =
                     toldOnce.allSatisfy { $0 == .held || $0 == .superseded }

@@ -58,14 +58,14 @@ extension Simulation {
         if isLate { bringToken(activity, among: Int(sequence), at: time + Int64(random.number(-2_000...4_000))) }
     }
 
-    /// Sends a command again, with the token that is known now.
+    /// Sends a command again later, with the token that is then known.
     private func bringToken(_ activity: String, among commands: Int, at time: Int64) {
         let identifier = "\(activity)#\(random.number(1...commands))"
         script.append(
             (
                 time,
                 { [self] in
-                    // If the command has not been sent yet, it brings the token when it is sent.
+                    // The command has no record yet, so this waits for its first record.
                     guard let value = written[identifier] else {
                         return bringToken(activity, among: commands, at: now + 1_000)
                     }
@@ -103,7 +103,7 @@ extension Simulation {
         let isShortLived = swarm.shortLived > 0 && event == .update && random.chance(swarm.shortLived)
         if isShortLived { wishes += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
         var alert = ""
-        // An alert is valid for as long as its command.
+        // An alert must be valid for as long as its command, so a short-lived command has none.
         if swarm.alert > 0, !isShortLived, event != .start, random.chance(swarm.alert) {
             alert = ",\"alert\":{\"title\":\"\(sequence)\",\"body\":\"Goal\"}"
             alerts[activity, default: []].append(Int(sequence))
@@ -135,7 +135,8 @@ extension Simulation {
         Version(timestamp: time / 1_000 - (agesSeconds[activity] ?? 0), sequence: sequence)
     }
 
-    /// The token that a command's producer sends: the phone's, or one that the producer does not know to be dead.
+    /// The token that a producer writes into a command: the phone's, or a dead one that the producer believes
+    /// to be valid.
     private func toldToken(of activity: String, isSupplied: Bool) -> String? {
         if swarm.staleToken > 0, let token = retiredTokens[activity], random.chance(swarm.staleToken) { return token }
         return isSupplied ? phones[activity]?.token : nil
@@ -179,7 +180,8 @@ extension Simulation {
         _ = log.append(topic: 1, key: activity, value: value, at: now)
     }
 
-    /// Gives the phone a new token, which nobody knows yet. Returns nil if the activity has ended on the phone.
+    /// Gives the phone a new token, which Redis does not know yet. Returns nil if the activity has ended on
+    /// the phone.
     @discardableResult private func giveToken(_ activity: String) -> SimulatedPhone? {
         guard var phone = phones[activity], !phone.hasEnded else { return nil }
         nextToken += 1
@@ -193,9 +195,9 @@ extension Simulation {
         return phone
     }
 
-    /// A time later than every registration before: the phone's own clock orders its tokens.
+    /// Returns a time later than every registration before, because the phone's clock orders its tokens.
     private func registeredAt() -> Int64 {
-        // The time at which a token died lies between two registrations.
+        // Leaves room between two registrations for the time at which a token dies.
         nextRegistration = max(nextRegistration + (swarm.audiences > 0 ? 2 : 1), now)
         return nextRegistration
     }
@@ -210,7 +212,7 @@ extension Simulation {
         number("title\":\"", after: "\"alert\":{", in: String(decoding: view.body, as: UTF8.self))
     }
 
-    /// APNs' answer to a push, and what the phone does with the push.
+    /// Answers a push as APNs does, and lets the phone handle it.
     func push(_ view: RecordView) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
         let token = String(decoding: view.token, as: UTF8.self)
         let body = String(decoding: view.body, as: UTF8.self)
@@ -237,7 +239,8 @@ extension Simulation {
         checkRing(shown.alert, with: view, of: activity)
         phone.receive(view.event, shown)
         if view.priority == 10 { phone.urgent.insert(view.version) }
-        // A Redis that has lost everything may repeat a push, with the timestamp of another one. Then the phone's state is not wrong.
+        // After Redis has lost all data, a push may be repeated with another push's timestamp. The phone's
+        // state is still right.
         if !wasWiped { violations.append(contentsOf: phone.violations) }
         phone.violations = []
         phones[activity] = phone
@@ -260,7 +263,7 @@ extension Simulation {
         return (.accepted, 200, -1)
     }
 
-    /// The number after `key`, in the part of a body that begins with `mark`.
+    /// Returns the number after `key`, in the part of the body that begins with `mark`.
     private func number(_ key: String, after mark: String, in body: String) -> Int {
         guard let part = body.place(of: mark), let found = body.place(of: key, in: part.upperBound..<body.endIndex)
         else { return -1 }

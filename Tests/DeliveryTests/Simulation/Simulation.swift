@@ -4,9 +4,9 @@ import LiveActivity
 import Numbers
 import Testbed
 
-/// A whole fleet in one thread and virtual time: the real core with a log, the scripts' model and phones around it. One seed is one run.
+/// Several workers in one thread and virtual time: real cores, and models of Kafka, Redis and the phones.
 final class Simulation {
-    /// All sends and settlements must end within this virtual time after the last fault; otherwise the run has failed.
+    /// All work must end within this virtual time after the last fault; otherwise the run fails.
     static let quietLimitMilliseconds: Int64 = 900_000
     static let pool = PoolIndex(application: 0, environment: .production)
 
@@ -22,22 +22,22 @@ final class Simulation {
     var workers: [SimulatedWorker?] = []
     var owners: [SimulatedLog.Place: Int] = [:]
     var phones: [String: SimulatedPhone] = [:]
-    /// By update token: its activity.
+    /// The activity of each update token.
     var tokens: [String: String] = [:]
-    /// By push-to-start token: its device.
+    /// The device of each push-to-start token.
     var startTokens: [String: String] = [:]
     var script: [(at: Int64, action: () -> Void)] = []
     /// The command that each activity must show at the end of the run.
     var finals: [String: (version: Version, content: Int, ends: Bool)] = [:]
     var results: [String: [Outcome]] = [:]
-    /// By command.
+    /// The version of each command.
     var versions: [String: Version] = [:]
     /// All verdicts that Redis has given in this run.
     private(set) var verdicts: Set<StoreVerdict> = []
     var commandsSent = 0
-    /// By command: how many records of it were written.
+    /// The number of records written for each command.
     var appended: [String: Int] = [:]
-    /// By command: its record.
+    /// The record of each command.
     var written: [String: String] = [:]
     var acknowledged: [SimulatedLog.Place: Set<Int64>] = [:]
     var violations: [String] = []
@@ -45,22 +45,22 @@ final class Simulation {
     var redisAwayUntil = Int64.min
     var apnsAwayUntil = Int64.min
     var nextToken = 0
-    /// Called with every step, to investigate a seed that failed.
+    /// Receives every step, to investigate a seed that failed.
     var trace: ((String) -> Void)?
     var nextRegistration: Int64 = 0
     /// When the phone got each token.
     var tokensGivenAt: [String: Int64] = [:]
-    /// By token: the registration time since which Redis knows that the token must not be used.
+    /// The registration time since which Redis knows that a token must not be used, by token.
     var unregisteredTokens: [String: Int64] = [:]
-    /// By activity: the last token that Redis has retired.
+    /// The last token of each activity that Redis has retired.
     var retiredTokens: [String: String] = [:]
     /// Activities whose token was removed and never replaced.
     var forsaken: Set<String> = []
-    /// Activities with a push that was given up for good.
+    /// Activities with a push that APNs refused for good.
     var givenUp: Set<String> = []
-    /// Of each activity, the commands that have an alert, by sequence.
+    /// The sequences of the commands with an alert, by activity.
     var alerts: [String: [Int]] = [:]
-    /// By activity: how much older its commands are than their records.
+    /// How many seconds older an activity's commands are than their records, by activity.
     var agesSeconds: [String: Int64] = [:]
     /// Activities of which Redis has admitted a version.
     var knownActivities: Set<String> = []
@@ -74,16 +74,16 @@ final class Simulation {
     var tooOld: Set<String> = []
     var counting = SimulatedCounting()
     let commits: SimulatedCommits
-    /// By place and offset: how often the first result of a record was written.
+    /// How many times the first result of a record was written, by place and offset.
     var firstResults: [SimulatedLog.Place: [Int64: Int]] = [:]
-    /// The time until which APNs is away.
+    /// The virtual time at which the outage of APNs ends.
     var poolAwayUntil: Int64 = 0
     /// Activities with a deferred command.
     var deferredActivities: Set<String> = []
     var audiences = SimulatedAudiences()
     private var workersMade = 0
 
-    /// - Parameter supersededResults: nil: drawn by the seed, with separate random numbers, so that the other draws do not change.
+    /// - Parameter supersededResults: nil: the seed draws it, with separate random numbers.
     init(
         seed: UInt64,
         kind: Swarm.Kind = .plain,
@@ -147,7 +147,7 @@ final class Simulation {
     private func advance(nextFault: Int64) {
         var due = Int64.max
         if now < faultsUntil { due = min(nextFault, faultsUntil) }
-        // A long life is mostly silence, in which nothing can go wrong.
+        // In a long life nothing happens between most events, so the clock jumps to the next one.
         if swarm.livesLong, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
             due = script.map(\.at).min() ?? faultsUntil
             now = max(now + 1, due)
@@ -244,7 +244,7 @@ final class Simulation {
             worker.storeCalls.append((due, call))
         }
         if now < apnsAwayUntil || isPoolAway {
-            // No stream is free: nothing is sent, and nothing is answered.
+            // No stream is free, so no push leaves.
         } else if let connections = swarm.connections {
             performPushes(worker, connections)
         } else {
@@ -285,7 +285,7 @@ final class Simulation {
         }
     }
 
-    /// Redis performs a call, even if its reply never arrives.
+    /// Performs a call in the store's model, even if its reply is then lost.
     @discardableResult func perform(_ call: StoreCall<[UInt8]>, _ worker: SimulatedWorker) -> StoreReply<[UInt8]> {
         let view = worker.delivery.view(call.ticket.record)
         let reply = call.withBorrowedBytes { store.perform($0) }
@@ -295,7 +295,7 @@ final class Simulation {
         return reply
     }
 
-    /// Redis performed the first few calls in progress, and their replies were lost. The other calls never arrived.
+    /// Loses the replies of the first calls, which Redis performed. The later calls never arrived.
     private func loseConnection(of worker: SimulatedWorker) {
         let lost = worker.storeCalls
         worker.storeCalls.removeAll()
@@ -344,7 +344,7 @@ final class Simulation {
         let moment = worker.moment(now)
         let view = worker.delivery.view(push.record)
         trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")
-        // Only an APNs answer about this very push ends it. A command that a dead token refused waits for the next token.
+        // Only an answer about a push itself ends the push. After a 410 its command waits for the next token.
         if disposition == .rejected {
             givenUp.insert(String(decoding: view.activity, as: UTF8.self))
         }

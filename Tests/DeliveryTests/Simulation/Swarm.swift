@@ -3,7 +3,8 @@ import LiveActivity
 import Numbers
 import Testbed
 
-/// The draws of one seed before its run: sizes, limits and fault rates. So seeds differ in kind, not only in the order of events.
+/// What a seed draws before its run: sizes, limits and fault rates. Seeds therefore differ in these too, not
+/// only in the order of events.
 struct Swarm {
     /// The subject of a run, in addition to what all runs test.
     enum Kind: String, CaseIterable {
@@ -16,21 +17,21 @@ struct Swarm {
         case connections
         /// Activities that live longer than eight hours, and time that jumps.
         case longLives
-        /// States that repeat the one before, and commands that expire.
+        /// States that equal the previous one, and commands that expire.
         case repeats
         /// Commands that are minutes or hours old when they are written, some with alerts; time that jumps, and long outages.
         case old
-        /// An APNs that is away for a while, and commands that are deferred.
+        /// Outages of APNs, and commands that are deferred.
         case deferrals
         /// Registrations that name audiences, and commands to audiences.
         case audiences
     }
 
-    /// When commands are deferred, and how often APNs is away.
+    /// When commands are deferred, and how often an outage of APNs begins.
     struct Deferrals {
         var afterMilliseconds: Int64
         var delayMilliseconds: Int64
-        /// Per mille of 100 ms steps in which APNs goes away.
+        /// Per mille of 100 ms steps in which an outage of APNs begins.
         var outage: Int
         var outageMillisecondsMax: Int
     }
@@ -46,9 +47,9 @@ struct Swarm {
         var lostResponse: Int
         var unknownReason: Int
         var refusedProviderToken: Int
-        /// A push was handed out, and then there was no stream.
+        /// Per mille of pushes that were handed out but found no stream.
         var returned: Int
-        /// Times in which the pool's retry budget is empty.
+        /// Per mille of a worker's turns in which the pool's retry budget is empty.
         var spentBudget: Int
     }
 
@@ -62,7 +63,7 @@ struct Swarm {
     /// The maximum milliseconds between two commands of an activity.
     var commandGap: Int
     var latencyMax: Int
-    /// Per mille of calls, pushes, records and of 100 ms steps.
+    /// Fault rates per mille of calls, pushes, records, or steps of 100 ms.
     var redisLoss: Int
     var pushFailure: Int
     var pushLoss: Int
@@ -70,23 +71,24 @@ struct Swarm {
     var rebalance: Int
     var crash: Int
     var tokenRotation: Int
-    /// Redis loses everything once, in the middle of the run.
+    /// Whether Redis loses everything once, in the middle of the run.
     var wipesRedis: Bool
     /// The maximum error of each worker's wall clock in milliseconds.
     var clockSkew: Int
-    /// Per mille of apps that never register, whose tokens come with their commands.
+    /// Per mille of apps that never register; their tokens come with their commands.
     var silentApp = 0
-    /// Per mille of such an app's commands that bring the token, besides the first.
+    /// Per mille of the later commands of such an app that bring the token; its first command always does.
     var suppliedToken = 0
-    /// Per mille of such apps that know their token late: it comes with a command that is sent again, mostly an old one.
+    /// Per mille of such apps that know their token late. A command that is sent again, mostly an old one,
+    /// then brings it.
     var lateToken = 0
     /// Per mille of commands whose producer sends a token that Redis has retired.
     var staleToken = 0
-    /// Per mille of 100 ms steps.
+    /// Per mille of 100 ms steps in which an app writes a tombstone.
     var tombstone = 0
 
     var policy = Policy(name: "default")
-    /// Per mille of updates that have an alert, and of updates whose producer names a priority.
+    /// Per mille of updates with an alert; below it, of updates with a priority.
     var alert = 0
     var priority = 0
     /// Per mille of pushes that APNs answers with 429.
@@ -95,33 +97,34 @@ struct Swarm {
     var frequent = 0
     /// The number of activities started on one device.
     var activitiesPerDevice = 1
-    /// The number of starts that are held for one token of a device.
+    /// The maximum number of starts that are held for one device.
     var heldStartsMax = 8
     var readAheadLag: Int64 = 1_000_000
-    /// Per mille of updates and ends with the content of the one before, and of updates that are valid for a few seconds only.
+    /// Per mille of updates and ends that repeat the content of the one before; below it, of updates valid
+    /// for a few seconds.
     var sameContent = 0
     var shortLived = 0
-    /// Nil: pushes get their answers without connections.
+    /// The connections of a worker; nil if pushes get their answers without connections.
     var connections: Connections?
-    /// Nil: nothing is deferred.
+    /// How commands are deferred; nil if nothing is deferred.
     var deferrals: Deferrals?
     var livesLong = false
     /// Per mille of 100 ms steps in which all workers stop for minutes.
     var timeJump = 0
-    /// Per mille of 100 ms steps in which Redis or APNs goes away for seconds or a minute.
+    /// Per mille of 100 ms steps in which an outage of Redis or APNs begins, of seconds up to a minute.
     var outage = 0
-    /// Per mille of devices whose push-to-start token comes after their starts.
+    /// Per mille of devices whose push-to-start token is registered after their starts were sent.
     var lateStartToken = 300
-    /// How old the commands of an activity may be when they are written; each activity draws one of these.
+    /// The ages that commands may have when they are written, in seconds. Each activity draws one of them.
     var agesSeconds: [Int64] = []
 
-    /// The number of audiences that registrations name; 0: they name none.
+    /// The number of audiences that registrations may name; 0 if they name none.
     var audiences = 0
 
-    /// The results of commands that are superseded before Redis has seen them.
+    /// Whether a command that is superseded before Redis has seen it has a result or is counted.
     var supersededResults = SupersededResults.each
 
-    /// The draws of the kind come last, so that a plain seed keeps its run.
+    /// Draws the kind's values last, so that a seed of kind `plain` keeps its run.
     init(_ random: inout SplitMix64, kind: Kind) {
         workers = random.number(1...2)
         partitions = random.number(1...3)
@@ -140,7 +143,7 @@ struct Swarm {
         crash = [0, 0, 25][random.number(0...2)]
         tokenRotation = [0, 0, 60][random.number(0...2)]
         wipesRedis = random.chance(100)
-        // Larger errors than the allowed lead of a timestamp would make commands invalid.
+        // A larger error than a timestamp's allowed lead would make commands invalid.
         clockSkew = [0, 0, 240_000][random.number(0...2)]
         switch kind {
         case .plain: break
@@ -160,7 +163,7 @@ struct Swarm {
             if random.chance(300) { drawConnections(&random) }
             livesLong = true
             timeJump = [0, 0, 30][random.number(0...2)]
-            // A forgotten activity is born again.
+            // An activity that Redis has forgotten would get its eight hours again.
             wipesRedis = false
         case .repeats:
             if random.chance(300) { drawPace(&random) }
@@ -184,7 +187,7 @@ struct Swarm {
                 outageMillisecondsMax: [3_000, 40_000][random.number(0...1)]
             )
         }
-        // Draws from a copy, so that seeds whose devices hold all starts keep their runs.
+        // Draws from a copy, so that seeds that hold all starts of a device keep their runs.
         var copy = random
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][copy.number(0...2)] }
     }
@@ -215,7 +218,8 @@ struct Swarm {
     private mutating func drawTokens(_ random: inout SplitMix64) {
         silentApp = [0, 500][random.number(0...1)]
         suppliedToken = [0, 200, 1_000][random.number(0...2)]
-        // A merged command passes its token to the newer command in memory only, so a worker that goes away may lose the token.
+        // A merged command passes its token on in memory only, so a worker's death may lose the token. Then
+        // every command brings it.
         if crash > 0 || rebalance > 0 { suppliedToken = 1_000 }
         tombstone = [0, 30][random.number(0...1)]
     }

@@ -24,7 +24,7 @@ struct RecordStageTests {
 
     @Test func `A record has its outcome once`() {
         for stage in Self.stages where stage.awaitsAcknowledgements || stage == .settled || stage == .dropped {
-            // A record that the deferred topic did not accept has no outcome yet.
+            // A record whose production to the deferred topic failed has no outcome yet.
             #expect(!stage.canChange(to: .finished) || stage == .deferring, "\(stage)")
         }
     }

@@ -43,7 +43,8 @@ struct WaitingListTests {
         #expect(expected.isEmpty)
     }
 
-    /// A record that was taken out may be put in again when it is in another stage.
+    /// Makes a removed record available to the test again. The list accepts it because it is in another
+    /// stage.
     private static func giveBack(_ record: UInt32, to free: inout [UInt32], in records: inout Records) {
         records.enter(.current, record)
         free.insert(record, at: 0)

@@ -8,13 +8,13 @@ import Testing
 
 /// The committable offset of one partition. (R10)
 @Suite struct PartitionLedgerTests {
-    /// Receives offsets and returns the new ones.
+    /// Receives each offset and returns whether the ledger accepted it.
     private func receive(_ offsets: [Int64], by ledger: inout PartitionLedger) -> [Bool] {
         offsets.map { ledger.receive($0) == .accepted }
     }
 
-    /// A new ledger that has read everything again replaces the first one. It accepts the offsets that were not settled or not written to
-    /// the metadata, and skips all others.
+    /// Replaces the ledger with the next owner's, which reads everything again. It accepts offsets that were
+    /// not settled or not written to the metadata, and skips all others.
     private func handOver(_ ledger: inout PartitionLedger, open: inout [Int64], untold: inout Set<Int64>, next: Int64) {
         let committed = ledger.committableOffset
         let text = SettledOffsetsText.encode(ledger.settledRanges, above: committed)
@@ -157,8 +157,9 @@ import Testing
         #expect(ledger.settledRanges == [])
     }
 
-    /// In a backlog whose commands bring tokens, nearly every offset is left out of the metadata. A loop over all left-out offsets before
-    /// each one would take ten thousand times as long. The thread's own CPU time shows that, independent of other work on the machine.
+    /// In a backlog whose commands bring tokens, nearly every offset is left out of the metadata. A loop over
+    /// them for each offset would take 10,000 times as long. The test measures the thread's own CPU time,
+    /// which other work on the machine does not change.
     @Test func `Records left out of the metadata cost about as much as others`() {
         let told = processorNanoseconds(settlingAs: true)
         let untold = processorNanoseconds(settlingAs: false)
@@ -176,7 +177,7 @@ import Testing
         var ledger = PartitionLedger(windowOffsets: Int(count))
         _ = receive(Array(0..<count), by: &ledger)
         let began = threadNanoseconds()
-        // One offset of two neighbours is written, so that there are many ranges.
+        // Writes every second offset to the metadata, so that there are many ranges.
         for offset in 1..<count { ledger.settle(offset, isTold: isTold || offset.isMultiple(of: 2)) }
         #expect(ledger.settledRanges.reduce(0) { $0 + $1.count } >= count / 2 - 1)
         return threadNanoseconds() - began

@@ -23,7 +23,8 @@ import Testing
         #expect(first == nil && second == 100)
     }
 
-    /// One record is stuck for hours, while others come. Its own time is kept exactly; the others' times become coarse.
+    /// One record waits for hours while later records come. Its time is kept exactly; the times of the later
+    /// records are kept coarsely.
     @Test func `The error grows only with the age`() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(100_000) {
@@ -39,7 +40,7 @@ import Testing
         }
     }
 
-    /// Many records come and settle in time. Settled records free their room, and the times stay exact.
+    /// Many records come, and each settles soon. Settled records free their room, so the times stay exact.
     @Test func `Settled records make room`() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(10_000) {

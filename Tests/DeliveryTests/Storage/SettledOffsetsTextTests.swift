@@ -24,7 +24,7 @@ import Testing
             }
     }
 
-    /// Workers of several releases read each other's commits, so this text must stay readable.
+    /// Workers of different releases read each other's commits, so every release must read this text.
     @Test func `The text's form stays the same in all releases`() {
         #expect(encode([], above: 7) == "")
         #expect(encode([1_000_000..<2_000_000], above: 999_999) == "1r_h@m0L24?@")
@@ -86,7 +86,7 @@ import Testing
         #expect(decode(text, at: base) == ranges)
     }
 
-    /// Any bytes are either rejected or give ranges in order, none below the committed offset.
+    /// Damaged text is rejected, or gives ranges in order, none below the committed offset.
     @Test(arguments: 1...200 as ClosedRange<UInt64>) func `Damaged text is read without harm`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         let base = Int64(random.number(0...100_000))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Delivery
 
-/// Queues whose links are in the records. (R3)
+/// Queues whose links are stored in their elements. (R3)
 @Suite struct IndexQueueTests {
     private func drain(_ queue: inout IndexQueue<UInt32>) -> [UInt32] {
         var elements: [UInt32] = []
@@ -37,7 +37,7 @@ import Testing
         var queue = IndexQueue<UInt32>(limit: 1_000)
         var model: [UInt32] = []
         for step in 0..<20_000 as Range<UInt32> {
-            // Phases that fill the queue and phases that empty it, so that it wraps and grows at every place.
+            // Alternates between filling and emptying, so that the queue wraps and grows at every place.
             let filling = (step / 1_500) % 2 == 0 ? 650 : 350
             if random.chance(filling), model.count < 1_000 {
                 if random.chance(100) {
@@ -156,7 +156,8 @@ import Testing
         #expect(arena.chunksBytes == 0)
     }
 
-    /// A backlog of one size, then one of another size: the memory of the first one is not kept as well.
+    /// A backlog of small records is followed by one of large records. The memory of the small ones must be
+    /// freed for the large ones.
     @Test func `Completely free chunks are given back`() {
         var arena = Arena()
         let small = (0..<10_000).map { _ in arena.allocate(512) }
@@ -192,7 +193,8 @@ import Testing
     @Test func `A probe run that wraps is repaired when its first member is removed`() {
         var table = ActivityTable()
         let last: UInt64 = 4_095
-        // The run begins in the last bucket and continues in the first ones; one member has its home there.
+        // The run of full buckets begins in the last bucket and continues in the first ones. One entry
+        // belongs in a first bucket.
         for (index, hash) in [last, last, 0, last, 1].enumerated() { table.insert(hash, index: UInt32(index)) }
         table.remove(last, index: 0)
         #expect(table.find(last) { $0 == 1 } == 1)
@@ -201,7 +203,7 @@ import Testing
         #expect(table.find(1) { $0 == 4 } == 4)
     }
 
-    /// Hashes collide often, so runs are long and wrap. The table grows meanwhile.
+    /// Hashes collide often, so runs are long and wrap around the end while the table grows.
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func `The table agrees with a dictionary`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var table = ActivityTable()

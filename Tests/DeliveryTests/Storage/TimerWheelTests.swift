@@ -120,7 +120,8 @@ import Testing
         }
     }
 
-    /// A call at `next` is in time: at most in the slot in which the first timer fires, which is the slot after the timer's due slot.
+    /// Checks that `next` is in time: a call at `next` comes at most in the slot in which the first timer
+    /// fires, one slot after its due slot.
     private func checkNext(_ next: Int64?, earliest: Int64?, now: Int64) {
         guard let earliest else {
             #expect(next == nil)

@@ -1,5 +1,5 @@
-// The part of ActivityKit that Examples/app uses, as Apple documents it. Only the signatures matter: the examples are checked against them
-// where there is no Xcode.
+// The part of ActivityKit that Examples/app uses, as Apple documents it. Linux has no ActivityKit, so the
+// examples are compiled with these signatures.
 import Foundation
 
 public protocol ActivityAttributes: Codable, Sendable {
