@@ -18,7 +18,7 @@ loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Refused(Exception):
-    """Helm rejected the values; the text is Helm's own."""
+    """Helm rejected the values. The error has Helm's own text."""
 
 
 def load(text):
@@ -41,7 +41,7 @@ def helm(*arguments):
 
 
 def template(*value_files, values=None, release="push", arguments=(), chart=chart):
-    """The output of `helm template` for value files, with `values` over them."""
+    """Returns the output of `helm template` for value files; `values` override them."""
     command = ["template", release, str(chart), "--namespace", "push", *arguments]
     for file in value_files:
         command += ["--values", str(file)]
@@ -64,12 +64,12 @@ def rendered_text(name):
 
 @functools.cache
 def rendered(name):
-    """The rendered objects of one of our value sets."""
+    """Returns the objects that the chart renders for one of our value sets."""
     return documents(rendered_text(name))
 
 
 def render(values, base="minimal"):
-    """The rendered objects of one of our value sets, with other values over it."""
+    """Returns the objects that the chart renders for one of our value sets, with other values over it."""
     return documents(template(value_sets[base], values=values))
 
 
@@ -93,7 +93,7 @@ def pod(found):
 
 
 def container(found):
-    """The program's own container."""
+    """Returns the container that runs the program."""
     (only,) = [container for container in pod(found)["containers"] if container["name"] == "worker"]
     return only
 

@@ -23,7 +23,7 @@ def tests_in(suite):
 
 
 class Result(unittest.TextTestResult):
-    """Counts tests, and each failed subtest makes its test one that failed, once."""
+    """Counts tests. A test with failed subtests counts as one failed test."""
 
     def startTestRun(self):
         self.broken = set()

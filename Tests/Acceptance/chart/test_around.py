@@ -12,7 +12,7 @@ import chart
 
 
 def program(test):
-    """The built program; without one the test is skipped."""
+    """Returns the path of the built program. Skips the test if there is none."""
     path = pathlib.Path(os.environ.get("CAUSEWAY") or chart.root / ".build/release/causeway")
     if not path.exists():
         test.skipTest(f"{path} is not built")
@@ -52,7 +52,7 @@ class Scaling(unittest.TestCase):
             self.assertEqual((metadata["sasl"], metadata["tls"]), ("scram_sha512", "enable"))
 
     def scaled(self, values=None, has_keda=True):
-        """The kinds of scalers, and what they are, for a cluster with or without KEDA."""
+        """Returns the scalers and their specifications, for a cluster with or without KEDA."""
         arguments = ["--api-versions", "keda.sh/v1alpha1/ScaledObject"] if has_keda else []
         found = chart.documents(chart.template(chart.value_sets["minimal"], values=values or {}, arguments=arguments))
         scalers = chart.of_kind(found, "HorizontalPodAutoscaler") + chart.of_kind(found, "ScaledObject")
@@ -96,7 +96,7 @@ class Network(unittest.TestCase):
         return chart.one(found, "NetworkPolicy", chart.workload(found)["metadata"]["name"])["spec"]
 
     def egress(self, name):
-        """The set of ports of each rule, by the rule's purpose."""
+        """Returns the ports of each egress rule."""
         rules = self.policy(name)["egress"]
         return [sorted({port["port"] for port in rule["ports"]}) for rule in rules]
 
@@ -155,7 +155,8 @@ class Monitoring(unittest.TestCase):
         return {rule["alert"]: rule for group in groups for rule in group["rules"]}
 
     def test_each_threshold_is_a_value(self):
-        """Each default is the file's number. Another number changes the alert's comparison, and nothing else."""
+        """Each default equals the number in the file of rules. Another value changes only the alert's
+        comparison."""
         thresholds = chart.load((chart.chart / "values.yaml").read_text())["prometheusRule"]["thresholds"]
         before = self.rules({"disabledAlerts": []})
         others = {name: 0.75 if isinstance(number, float) else 4321 for name, number in thresholds.items()}
@@ -210,7 +211,7 @@ class Monitoring(unittest.TestCase):
 
 
 class Topics(unittest.TestCase):
-    """The Job runs the program, which an independent broker answers here."""
+    """The tests run the Job's command with the built program. An independent broker answers it."""
 
     def job(self, values=None):
         found = chart.render(values, base="topics") if values else chart.rendered("topics")
@@ -220,7 +221,7 @@ class Topics(unittest.TestCase):
         return spec, container, chart.load(configuration)
 
     def run_job(self, container, configuration, *, without=()):
-        """Runs the container's command line on the ConfigMap's file."""
+        """Runs the container's command with the ConfigMap's file."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             json.dump(configuration, file)
             file.flush()
@@ -351,7 +352,7 @@ class Topics(unittest.TestCase):
 
 class Notes(unittest.TestCase):
     def notes(self, name, **values):
-        """Only an install prints NOTES.txt; a dry run of an install needs no cluster."""
+        """Returns NOTES.txt. Helm prints it only for an install; a dry run needs no cluster."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             json.dump(values, file)
             file.flush()

@@ -1,4 +1,4 @@
-"""What teams add to the pods by the names that other charts use, and the pod of `helm test`."""
+"""Additions that teams make to the pods, with the names that other charts use, and the pod of `helm test`."""
 import http.server
 import subprocess
 import threading
@@ -93,7 +93,7 @@ class HelmTest(unittest.TestCase):
         self.assertIn(f"//{service}.push.svc:", ask["args"][-1])
 
     def test_the_program_asks_a_host_by_its_name(self):
-        """A Service has no address, only a name."""
+        """A Service has no fixed address, only a name."""
 
         class Page(http.server.BaseHTTPRequestHandler):
             def do_GET(self):

@@ -1,4 +1,5 @@
-"""The image as the Dockerfile describes it, and what the chart expects of it. `make image-check` runs the result."""
+"""The image that the Dockerfile describes, and what the chart expects of the image. `make image-check` runs
+the built image."""
 import json
 import re
 import unittest

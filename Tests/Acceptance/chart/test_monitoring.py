@@ -1,4 +1,4 @@
-"""The alerts, evaluated by promtool; the dashboard; the runbook. All three may name only metrics that exist."""
+"""Alerts (evaluated by promtool), dashboard and runbook. They may name only metrics that exist."""
 import json
 import pathlib
 import re
@@ -18,7 +18,7 @@ METRIC = r"\b(?:causeway|process)_[a-z_]+\b"
 
 
 def metrics():
-    """Every metric of the program, as METRICS.md documents it; a histogram with its series."""
+    """Returns the names of all metrics in METRICS.md, and the names of each histogram's series."""
     names = set(re.findall(rf"`({METRIC})", (chart.chart / "METRICS.md").read_text()))
     return names | {f"{name}_{series}" for name in names for series in ("bucket", "sum", "count")}
 
@@ -83,7 +83,7 @@ class Alerts(unittest.TestCase):
         self.check([unit_test(case, part, part["at"], fired=True) for case, part in parts])
 
     def test_each_waits(self):
-        """No alert fires in its first moments: a fault that passes quickly must wake nobody."""
+        """No alert fires in the first moments, because a fault that passes quickly must wake nobody."""
         self.check([unit_test(case, case["fires"], "15s", fired=False) for case in cases])
 
     def test_each_stays_quiet(self):
@@ -102,7 +102,8 @@ class Alerts(unittest.TestCase):
         self.check(list(merged.values()))
 
     def test_the_cause_of_each_is_made_to_happen(self):
-        """The tests of whole workers cause each alert, and let promtool evaluate these rules over the workers' metrics."""
+        """The tests of whole workers cause each alert. promtool then evaluates these rules over the workers'
+        metrics."""
         swift = "".join(file.read_text() for file in (chart.root / "Tests/EndToEndTests").glob("Alert*Tests.swift"))
         fired = {name for call in re.findall(r'firing:((?:\s*"\w+",?)+)', swift) for name in re.findall(r"\w+", call)}
         self.assertEqual(fired, set(rules))
@@ -157,7 +158,7 @@ class Dashboard(unittest.TestCase):
                     taken[x, y] = panel["title"]
 
     def test_queries_are_promql(self):
-        """promtool parses rules, so each query becomes a rule."""
+        """promtool checks rules, so each query becomes the expression of a rule."""
         substitute = lambda text: re.sub(r"\$\w+", "x", text)
         found = [substitute(query) for _, query in self.queries]
         found += [annotation["expr"].replace("$", "") for annotation in dashboard["annotations"]["list"] if "expr" in annotation]
@@ -214,7 +215,8 @@ class Runbook(unittest.TestCase):
         self.assertLessEqual(set(re.findall(METRIC, runbook)), metrics())
 
     def test_each_log_line_that_needs_a_person_is_explained(self):
-        """METRICS.md lists every kind of log line; those at level error and critical have more here."""
+        """METRICS.md lists every kind of log line. RUNBOOK.md must explain those of level error and
+        critical."""
         catalog = (chart.chart / "METRICS.md").read_text()
         kinds = dict(re.findall(r"^\| `([a-z-]+)` \| (\w+) \|", catalog, re.M))
         self.assertGreater(len(kinds), 20)

@@ -33,7 +33,7 @@ class Readme(unittest.TestCase):
         self.assertIn(kinds["TriggerAuthentication"]["apiVersion"], test_schemas.operators)
 
     def test_the_user_of_redis_may_do_what_the_tests_say_it_takes(self):
-        """In the tests of Redis a real server restricts the user to these rights."""
+        """The tests of Redis restrict a user of a real server to these rights."""
         tests = (chart.root / "Tests/RedisTopologyTests/ServerTests.swift").read_text()
         (rights,) = re.findall(r'"--user", "causeway"(.*?)\]\)', tests, re.S)
         granted = set(re.findall(r'"(\+[a-z|]+)"', rights))

@@ -1,4 +1,4 @@
-"""Kubernetes, or the operator that owns the kind, accepts everything that is rendered."""
+"""Kubernetes, or the operator that defines a kind, accepts every rendered object."""
 import pathlib
 import tarfile
 import tempfile

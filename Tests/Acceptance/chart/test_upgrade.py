@@ -27,7 +27,8 @@ class Upgrade(unittest.TestCase):
                 chart.template(upgrades.previous / "0.6.0" / f"{name}.values.yaml")
 
     def test_a_version_stays_what_it_was(self):
-        """A change that an installation would notice needs a new version in Chart.yaml; then `run.py --accept`."""
+        """A change that an installation would notice needs a new version in Chart.yaml, and then `run.py
+        --accept`."""
         version = upgrades.current_version()
         self.assertEqual(upgrades.versions()[-1], version, "run Tests/Acceptance/chart/run.py --accept")
         for name in upgrades.kept:

@@ -1,4 +1,4 @@
-"""Allowed and rejected values. The program, its file and the chart know the same keys."""
+"""Values that the chart accepts and rejects. The program, its file and the chart have the same keys."""
 import copy
 import json
 import os
@@ -18,7 +18,8 @@ defaults = chart.load((chart.chart / "values.yaml").read_text())
 
 
 def patterns(part, path):
-    """Yields (key, pattern) for each text below a part of the schema that must match a pattern; members are named `match` and `default`."""
+    """Yields (key, pattern) for each text below a part of the schema that has a pattern. Map members are
+    named `match` and `default`."""
     if "pattern" in part:
         yield ".".join(path), part["pattern"]
     for name, member in part.get("properties", {}).items():
@@ -188,7 +189,8 @@ class Values(unittest.TestCase):
                 self.assertNotIn("secret@", str(refusal.exception))
 
     def test_an_empty_section_has_its_defaults(self):
-        """As in the program's own file: `http:` without members."""
+        """An empty section, such as `http:` without members, has its defaults, as in the program's own
+        file."""
         empty = {"http": None, "worker": None, "apns": None, "log": None, "tracing": None, "policies": None}
         kafka = {"properties": None, "consumer": None, "producer": None, "topics": None, "propertyFiles": None}
         before = chart.rendered("minimal")
@@ -246,7 +248,7 @@ class Values(unittest.TestCase):
             self.assertTrue(part.get("description"), name)
 
     def test_every_value_has_an_effect(self):
-        """Each default is read by some template: a value that nothing reads would be a broken promise."""
+        """Some template reads each default, because a value that no template reads would have no effect."""
         templates = "".join(file.read_text() for file in (chart.chart / "templates").iterdir())
 
         def leaves(value, part, path):

@@ -150,7 +150,7 @@ class Pods(unittest.TestCase):
                 self.assertNotEqual(checksum(before), checksum(chart.render({"config": {section: member}})))
 
     def test_what_a_worker_takes_while_it_runs_restarts_nothing(self):
-        """Every key that a running worker applies, with its new value in the ConfigMap."""
+        """Keys that a running worker applies: a new value changes only the ConfigMap, and restarts no pod."""
         config = {}
         rows = [line for line in (chart.chart / "CONFIG.md").read_text().splitlines() if line.endswith("| at once |")]
         self.assertGreater(len(rows), 15)
@@ -232,7 +232,7 @@ class Pods(unittest.TestCase):
 
 
 def own_containers(spec):
-    """Not the containers that the values add."""
+    """Returns the chart's own containers, without those that the values add."""
     return [container for container in spec.get("initContainers", []) + spec["containers"] if container["image"].find("causeway") >= 0]
 
 
@@ -241,7 +241,7 @@ def checksum(found):
 
 
 def files_named(value, key=""):
-    """Every path in a configuration below the directory of mounted secrets."""
+    """Yields every path in a configuration that is below the directory of mounted secrets."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield from files_named(member, name)

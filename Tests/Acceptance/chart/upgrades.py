@@ -21,7 +21,7 @@ dropped = set()
 
 
 def with_new_names(version, values):
-    """An installation's values as its owner writes them for the present chart."""
+    """Returns an old installation's values with the names of the present chart."""
     if order(version) < order("0.7.0"):
         if "replicas" in values:
             values["replicaCount"] = values.pop("replicas")
@@ -43,7 +43,7 @@ def identity(document):
 
 
 def faults(version, before, after):
-    """The problems of an upgrade, one text each."""
+    """Yields one text for each problem of an upgrade."""
     now = {identity(document): document for document in after}
     for document in before:
         _, kind, name = identity(document)

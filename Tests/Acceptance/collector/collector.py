@@ -38,7 +38,8 @@ def expect(condition, what):
 
 
 def in_base64(span):
-    """The protocol's JSON has ids in hexadecimal; Protobuf's own mapping does not."""
+    """Returns the span with its ids in Base64, as Protobuf's JSON has them. OTLP's JSON has hexadecimal
+    ids."""
     ids = ("traceId", "spanId", "parentSpanId")
     return {key: base64.b64encode(bytes.fromhex(value)).decode() if key in ids else value for key, value in span.items()}
 

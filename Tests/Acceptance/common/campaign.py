@@ -1,4 +1,4 @@
-"""Plays the cases of a campaign one after the other, and reports each."""
+"""Runs the cases of a campaign one after the other, and reports the result of each."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from common.processes import Failure
 
 
 def parser(description):
-    """The options that every campaign has."""
+    """Makes a parser with the options that all campaigns have."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("program", type=os.path.abspath)
     made.add_argument("--keep", help="a directory in which logs and evidence stay")
@@ -19,7 +19,7 @@ def parser(description):
 
 
 def attempt(play, *arguments):
-    """The figures and the problems that `play` returns. An error in it is a problem too."""
+    """Returns the figures and problems of `play`. An error in `play` counts as a problem."""
     try:
         return play(*arguments)
     except Failure as failure:
@@ -29,8 +29,8 @@ def attempt(play, *arguments):
 
 
 def run(campaign, cases, keep):
-    """Plays each case: a name, a title and a function that gets a directory and returns figures and problems. The last line says how many
-    cases passed and failed. Returns the exit code."""
+    """Runs each case: a name, a title and a function that gets a directory and returns figures and problems.
+    The last line has the numbers of passed and failed cases. Returns the exit code."""
     place = keep or tempfile.mkdtemp(prefix=f"causeway-{campaign}-")
     passed = failed = 0
     for name, title, play in cases:

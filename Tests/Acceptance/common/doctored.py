@@ -1,4 +1,5 @@
-"""Tests of a program that checks recorded runs: it must accept a sound run, and detect each law when it is broken once."""
+"""Tests of a program that checks recorded runs. The program must accept a correct run, and find each law that
+a changed run breaks."""
 
 import contextlib
 import io
@@ -8,13 +9,14 @@ import unittest
 
 
 class DoctoredRun(unittest.TestCase):
-    """`self.run_` is the run. Its `written()` returns the recorded files: texts by name."""
+    """Subclasses set `self.run_`, a recorded run. Its `written()` returns the recorded files: texts by
+    name."""
 
     main = None
-    """The program: gets a directory and options, prints a report, and returns the exit code."""
+    """The program under test. It gets a directory and options, prints a report, and returns the exit code."""
 
     def judged(self, files, *options):
-        """The exit code, the names of the broken laws, and the report."""
+        """Returns the program's exit code, the names of the broken laws, and the report."""
         with tempfile.TemporaryDirectory() as directory:
             for name, text in files.items():
                 with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
@@ -26,7 +28,7 @@ class DoctoredRun(unittest.TestCase):
         return code, [line[7:] for line in report.splitlines() if line.startswith("BROKEN")], report
 
     def breaks(self, law, *options, others=()):
-        """Fails unless this law is broken. Except the others, no other law may be broken."""
+        """Fails unless the run breaks this law. Of the other laws it may break only `others`."""
         code, broken, report = self.judged(self.run_.written(), *options)
         self.assertEqual(code, 1, report)
         self.assertTrue(any(name.startswith(law) for name in broken), report)
@@ -34,13 +36,14 @@ class DoctoredRun(unittest.TestCase):
             self.assertTrue(name.startswith((law, *others)), report)
 
     def holds(self, *options):
-        """Fails if any law is broken. Returns the report."""
+        """Fails if the run breaks any law. Returns the report."""
         code, broken, report = self.judged(self.run_.written(), *options)
         self.assertEqual((code, broken), (0, []), report)
         return report
 
     def refuses(self, *replaced):
-        """Fails if evidence can be read in which one file has another text, or does not exist (None): pairs of name and text."""
+        """Fails if the program accepts a run in which one file has another text or, for None, is missing.
+        Takes pairs of name and text."""
         for name, text in replaced:
             files = {**self.run_.written(), name: text}
             if text is None:

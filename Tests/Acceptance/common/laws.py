@@ -1,10 +1,10 @@
-"""The laws' common parts: a verdict on one law, and the report on all verdicts."""
+"""The parts that all laws share: the verdict on one law, and the report on all verdicts."""
 
 EXAMPLES = 5
 
 
 class Law:
-    """The verdict on one law: what was measured, and what breaks it."""
+    """The verdict on one law: the measurement, and what breaks the law."""
 
     def __init__(self, name):
         self.name = name
@@ -15,13 +15,13 @@ class Law:
         self.broken.append(text)
 
     def examples(self):
-        """The first breaches, and how many more there are."""
+        """Returns the first breaches, and the number of further ones."""
         more = len(self.broken) - EXAMPLES
         return self.broken[:EXAMPLES] + ([f"and {more} more"] if more > 0 else [])
 
 
 def percentile(values, share):
-    """The value that this share of all values does not exceed."""
+    """Returns the value that this share of all values does not exceed."""
     if not values:
         return 0
     ordered = sorted(values)

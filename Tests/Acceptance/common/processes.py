@@ -14,7 +14,7 @@ class Failure(Exception):
 
 
 def free_ports(count):
-    """Ports that are unused now. All are found before one is handed out, so that they differ."""
+    """Returns ports that are unused now. All are opened before the first is closed, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -26,7 +26,7 @@ def free_ports(count):
 
 
 def wait_until(condition, seconds, what, step=0.05):
-    """Waits for a condition, and returns how long it took."""
+    """Waits until the condition holds. Returns the seconds that it took."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > seconds:
@@ -36,7 +36,7 @@ def wait_until(condition, seconds, what, step=0.05):
 
 
 class Process:
-    """A child process whose log grows over restarts."""
+    """A child process. Its log continues when it is restarted."""
 
     def __init__(self, name, command, log, environment=None, piped=False):
         self.name = name
@@ -58,7 +58,7 @@ class Process:
             self._child.send_signal(number)
 
     def first_line(self, seconds):
-        """The first line of its output, as JSON."""
+        """Reads the first line of the process's output as JSON."""
         ready, _, _ = select.select([self._child.stdout], [], [], seconds)
         line = self._child.stdout.readline() if ready else b""
         if not line.endswith(b"\n"):
@@ -66,7 +66,8 @@ class Process:
         return json.loads(line)
 
     def wait(self, seconds):
-        """Waits until a process that got SIGTERM has ended. Returns the exit code and how long that took."""
+        """Waits until a process that got SIGTERM has ended. Returns the exit code and the seconds that it
+        took."""
         began = time.monotonic()
         try:
             code = self._child.wait(seconds)

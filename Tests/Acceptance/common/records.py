@@ -4,11 +4,11 @@ import json
 
 
 class Unreadable(Exception):
-    """A file that does not exist or has wrong content."""
+    """A file is missing, or its content is wrong."""
 
 
 def lines(path):
-    """Each line of a file as an object. The last line must be complete."""
+    """Yields each line of a file as an object. Raises Unreadable if the last line is incomplete."""
     try:
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):

@@ -1,5 +1,5 @@
-"""What an upgrade meets besides updates: rounds through an audience, and starts. The pushes and results of both are judged here, apart
-from the load's."""
+"""Rounds through an audience, and starts, which are in progress while a fleet is upgraded. Their pushes and
+results are judged here, separately from the load's."""
 
 import json
 import os
@@ -16,19 +16,21 @@ MEMBERS = 4_000
 GUESTS = 60
 STARTS_AT_ONCE = 5
 PACE = {"latencyMillisecondsMin": 100, "latencyMillisecondsMax": 100, "concurrentStreams": 20}
-"""A connection carries 200 pushes a second, so a round lasts for seconds."""
+"""With 20 streams and 100 ms for each answer, a connection carries 200 pushes a second, so a round takes
+seconds."""
 UNDER_WAY_SECONDS = 20
 SETTLE_SECONDS = 60
 
 
 class Company:
-    """An audience of compact phones, and phones on which activities are started. `results` collects their results."""
+    """An audience of compact phones, and phones on which activities are started. `results` has their
+    results."""
 
     def __init__(self, deployment, results):
         self.deployment, self.results = deployment, results
         self.rounds_under_way = 0
         self._starts = {}
-        """By activity: the digest of its start's state."""
+        """The digest of each start's state, by activity."""
         self._crowd = Crowd(deployment, MEMBERS)
         self._writer = TopicWriter(deployment, {"linger.ms": 5})
         self._guests = [f"guest-{number}" for number in range(GUESTS)]
@@ -42,7 +44,7 @@ class Company:
 
     @property
     def tokens(self):
-        """Every token that was registered here."""
+        """Returns every token that this company has registered."""
         return self._guest_tokens + self._crowd.tokens
 
     def _register_guests(self):
@@ -62,7 +64,7 @@ class Company:
         self._writer.flush()
 
     def disturb(self):
-        """Begins a round and writes starts. Returns when the round has reached some members, but not all."""
+        """Begins a round and writes starts. Returns when the round has reached some members but not all."""
         command = self._crowd.command()
         reached = 0
 
@@ -96,7 +98,7 @@ class Company:
     # The judgement
 
     def settle(self):
-        """Waits until every command of the company has its last result."""
+        """Waits until each command of the company has its last result."""
         wanted = set(self._starts) | {command["command"] for command in self._crowd.commands}
         try:
             wait_until(lambda: wanted <= self._final(), SETTLE_SECONDS, "the company's commands are settled")
@@ -107,7 +109,8 @@ class Company:
         return {result["command"] for result in self.results.others if is_last(result)}
 
     def judge(self, verdict):
-        """Takes the company's pushes out of the log, and adds what is wrong. Call this after the workers have stopped."""
+        """Removes the company's pushes from the log, and adds the problems to the verdict. Call it after the
+        workers have stopped."""
         pushes = self._take_pushes()
         commands = self._crowd.commands
         shown = self._crowd.shown(commands[-1])
@@ -135,7 +138,8 @@ class Company:
         return [result["outcome"] for result in self.results.others if result["command"] == command]
 
     def _take_pushes(self):
-        """The accepted pushes of the company: to members as pairs of token and state, and the states of starts. The log keeps the rest."""
+        """Returns the accepted pushes of the company: pairs of token and state for members, and the states of
+        starts. The log keeps the others."""
         states, starts = {command["state"] for command in self._crowd.commands}, set(self._starts.values())
         pushes = {"members": [], "starts": []}
         path = self.deployment.path("pushes.jsonl")
@@ -155,5 +159,5 @@ class Company:
 
 
 def is_last(result):
-    """Whether no other result of the command follows: of a start, or of all ranges of a command to an audience."""
+    """Whether this is the last result of its command: a start's result, or the one over all ranges."""
     return "attempts" in result or "ranges" in result

@@ -28,7 +28,7 @@ METADATA_BYTES_MAX = 4_096
 
 @dataclass
 class Join:
-    """The contents of a member's join."""
+    """The contents of a member's request to join."""
 
     member: str
     instance: str | None
@@ -36,9 +36,10 @@ class Join:
     session_seconds: float
     rebalance_seconds: float
     protocols: list
-    """(name, subscription), the preferred one first."""
+    """Pairs of name and subscription, the preferred one first."""
     send: object
-    """Called with an error, a generation, a protocol, the leader, the member, and the members (id, instance, subscription)."""
+    """Called with the answer: an error, a generation, a protocol, the leader, the member, and the members
+    (id, instance, subscription)."""
 
 
 @dataclass
@@ -47,9 +48,9 @@ class Member:
     join: Join
     assignment: bytes = b""
     is_joining: bool = False
-    """Answers the member's join, which waits for the other members' joins."""
+    """Whether the member's join has no answer yet, because other members have not joined."""
     sync: object = None
-    """The `send` of a sync that waits for the leader's sync."""
+    """The `send` of a sync request that waits for the leader's."""
     timer: object = None
 
     def subscription(self, protocol):
@@ -58,8 +59,9 @@ class Member:
 
 @dataclass
 class Group:
-    """`empty` → (a join) `preparing` → (all have joined, or the deadline has passed) `syncing` → (the leader's sync) `stable`. Any
-    join, leave or loss that matters leads back to `preparing`."""
+    """The states of a group: `empty`; `preparing` after a join; `syncing` when all have joined or the
+    deadline has passed; `stable` after the leader's sync. A join, a leave or a loss of a member leads back to
+    `preparing`."""
 
     state: str = "empty"
     generation: int = 0
@@ -67,17 +69,18 @@ class Group:
     leader: str = ""
     members: dict = field(default_factory=dict)
     promised: set = field(default_factory=set)
-    """Identifiers that were given out and have not joined yet."""
+    """Ids that were given to members which have not joined with them yet."""
     instances: dict = field(default_factory=dict)
     offsets: dict = field(default_factory=dict)
-    """By topic and partition: committed offset, leader epoch and metadata."""
+    """The committed offset, leader epoch and metadata, by topic and partition."""
     deadline: object = None
     is_first: bool = False
-    """Whether the group was empty before it was preparing. Then it waits for more members than it knows."""
+    """Whether the group was empty before it was preparing. It then waits longer, for members that it does not
+    know yet."""
 
 
 class Coordinator:
-    """One coordinator for all groups."""
+    """The coordinator of all groups."""
 
     def __init__(self, loop, first_delay_seconds=FIRST_DELAY_SECONDS):
         self._loop = loop
@@ -112,7 +115,8 @@ class Coordinator:
 
     @staticmethod
     def _is_settled(group, member):
-        """Whether a member that joins again unchanged gets the present assignment. A leader may know something new."""
+        """Whether a member that joins again unchanged gets the present assignment at once. A leader's join
+        may mean that it knows something new."""
         return group.state == "syncing" or (group.state == "stable" and member.identifier != group.leader)
 
     def _admit(self, group, identifier, call):
@@ -125,8 +129,8 @@ class Coordinator:
         self._stop_timer(member)
 
     def _take_over(self, group, call, identifier):
-        """A static member has come back as a new process. It replaces its former process, which is fenced from now on. If its
-        subscription is the same and the group is stable, no other member notices."""
+        """Replaces a static member's former process by its new one. The former process is fenced from now on.
+        If the subscription is the same and the group is stable, no rebalance follows."""
         old = group.members.pop(group.instances[call.instance])
         self._stop_timer(old)
         if old.is_joining:
@@ -181,7 +185,8 @@ class Coordinator:
         self._remove(group, identifier)
 
     def commit_fault(self, name, identifier, instance, generation):
-        """Why this commit is refused, or 0. A commit from outside the group is always accepted."""
+        """Returns the error with which a commit is refused, or 0. A commit from outside the group is always
+        accepted."""
         if generation < 0 and identifier == "":
             return OK
         group = self._group(name)
@@ -189,14 +194,14 @@ class Coordinator:
         return REBALANCE_IN_PROGRESS if error == OK and group.state == "syncing" else error
 
     def commit(self, name, topic, partition, committed):
-        """Stores a commit of a partition after `commit_fault` has accepted it. Returns the partition's error."""
+        """Stores a partition's commit that `commit_fault` has accepted. Returns the partition's error."""
         if len(committed[2] or "") > METADATA_BYTES_MAX:
             return METADATA_TOO_LARGE
         self._group(name).offsets[topic, partition] = committed
         return OK
 
     def committed(self, name):
-        """By topic and partition: offset, leader epoch and metadata."""
+        """Returns offset, leader epoch and metadata of each commit, by topic and partition."""
         return self._group(name).offsets
 
     @staticmethod
@@ -221,7 +226,8 @@ class Coordinator:
             self._complete(group)
 
     def _complete(self, group):
-        """All members have joined, or the deadline has passed. Static members keep their membership until their session ends."""
+        """Ends the joining: all members have joined, or the deadline has passed. A static member stays a
+        member until its session ends."""
         group.deadline.cancel()
         for member in [one for one in group.members.values() if not one.is_joining and one.join.instance is None]:
             self._forget(group, member)

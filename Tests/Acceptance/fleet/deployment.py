@@ -27,7 +27,7 @@ START_SECONDS = 30
 DRAIN_SECONDS = 20
 WORKERS_MAX = 8
 SESSION_SECONDS = 8
-"""A worker's default session; the configuration here does not set it."""
+"""The default session of a worker in seconds. The configuration below does not change it."""
 BUDGET = {"pushes": 200, "refillPerHour": 200, "reservedForAlerts": 50}
 SPACING_MILLISECONDS = 1_000
 
@@ -39,11 +39,11 @@ class Kind:
     library: str
     """`system`, or a directory with `librdkafka.so.1`."""
     protocol: str
-    """`partition.assignment.strategy`."""
+    """The value of `partition.assignment.strategy`."""
     static: bool
     """Whether each worker has a `group.instance.id`."""
     coordinator: str
-    """`kafka`: `coordinator.py` coordinates groups with Kafka's rules; `broker`: the broker does."""
+    """`kafka` for the rules of Kafka (`coordinator.py`), `broker` for the broker's own coordinator."""
 
     def __str__(self):
         library = "system" if self.library == "system" else os.path.basename(self.library)
@@ -51,7 +51,7 @@ class Kind:
 
 
 class Worker:
-    """One member of the fleet: a name, a configuration, and its present process."""
+    """One worker of the fleet: its name, its configuration and its present process."""
 
     def __init__(self, name, deployment):
         self.name = name
@@ -74,31 +74,32 @@ class Worker:
         self.process = Process(self.name, command, self.log, environment)
 
     def stop(self):
-        """Tells the worker to stop. Returns how long it took to end."""
+        """Stops the worker with SIGTERM. Returns the seconds until its end."""
         self.process.signal(signal.SIGTERM)
         return self.await_end()
 
     def await_end(self, seconds=DRAIN_SECONDS + 5):
-        """Waits until a worker that got SIGTERM has ended. Its exit code must be 0. Returns how long it took."""
+        """Waits until a worker that got SIGTERM has ended with exit code 0. Returns the seconds that it
+        took."""
         code, seconds = self.process.wait(seconds)
         if code != 0:
             raise Failure(f"{self.name} ended with {code}; see {self.log}")
         return seconds
 
     def restart(self):
-        """Stops the worker and starts it again. Returns how long the stop took."""
+        """Stops the worker and starts it again. Returns the seconds that the stop took."""
         seconds = self.stop()
         self.start()
         return seconds
 
 
 class Deployment:
-    """Everything except the load. A context manager that stops everything that it started."""
+    """All processes except the load. A context manager that stops each process that it started."""
 
     def __init__(self, program, kind, directory, group):
         self.program = program
         self.workers_program = program
-        """What the next new worker runs."""
+        """The program that the next new worker runs."""
         self.lab = f"{program}-lab"
         self.kind = kind
         self.directory = directory
@@ -173,7 +174,7 @@ class Deployment:
         self.parts["redis"] = Process("redis", command, self.path("redis.log"))
 
     def start_simulator(self):
-        """The gate of APNs stays shut: there are only keys and certificates yet."""
+        """Starts the simulator. Its gate stays shut, so workers have only its keys and certificates."""
         command = [
             self.lab, "simulator", "--directory", self.directory, "--port", str(self._apns_port),
             "--control-port", str(self.control_port), "--shapes", str(SHAPES), "--latency", "20-60",
@@ -186,7 +187,7 @@ class Deployment:
     # The workers
 
     def worker(self, number):
-        """Starts the worker with this number, and creates it if necessary."""
+        """Starts the worker with this number. Creates it first if it does not exist."""
         name = f"worker-{number}"
         if name not in self.workers:
             self.workers[name] = Worker(name, self)
@@ -235,7 +236,7 @@ class Deployment:
         return self._http_ports.pop()
 
     def look_for_http(self):
-        """Whether this program's workers serve HTTP: then its configuration has keys for it."""
+        """Finds out whether this program's workers serve HTTP, by checking a configuration with HTTP keys."""
         self.has_http = True
         probe = Worker("probe", self)
         check = subprocess.run([self.program, "check", "--config", probe.configuration], capture_output=True, check=False)
@@ -261,7 +262,7 @@ class Deployment:
             return json.load(answer)
 
     def check(self):
-        """Fails if a part has ended without being stopped."""
+        """Fails if a process has ended that was not stopped."""
         for part in self.parts.values():
             if not part.is_running():
                 raise Failure(f"{part.name} has ended; see {part.log}")

@@ -1,10 +1,11 @@
-"""Gates in front of servers: all clients connect through them, so that a server can go away and come back unchanged."""
+"""Proxies ("gates") in front of servers. All clients connect through them, so that a server can become
+unreachable while it runs on."""
 
 import asyncio
 import threading
 
 from fleet.coordinator import Coordinator
-from fleet.membership import MembershipGate, Onlooker
+from fleet.membership import CoordinatorProxy, AssignmentObserver
 from fleet.wire import HEADER, Frames, refusal
 
 CHUNK_BYTES = 1 << 18
@@ -14,8 +15,8 @@ REQUEST_BYTES_MAX = 1 << 16
 
 
 class Gate:
-    """Copies bytes between `port` and the server's port without looking at them. A gate starts shut: then it cuts every connection and
-    refuses new ones. Runs as a thread with its own event loop."""
+    """Copies bytes between `port` and the server's port unchanged. A gate begins shut: it then closes every
+    connection and refuses new ones. It runs as a thread with its own event loop."""
 
     def __init__(self, port, server_port):
         self.port = port
@@ -30,7 +31,7 @@ class Gate:
         self._call(self._open())
 
     def shut(self):
-        """Cuts every connection at once."""
+        """Closes every connection at once, and refuses new ones."""
         self._call(self._shut())
 
     def close(self):
@@ -85,11 +86,11 @@ class Gate:
                     one.transport.abort()
 
     async def _begin(self, reader, writer):
-        """The first bytes to send to the server."""
+        """Returns the first bytes to send to the server."""
         return b""
 
     def _sieves(self, writer):
-        """How the bytes to the server, and those to the client, are changed on their way."""
+        """Returns two functions that change the bytes to the server and to the client."""
         return bytes, bytes
 
     @staticmethod
@@ -128,10 +129,10 @@ class BrokerGate(Gate):
 
     def _sieves(self, writer):
         if self._coordinator is not None:
-            membership_gate = MembershipGate(self._coordinator, writer, self._on_assigned)
-            return Frames(HEADER.size, membership_gate.is_request_wanted, membership_gate.take_request).feed, bytes
-        onlooker = Onlooker(self._on_assigned)
+            proxy = CoordinatorProxy(self._coordinator, writer, self._on_assigned)
+            return Frames(HEADER.size, proxy.is_request_wanted, proxy.take_request).feed, bytes
+        observer = AssignmentObserver(self._on_assigned)
         return (
-            Frames(HEADER.size, onlooker.is_request_wanted, onlooker.take_request).feed,
-            Frames(ANSWER_HEAD_BYTES, onlooker.is_answer_wanted, onlooker.take_answer).feed,
+            Frames(HEADER.size, observer.is_request_wanted, observer.take_request).feed,
+            Frames(ANSWER_HEAD_BYTES, observer.is_answer_wanted, observer.take_answer).feed,
         )

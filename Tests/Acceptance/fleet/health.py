@@ -1,4 +1,4 @@
-"""Compares what workers report over HTTP with the facts: which worker reads which partitions, who is ready, how far behind they are."""
+"""Compares what workers report over HTTP with the facts: their partitions, their readiness, their lag."""
 
 import re
 import urllib.error
@@ -9,13 +9,13 @@ from fleet.deployment import COMMANDS
 
 ANSWER_SECONDS = 1.0
 TRUTH_SECONDS = 5
-"""How soon after a change a worker must report the truth."""
+"""The maximum time in seconds after a change until a worker reports it."""
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 def get(worker, path):
-    """Status and text, or (0, "") without an answer."""
+    """Returns the status and the text of an answer, or (0, "") without an answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}{path}", timeout=ANSWER_SECONDS) as answer:
             return answer.status, answer.read().decode()
@@ -26,7 +26,7 @@ def get(worker, path):
 
 
 def samples(worker, name):
-    """(labels, value) of a metric."""
+    """Returns pairs of labels and value for each series of a metric."""
     found = []
     for line in get(worker, "/metrics")[1].splitlines():
         match = SAMPLE.match(line)
@@ -39,14 +39,14 @@ PAGES = ("/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics")
 
 
 class Health:
-    """If the workers serve no HTTP, nothing is asked and no fault is found."""
+    """The checks. They do nothing if the workers serve no HTTP."""
 
     def __init__(self, deployment, group):
         self._deployment, self._group = deployment, group
         self.figures = {}
 
     def _within_seconds(self, what, fault):
-        """Waits until `fault` finds none, and notes how long that took."""
+        """Waits until `fault` returns no fault, and records the time that it took."""
         if not self._deployment.has_http:
             return
         last = ""
@@ -63,15 +63,15 @@ class Health:
         self.figures[f"said over HTTP: {what}"] = f"after {seconds:.1f} s"
 
     def keep_pages(self, workers):
-        """Writes the pages of these workers to files."""
+        """Appends the HTTP pages of these workers to files."""
         for worker in workers if self._deployment.has_http else []:
             text = "".join(get(worker, path)[1] for path in PAGES)
             with open(self._deployment.path(f"{worker.name}.page"), "a", encoding="utf-8") as file:
                 file.write(text)
 
     def check_shared(self, what, workers):
-        """These workers are alive and ready, and report the partitions that the group assigned: every partition belongs to exactly one
-        worker."""
+        """Checks that these workers are alive and ready, and report the partitions that the group assigned.
+        Each partition must belong to exactly one worker."""
         self._within_seconds(what, lambda: next(filter(None, map(self._fault, workers)), ""))
 
     def _fault(self, worker):
@@ -93,13 +93,13 @@ class Health:
         return ""
 
     def await_alive(self, worker, seconds):
-        """Waits until the worker runs. It need not have partitions."""
+        """Waits until the worker is alive. It may have no partitions."""
         if self._deployment.has_http:
             wait_until(lambda: get(worker, "/livez")[0] == 200, seconds, f"{worker.name} to be alive", step=0.01)
 
     def check_ready_with_share(self, worker, seconds):
-        """The worker is ready when it has partitions, and not before: while the group waits for a dead member, nobody reads that
-        member's partitions. Returns how long it took."""
+        """Waits until the worker is ready, and checks that it has partitions. While the group waits for a
+        dead member, no worker reads this member's partitions. Returns the time that it took."""
         def is_ready():
             status, text = get(worker, "/readyz")
             if status == 200 and "[+] group: reads " not in text:
@@ -111,20 +111,20 @@ class Health:
         return wait_until(is_ready, seconds, f"{worker.name} to be ready")
 
     def check_silent(self, what, worker):
-        """A stopped process does not answer, and the caller knows that."""
+        """Checks that a stopped process does not answer."""
         self._within_seconds(what, lambda: f"{worker.name} answers" if get(worker, "/livez")[0] else "")
 
     def check_behind(self, what, workers, records):
-        """At least this many records are behind, in all partitions together."""
+        """Checks that the lag of all partitions together is at least this number of records."""
         self._within_seconds(what, lambda: self._fault_of_lag(workers, lambda lag: lag >= records))
 
     def check_caught_up(self, what, workers):
-        """Nothing is behind."""
+        """Checks that there is no lag."""
         self._within_seconds(what, lambda: self._fault_of_lag(workers, lambda lag: lag == 0))
 
     @staticmethod
     def _fault_of_lag(workers, is_right):
-        """The lag of all partitions of commands together; None if no worker reports one."""
+        """Returns a fault of the lag of all partitions of commands together, or "" if there is none."""
         lags = [
             value
             for worker in workers

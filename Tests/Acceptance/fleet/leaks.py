@@ -1,5 +1,5 @@
-"""Searches all output of a run for secrets: device tokens, provider tokens, the bytes of keys. People who may read logs, pages or
-results must not be able to push."""
+"""Searches all output of a run for secrets: device tokens, provider tokens, keys. People who may read logs,
+pages or results must not be able to send pushes."""
 
 import base64
 import pathlib
@@ -14,10 +14,10 @@ EXAMPLES = 3
 
 
 class Secrets:
-    """The texts that must not occur anywhere."""
+    """The texts that no output may contain."""
 
     def __init__(self, tokens, key_files):
-        """Tokens in hexadecimal; key files as PEM."""
+        """Takes tokens in hexadecimal, and key files in PEM."""
         self._tokens = {token.lower() for token in tokens}
         encoded = [base64.b64encode(bytes.fromhex(token)).decode() for token in self._tokens]
         self._texts = {text.rstrip("=").translate(str.maketrans("-_", "+/")) for text in encoded}
@@ -29,7 +29,7 @@ class Secrets:
         return len(self._tokens) + len(self._texts)
 
     def found_in(self, text):
-        """The kinds of secrets in a text, never the secrets themselves."""
+        """Returns the kinds of secrets in a text, but never the secrets."""
         found = set()
         if any(match in self._tokens for match in map(str.lower, HEXADECIMAL.findall(text))):
             found.add("a device token")
@@ -44,7 +44,7 @@ class Secrets:
 
 
 def look(directory, secrets):
-    """The number of a run's files that were read, and the findings in them."""
+    """Returns the number of files of a run that were read, and what was found in them."""
     files = sorted({file for pattern in READ for file in pathlib.Path(directory).glob(pattern)})
     wrong = []
     for file in files:

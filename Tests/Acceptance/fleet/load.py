@@ -1,4 +1,5 @@
-"""The load: phones that follow rides, their registrations, and updates with increasing sequence, through an independent Kafka client."""
+"""The load: phones with activities, their registrations, and updates with increasing sequences. An
+independent Kafka client writes them."""
 
 import json
 import threading
@@ -15,7 +16,7 @@ REGISTRATIONS_PAGE = 5_000
 
 
 def digest(data):
-    """FNV-1a with 64 bits, as in the simulator's log."""
+    """Returns the 64-bit FNV-1a digest, which the simulator's log also has."""
     value = 0xCBF29CE484222325
     for byte in data:
         value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
@@ -23,12 +24,14 @@ def digest(data):
 
 
 def is_of_load(identifier):
-    """Whether a command is the load's: its id is a number and an activity. An `invalid` record has its place in the topic as its id."""
+    """Whether a command belongs to the load: its id has a number and an activity. An `invalid` record has its
+    position in the topic as its id."""
     return "/" in identifier
 
 
 class Load(threading.Thread):
-    """Writes updates for all activities in turn, at an even rate, until it is stopped. Then writes the last state of each activity."""
+    """Writes updates to all activities in turn at an even rate until it is stopped. Then it writes each
+    activity's last state."""
 
     def __init__(self, deployment, activities, rate):
         super().__init__(name="load", daemon=True)
@@ -37,9 +40,9 @@ class Load(threading.Thread):
         self.rate = rate
         self.sent = 0
         self.last_states = {}
-        """The state that each phone must show at the end; None for ended activities."""
+        """The state that each phone must show at the end; None for an ended activity."""
         self.tokens = []
-        """Every token that a phone has registered."""
+        """All tokens that phones have registered."""
         self.error = None
         self._rounds = [0] * activities
         self._next = 0
@@ -126,7 +129,8 @@ class Load(threading.Thread):
             self.error = error
 
     def finish(self):
-        """Stops, writes the last command of each activity (for some an end), and waits until the broker has all commands."""
+        """Stops the updates and writes each activity's last command, for some activities an end. Waits until
+        the broker has all commands."""
         self._over.set()
         self.join()
         if self.error is not None:
@@ -137,7 +141,7 @@ class Load(threading.Thread):
         self._journal.close()
 
     def abandon(self):
-        """Ends the thread in any state."""
+        """Ends the thread, whatever it is doing."""
         self._over.set()
         if self.ident is not None:
             self.join()

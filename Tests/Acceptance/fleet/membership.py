@@ -1,4 +1,5 @@
-"""The requests of a group's members on one connection: passed to a coordinator, or only observed."""
+"""Handles the requests of a group's members on one connection: observes them, or passes them to a
+coordinator."""
 
 import struct
 
@@ -11,8 +12,8 @@ OFFSET_COMMIT_FLEXIBLE, OFFSET_FETCH_FLEXIBLE, OFFSET_FETCH_OF_GROUPS = 8, 6, 8
 NO_OFFSET = (-1, -1, "")
 
 
-class Onlooker:
-    """Observes the assignments that a broker itself hands out."""
+class AssignmentObserver:
+    """Observes which partitions the broker's own coordinator assigns."""
 
     def __init__(self, on_assigned):
         self._on_assigned = on_assigned
@@ -41,8 +42,8 @@ class Onlooker:
         return frame
 
 
-class MembershipGate:
-    """Keeps a group's requests from the broker, and lets a coordinator answer them."""
+class CoordinatorProxy:
+    """Takes a group's requests out of the connection to the broker, and lets our coordinator answer them."""
 
     def __init__(self, coordinator, writer, on_assigned):
         self._coordinator, self._writer, self._on_assigned = coordinator, writer, on_assigned

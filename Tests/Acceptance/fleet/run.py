@@ -63,7 +63,7 @@ def kinds(chosen):
 
 
 def play(name, kind, chosen, directory):
-    """Runs one scenario of one fleet. Returns its figures and its problems."""
+    """Runs one scenario with one kind of fleet. Returns its figures and its problems."""
     scenario = ALL[name]
     group = Group()
     with Deployment(chosen.program, kind, directory, group) as deployment:
@@ -99,7 +99,7 @@ def play(name, kind, chosen, directory):
 
 
 def finish(scene):
-    """The load ends, every command gets its outcome, and the workers stop in order."""
+    """Ends the load, waits until every command has its outcome, and stops the workers in order."""
     scene.load.finish()
     try:
         seconds = wait_until(lambda: len(scene.results.final) >= scene.load.sent, SETTLE_SECONDS, "settled")
@@ -116,7 +116,8 @@ def finish(scene):
 
 
 def allowance(scenario, kind, commands):
-    """An eager group revokes everything from all members in each rebalance, so more is read again."""
+    """Returns how many repetitions the laws allow. An eager group revokes all partitions from all members in
+    each rebalance, so more records are read again."""
     again = commands * (1 if kind.protocol == "cooperative-sticky" else EAGER_FACTOR)
     return {
         "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * again),

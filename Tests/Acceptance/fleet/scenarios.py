@@ -1,5 +1,5 @@
-"""The events of fleets. Each scenario gets a deployment without workers and a load that does not run yet. When it returns, the load runs,
-the fault has ended, and workers run."""
+"""The scenarios of a fleet. Each gets a deployment without workers and a load that has not started. When it
+returns, the load runs, the fault has ended, and workers run."""
 
 import signal
 import time
@@ -14,26 +14,27 @@ from fleet.watch import SHARE_SECONDS
 
 WORKERS = 3
 END_SECONDS = 10
-"""The maximum time for a worker with little to drain to end."""
+"""The maximum time in seconds for the end of a worker that has little to drain."""
 SERVED_SECONDS = 12
-"""The maximum time from a worker's death to results of every partition, with the worker's defaults."""
+"""The maximum time in seconds from a worker's death until each partition has results again, with the worker's
+default session."""
 
 
 class Scene:
-    """The objects that scenarios work with, and the figures that they note."""
+    """What a scenario works with, and the figures that it records."""
 
     def __init__(self, deployment, load, results, group, chosen):
         self.deployment, self.load, self.results, self.group, self.chosen = deployment, load, results, group, chosen
         self.health = Health(deployment, group)
         self.figures = {}
         self.company = None
-        """What there is besides the load, in some scenarios."""
+        """The rounds and starts besides the load; None in most scenarios."""
 
     def start_workers(self):
         return [self.deployment.worker(number) for number in range(1, WORKERS + 1)]
 
     def flowing_again(self, seconds=SHARE_SECONDS):
-        """Waits until every partition has a result that is later than now. Returns how long that took."""
+        """Waits until every partition has a new result. Returns the seconds that it took."""
         now = time.monotonic()
         seen = self.results.partitions_at
         wait_until(lambda: all(seen.get(number, 0) > now for number in range(PARTITIONS)), seconds, "results of every partition")
@@ -47,7 +48,7 @@ class Scene:
 
 
 def begin(scene):
-    """Three workers that share the partitions, with load."""
+    """Starts three workers and the load. Returns when the workers share the partitions."""
     scene.load.make_phones()
     workers = scene.start_workers()
     scene.figures["shared after"] = f"{scene.group.await_share(workers):.1f} s"
@@ -228,17 +229,17 @@ def spread(values):
 class Scenario:
     play: Callable
     repeats: float
-    """The share of the commands whose pushes may be sent twice."""
+    """The share of the commands whose pushes may be sent a second time."""
     results_again: float
-    """The share of the commands whose results may be written twice."""
+    """The share of the commands whose results may be written a second time."""
     alerts_again: float
-    """The share of the commands whose alerts may ring twice."""
+    """The share of the commands whose alerts may ring a second time."""
     wait_seconds: int
-    """The maximum time that a state may wait for its push."""
+    """The maximum time in seconds that a state may wait for its push."""
     is_empty: bool = False
-    """Whether broker, Redis and APNs come later."""
+    """Whether broker, Redis and APNs start only after the workers."""
     needs_former: bool = False
-    """Whether it takes another version of the program, too."""
+    """Whether the scenario needs a former version of the program."""
 
 
 ALL = {

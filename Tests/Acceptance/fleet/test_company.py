@@ -1,4 +1,5 @@
-"""The judgement on rounds and starts during an upgrade: it passes a sound history and finds each fault in a doctored one."""
+"""The judgement on rounds and starts during an upgrade accepts a correct history, and finds each fault in a
+changed one."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The coordinator keeps the rules of groups that the fleet's tests depend on."""
+"""The coordinator follows Kafka's rules of groups, on which the fleet's tests depend."""
 
 import unittest
 
@@ -11,7 +11,7 @@ FIRST_DELAY_SECONDS = 3.0
 
 
 class Member:
-    """A member as in a client: it sends requests and stores the answers."""
+    """A member as a client would be: it sends requests and stores the answers."""
 
     def __init__(self, test, name, session=10.0, instance=None, subscription=b"all"):
         self.test, self.name, self.session, self.instance, self.subscription = test, name, session, instance, subscription
@@ -44,7 +44,7 @@ class Member:
         return self.beaten[-1]
 
     def commit(self, generation=None):
-        """The error of a commit."""
+        """Returns the error of a commit; 0 if it is accepted."""
         asked = self.generation if generation is None else generation
         return self.test.coordinator.commit_fault(GROUP, self.identifier, self.instance, asked)
 
@@ -58,7 +58,7 @@ class Timer:
 
 
 class Clock:
-    """An event loop's timers, on a clock that the test sets."""
+    """The timers of an event loop. The test sets their clock."""
 
     def __init__(self):
         self._now, self._timers = 0.0, []
@@ -84,7 +84,7 @@ class CoordinatorTests(unittest.TestCase):
         self.coordinator = Coordinator(self.clock, first_delay_seconds=FIRST_DELAY_SECONDS)
 
     def settle(self, *members):
-        """All join at once, and the leader, the first one, assigns to each its own name."""
+        """Lets all members join. The first one becomes the leader, and assigns each member its own name."""
         for member in members:
             member.join()
         self.assertFalse(any(member.joined for member in members), "others may come")

@@ -1,4 +1,4 @@
-"""A search that finds nothing at all would accept every run."""
+"""The search for secrets finds each kind. A search that finds nothing would accept every run."""
 
 import base64
 import pathlib

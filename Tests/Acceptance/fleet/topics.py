@@ -10,11 +10,11 @@ FLUSH_SECONDS = 60
 
 
 class TopicWriter:
-    """Writes records, and knows what the broker refused."""
+    """Writes records, and counts those that the broker refused."""
 
     def __init__(self, deployment, settings):
         self.ends = {}
-        """By topic and partition: the offset after the last record that was written here."""
+        """The offset after the last record that this writer has written, by topic and partition."""
         self._refused = 0
         own = {"bootstrap.servers": deployment.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
         self._producer = Producer(own | settings)
@@ -28,7 +28,7 @@ class TopicWriter:
                 self._producer.poll(0.1)
 
     def take_answers(self):
-        """Takes the broker's answers that have come. Does not wait."""
+        """Takes the broker's answers so far, without waiting."""
         self._producer.poll(0)
 
     def flush(self):
@@ -45,7 +45,8 @@ class TopicWriter:
 
 
 class TopicReader(threading.Thread):
-    """Reads partitions from their beginning until `finish` is called. Subclasses handle the messages."""
+    """Reads partitions from their beginning until `finish` is called. A subclass handles the messages in
+    `take`."""
 
     def __init__(self, name, deployment, partitions):
         """`partitions`: pairs of topic and number."""
@@ -60,7 +61,7 @@ class TopicReader(threading.Thread):
         self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for topic, number in partitions])
 
     def take(self, message):
-        """Gets each message, on this thread."""
+        """Handles one message, on the reader's thread."""
         raise NotImplementedError
 
     def run(self):

@@ -1,4 +1,4 @@
-"""Judges a run by the laws of `season/laws.py`, with the recorded files, and by the phones themselves."""
+"""Judges a run: the recorded files by the laws of `season/laws.py`, and the states that the phones show."""
 
 import types
 
@@ -9,13 +9,14 @@ from season.evidence import Evidence
 from season.laws import ALL
 
 TOLERANCE_MILLISECONDS = 1_000
-"""How much later than Redis decided a single push may arrive: it may have waited for a connection or for a core. Lateness does not add
-up, so two workers that each keep their own pace are still detected."""
+"""How late a single push may arrive after Redis permitted it, in milliseconds: it may wait for a connection
+or a core. Late arrivals do not add up, so two workers that each keep a spacing of their own are still
+found."""
 EXPECTATIONS_PER_CALL = 5_000
 
 
 class Verdict:
-    """Figures of a run, and its problems."""
+    """The figures of a run and its problems."""
 
     def __init__(self):
         self.figures = {}
@@ -23,7 +24,7 @@ class Verdict:
 
 
 def phones(deployment, load, verdict):
-    """Asks every phone which state it shows."""
+    """Compares the state that each phone shows with the expected one."""
     wanted = load.last_states
     names = list(wanted)
     right = 0
@@ -41,7 +42,7 @@ def phones(deployment, load, verdict):
 
 
 def secrets(deployment, load, verdict):
-    """Checks that no log, page or result of the run holds a token or a key."""
+    """Checks that no log, page or result of the run has a token or a key."""
     wanted = Secrets(load.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")])
     read, found = look(deployment.directory, wanted)
     if len(load.tokens) < len(load.activities):
@@ -51,7 +52,7 @@ def secrets(deployment, load, verdict):
 
 
 def judge(deployment, load, allowance):
-    """Call this after the load has ended, the results are read and the workers have stopped."""
+    """Judges the run. Call it when the load has ended, the results are read and the workers have stopped."""
     verdict = Verdict()
     phones(deployment, load, verdict)
     evidence = Evidence(deployment.directory)

@@ -1,4 +1,4 @@
-"""Observes a running fleet: the results topic, and the assignments of partitions."""
+"""Observes a running fleet: its results, and which worker has which partitions."""
 
 import json
 import time
@@ -10,21 +10,22 @@ from fleet.topics import TopicReader
 
 EVERYTHING = {(topic, number) for topic in READ for number in range(PARTITIONS)}
 SHARE_SECONDS = 60
-"""A join takes this broker about 3 to 6 s, and a cooperative group needs two."""
+"""The maximum time in seconds until workers share the partitions. Each join takes this broker 3 to 6 s, and a
+cooperative group needs two."""
 
 
 class Results(TopicReader):
-    """Copies the results topic into `results.jsonl`, and knows which commands have a final result."""
+    """Copies the results topic to `results.jsonl`, and records which commands have a final result."""
 
     def __init__(self, deployment):
         super().__init__("results", deployment, [(RESULTS, number) for number in range(PARTITIONS)])
         self.final = set()
         self.others = []
-        """The results of commands that are not the load's."""
+        """The results of commands that do not belong to the load."""
         self.count = 0
         self.last_at = time.monotonic()
         self.partitions_at = {}
-        """By partition of the commands topic: when a result of one of its commands was last seen."""
+        """When the last result of each partition's commands was seen, by partition of the commands topic."""
         self._file = open(deployment.path("results.jsonl"), "wb")
 
     def take(self, message):
@@ -48,19 +49,20 @@ class Results(TopicReader):
 
 
 class Group:
-    """The present assignments, as the group's members got them, and their changes."""
+    """The present assignments as the group's members got them, and their history."""
 
     def __init__(self):
         self.began = time.monotonic()
         self.generation = -1
         self.owners = {}
-        """By worker: its topics and partitions in the newest generation."""
+        """The topics and partitions of each worker in the newest generation, by worker."""
         self.history = []
-        """(seconds since the start, generation, worker, partitions by topic), one for each answer."""
+        """One entry for each assignment: seconds since the start, generation, worker, partitions by topic."""
         self._told_at = {}
 
     def note(self, client, generation, topics):
-        """Called on the gate's thread. It replaces whole values, so that other threads read consistent ones."""
+        """Records an assignment, on the gate's thread. It replaces whole values, so that other threads read
+        consistent ones."""
         now = time.monotonic()
         own = {(topic, number) for topic, numbers in topics.items() for number in numbers}
         self.history.append((now - self.began, generation, client, {topic: sorted(topics[topic]) for topic in topics}))
@@ -72,7 +74,8 @@ class Group:
             self._told_at = {**self._told_at, client: now}
 
     def is_shared_by(self, workers):
-        """Whether exactly these workers have all partitions, each at least one and none two, and have got them since their last start."""
+        """Whether exactly these workers have all partitions: each worker at least one, no partition twice,
+        all assigned since the last start."""
         owners = self.owners
         lists = list(owners.values())
         return (
@@ -84,7 +87,7 @@ class Group:
         )
 
     def await_share(self, workers, seconds=SHARE_SECONDS):
-        """Waits until these workers, and only these, share all partitions. Returns how long that took."""
+        """Waits until exactly these workers share all partitions. Returns the seconds that it took."""
         try:
             return wait_until(lambda: self.is_shared_by(workers), seconds, "shared")
         except Failure:
@@ -92,7 +95,7 @@ class Group:
             raise Failure(f"{names} do not share all partitions after {seconds} s: {self.text()}") from None
 
     def shares(self):
-        """By worker: the number of partitions of each topic that it reads."""
+        """Returns how many partitions of each topic each worker reads, by worker."""
         return {
             worker: tuple(sum(topic == one for topic, _ in own) for one in READ)
             for worker, own in sorted(self.owners.items())

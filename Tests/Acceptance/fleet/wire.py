@@ -3,12 +3,13 @@
 import struct
 
 HEADER = struct.Struct(">ihhi")
-"""The header of a request: length, API, version, correlation."""
+"""The header of a request: length, API key, API version, correlation id."""
 API_VERSIONS_UNSUPPORTED = 35
 
 
 def refusal(correlation, api):
-    """The answer of a broker that knows ApiVersions up to version 2 only: an error in version 0's form, and its versions."""
+    """Returns the answer of a broker that knows ApiVersions only up to version 2: an error in the form of
+    version 0, with its versions."""
     return framed(struct.pack(">ihihhh", correlation, API_VERSIONS_UNSUPPORTED, 1, api, 0, 2))
 
 
@@ -17,7 +18,8 @@ def framed(body):
 
 
 class Frames:
-    """Finds the frames of a connection as its bytes pass. A handler may request whole frames and replace them."""
+    """Splits a connection's bytes into frames as they pass. A handler may take whole frames and replace
+    them."""
 
     def __init__(self, head_bytes, is_wanted, take):
         self._head_bytes, self._is_wanted, self._take = head_bytes, is_wanted, take
@@ -25,7 +27,7 @@ class Frames:
         self._pass = 0
 
     def feed(self, data):
-        """Returns the bytes to pass on."""
+        """Takes bytes, and returns the bytes to pass on."""
         out = bytearray(data[: self._pass])
         self._pass -= len(out)
         self._buffer += data[len(out) :]
@@ -43,7 +45,7 @@ class Frames:
 
 
 class Reader:
-    """Kafka's primitive types, one after the other; compact ones if the message is flexible."""
+    """Reads Kafka's primitive types one after the other; in a flexible message, the compact types."""
 
     def __init__(self, data, offset, is_flexible=False):
         self._data, self.offset, self._is_flexible = data, offset, is_flexible
@@ -80,7 +82,7 @@ class Reader:
         return self._take(self._counted(">i")) or b""
 
     def list(self, element):
-        """Also yields nothing for a null list."""
+        """Yields the elements of a list; nothing for a null list."""
         return [element() for _ in range(self._counted(">i"))]
 
     def tags(self):
@@ -91,7 +93,7 @@ class Reader:
 
 
 class Writer:
-    """The same types for writing."""
+    """Writes Kafka's primitive types one after the other; in a flexible message, the compact types."""
 
     def __init__(self, is_flexible):
         self._is_flexible = is_flexible
@@ -125,7 +127,7 @@ def data(value):
 
 
 def assignment(encoded):
-    """The partitions by topic in a member's assignment. A topic may occur more than once."""
+    """Returns the partitions in a member's assignment, by topic. A topic may occur more than once."""
     topics = {}
     reader = Reader(encoded, 2)
     if reader.is_empty():

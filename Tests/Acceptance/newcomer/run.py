@@ -38,7 +38,7 @@ CLONE_NEWNET, CLONE_NEWUSER, SIOCSIFFLAGS, IFF_UP = 0x4000_0000, 0x1000_0000, 0x
 
 
 def own_network():
-    """Moves this process to a network of its own. Returns whether the system allowed it."""
+    """Moves this process to a separate network. Returns whether the system allowed it."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(CLONE_NEWNET if os.geteuid() == 0 else CLONE_NEWNET | CLONE_NEWUSER) != 0:
         return False
@@ -48,7 +48,7 @@ def own_network():
 
 
 class Shell:
-    """One shell for all commands, so that their jobs and variables are in one place."""
+    """One shell for all commands, so that jobs and variables of one command exist for the next."""
 
     def __init__(self, directory):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CAUSEWAY_")}
@@ -69,7 +69,8 @@ class Shell:
         self.lines.put(None)
 
     def run(self, command):
-        """What the command printed, and its exit code; of a background command until it has printed what the page shows."""
+        """Returns the command's output and exit code. A background command counts as done when it has printed
+        what the page shows."""
         self.process.stdin.write(f"{command.text}\necho {MARK} $?\n")
         end = time.monotonic() + LIMIT_SECONDS
         printed, code = "", None
@@ -91,7 +92,7 @@ class Shell:
         return printed, code
 
     def jobs(self):
-        """The process ids of the jobs that run."""
+        """Returns the process ids of the running jobs."""
         printed, _ = self.run(transcript.Command("jobs -rp"))
         # The shell may also print that a job has ended, so only lines with a number count.
         return [int(line) for line in printed.splitlines() if line.isdigit()]
@@ -107,7 +108,7 @@ class Shell:
 
 
 def difference(command, printed, code):
-    """What differs from the page; nothing if all is as shown."""
+    """Returns how the output differs from the page; an empty text if it does not."""
     if code is None:
         return f"no end within {LIMIT_SECONDS} s"
     if code != 0:

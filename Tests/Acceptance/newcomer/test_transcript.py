@@ -1,4 +1,4 @@
-"""The commands of a page, and what counts as printed as shown."""
+"""Reading a page's commands, and comparing their output with the page."""
 
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""Reads the commands of a page, and what the page says that they print."""
+"""Reads the commands on a page, and the output that the page shows for them."""
 
 import re
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Command:
 
 
 def section(page, title):
-    """The text below a heading, up to the next heading of its level."""
+    """Returns the text below a heading, up to the next heading of the same level."""
     level = re.escape(title.split(" ")[0])
     start = page.index(f"\n{title}\n") + len(title) + 2
     end = re.compile(rf"^{level} ", re.MULTILINE).search(page, start)
@@ -30,7 +30,8 @@ def section(page, title):
 
 
 def commands(text):
-    """Every command of the fenced blocks. A command begins with `$ `; it goes on after a backslash and to the end of a here-document."""
+    """Returns every command of the fenced blocks. A command begins with `$ `. It continues after a backslash
+    and to the end of a here-document."""
     found = []
     for block in FENCE.findall(text):
         lines = iter(block.splitlines())
@@ -59,5 +60,5 @@ def matches(shown, printed):
 
 
 def unwelcome(log):
-    """The lines of a worker's log that make a newcomer doubt that all is well."""
+    """Returns the lines of a worker's log that would alarm a newcomer."""
     return UNWELCOME.findall(log)

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over the DevTools protocol with nothing but the standard library."""
+"""Controls a headless Chromium over the DevTools protocol, with Python's standard library only."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class BrowserError(Exception):
-    """The browser did not carry out a command."""
+    """The browser has not carried out a command."""
 
 
 class WebSocket:
@@ -55,7 +55,7 @@ class WebSocket:
         self._socket.sendall(head + mask + masked)
 
     def receive(self, seconds):
-        """The next message; raises TimeoutError if none comes in time."""
+        """Returns the next message. Raises TimeoutError if none comes in time."""
         deadline = time.monotonic() + seconds
         message = b""
         while True:
@@ -91,7 +91,8 @@ class WebSocket:
 
 
 class Browser:
-    """One tab. What the page writes to its console as an error, and what it throws, is kept in `errors`."""
+    """One browser tab. `errors` has what the page writes to its console as errors, and the exceptions that it
+    throws."""
 
     def __init__(self, width=1440, height=900, scale=1, dark=False, reduced_motion=False):
         program = next(filter(None, map(shutil.which, PROGRAMS)), None)
@@ -134,7 +135,7 @@ class Browser:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _address(self, seconds):
-        """The WebSocket of the first tab, when the browser listens."""
+        """Returns the WebSocket address of the first tab when the browser listens."""
         file = os.path.join(self._directory, "DevToolsActivePort")
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -177,7 +178,7 @@ class Browser:
                 self.errors.append(f"{entry['text']} {entry.get('url', '')}")
 
     def evaluate(self, expression, seconds=30):
-        """The value of an expression on the page. A promise is awaited."""
+        """Returns the value of an expression on the page. Awaits a promise."""
         result = self.call(
             "Runtime.evaluate", seconds=seconds, expression=expression, returnByValue=True, awaitPromise=True, userGesture=True
         )
@@ -213,7 +214,7 @@ class Browser:
         )
 
     def press(self, key):
-        """A key by its name: Tab, Enter, Escape, ArrowRight."""
+        """Presses a key, by its name: Tab, Enter, Escape, ArrowRight."""
         codes = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "End": 35}
         event = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
         text = {"text": "\r"} if key == "Enter" else {}

@@ -37,7 +37,7 @@ ACTIONS = ["kill-worker", "take-redis-away", "answer-503", "cut-connections", "b
 
 
 class Demo:
-    """A demo with its page. Its notes are read as they come."""
+    """A demo with its page. A thread reads the notes that the demo prints."""
 
     def __init__(self, program, directory):
         self.figures_file = os.path.join(directory, "figures.json")
@@ -63,7 +63,7 @@ class Demo:
             self._noted.notify_all()
 
     def note(self, pattern, seconds):
-        """The first group of the first note that fits."""
+        """Returns the first group of the first note that matches the pattern."""
         deadline = time.monotonic() + seconds
         seen = 0
         with self._noted:
@@ -76,7 +76,7 @@ class Demo:
                     raise BrowserError(f"the demo does not say {pattern}: {self.notes[-5:]}")
 
     def figures(self, seconds):
-        """What it has written at the season's end."""
+        """Returns the figures that the demo writes at the end of the season."""
         found = []
 
         def is_written():
@@ -91,7 +91,8 @@ class Demo:
         return found[0]
 
     def processes(self, word):
-        """The ids of its children whose command line has a word. A redis-server writes its own, with spaces."""
+        """Returns the ids of the demo's child processes whose command line contains a word. A redis-server
+        writes its own command line, with spaces."""
         found = []
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -148,7 +149,7 @@ def is_on(browser, action):
 
 
 def check_buttons(browser, demo, simulator, checks):
-    """Each button, judged by the processes and by the simulator."""
+    """Clicks each button, and checks the effect on the processes and at the simulator."""
     def faults():
         return fetch(f"{simulator}/faults")
 
@@ -209,7 +210,7 @@ def check_keyboard(browser, checks):
 
 
 def check_end(browser, demo, simulator, checks):
-    """The counts at the end, on the page and at the simulator."""
+    """Compares the final counts on the page with those of the simulator."""
     browser.until("['over', 'failed'].includes(document.body.dataset.phase)", 90, "the demo ends")
     summary, stats = fetch(f"{simulator}/summary"), fetch(f"{simulator}/stats")
     browser.until(f"document.querySelector('#pushes b').dataset.value == '{stats['accepted']}'", 10, "the page has the last push")
@@ -279,7 +280,8 @@ def run(program, screenshots, checks):
 
 
 class Quick:
-    """README's first commands: a broker, a Redis, a simulator with its page, a worker. The simulator starts none of the others."""
+    """The first commands of README.md: a broker, a Redis, a simulator with its page, a worker. The simulator
+    has started none of the others."""
 
     def __init__(self, program, directory):
         self.directory, self._program = directory, program
@@ -365,7 +367,7 @@ def command(event, distance, **more):
 
 
 def play_by_hand(quick, browser, checks):
-    """A start and four updates, of which one shows nothing new."""
+    """Sends a start and four updates, one of which changes nothing."""
     start = command("start", 3.1, device="phone-7", aps={
         "attributes-type": "RideAttributes", "alert": {"title": "Your driver is assigned", "body": "Tomasz comes"},
         "attributes": {"riderName": "Ana", "pickupLocation": "Museum Gate", "dropoffLocation": "North Station"},
@@ -411,7 +413,7 @@ def check_by_hand(quick, browser, checks):
 
 
 def check_what_is_not_ours(quick, browser, checks):
-    """The buttons of parts that the simulator has not started."""
+    """The page must disable the buttons for processes that the simulator has not started."""
     def title(action):
         return browser.evaluate(f"document.querySelector('[data-action=\"{action}\"]').title")
 

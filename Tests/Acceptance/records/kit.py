@@ -26,7 +26,7 @@ def check_shapes(row):
 
 
 def check_imports(root):
-    """The libraries for servers and apps import Foundation alone."""
+    """Checks that the libraries for servers and apps import only Foundation."""
     for library in ("CausewayRecords", "ActivityShapes"):
         files = sorted((root / "Sources" / library).glob("**/*.swift"))
         lines = [line for file in files for line in file.read_text().splitlines()]

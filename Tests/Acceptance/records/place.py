@@ -1,4 +1,4 @@
-"""Where things are, and how records are checked."""
+"""The places of the repository's files, and the checks of records."""
 import json
 import pathlib
 import subprocess

@@ -15,7 +15,7 @@ from records.written import EXPECTED_TOPICS, JACKSON, PRODUCERS, WritesToKafka, 
 
 
 class Printed(unittest.TestCase):
-    """Each example prints the same records, and they are valid by the schema and by the program."""
+    """Each example prints the same records. The schema and the program must accept them."""
 
     def check(self, text):
         rows = [line.split("\t") for line in text.splitlines()]
@@ -45,7 +45,7 @@ class Printed(unittest.TestCase):
 
 
 def go_program():
-    """The example in Go, built with Debian's packages of the language and of the Kafka client."""
+    """Builds the Go example with Debian's packages of Go and of the Kafka client. Returns its path."""
     program = place.root / ".build/records/goal"
     environment = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(program.parent / "go"), "PATH": "/usr/bin:/bin"}
     output(["go", "build", "-tags", "dynamic", "-o", program, PRODUCERS / "go/goal.go"], env=environment)
@@ -53,7 +53,7 @@ def go_program():
 
 
 class OnNode(unittest.TestCase):
-    """The example in JavaScript sends through a fake Kafka client, which prints each call."""
+    """The JavaScript example sends through a fake Kafka client, which prints each call."""
 
     def test_node(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ class OnNode(unittest.TestCase):
 
 
 class OnKafka(WritesToKafka):
-    """The examples with a client here write to a broker."""
+    """The examples whose Kafka client is installed here write to a broker."""
 
     def broker_command(self):
         return [place.programs / "causeway-lab", "broker"]
@@ -124,7 +124,8 @@ class OnKafka(WritesToKafka):
 
 class App(unittest.TestCase):
     def test_the_apps_files_compile(self):
-        """They compile against ActivityKit's signatures, which Linux does not have, so a copy declares them."""
+        """The app's files compile with ActivityKit's signatures. Linux has no ActivityKit, so a file here
+        declares them."""
         stand_in = pathlib.Path(__file__).parent / "ActivityKit/ActivityKit.swift"
         files = sorted((place.root / "Examples/app").glob("*.swift"))
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""SendGoal.java, with Apache's Kafka client. It needs a newer broker than `causeway-lab broker`."""
+"""SendGoal.java with Apache's Kafka client, which needs a newer broker than `causeway-lab broker`."""
 import signal
 import tempfile
 

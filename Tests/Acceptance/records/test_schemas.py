@@ -1,4 +1,4 @@
-"""The committed schemas, read by another library, against the program."""
+"""Compares the committed schemas, which another library reads, with the program."""
 import json
 import random
 import re
@@ -36,7 +36,7 @@ DIFFERENCES = re.compile(
 
 
 def mutated(seeds, count, seed):
-    """Records that differ a little from valid ones, each a line that begins with a brace."""
+    """Yields records that differ a little from valid ones. Each is one line that begins with a brace."""
     chance = random.Random(seed)
     while count:
         text = bytearray(chance.choice(seeds))
@@ -50,7 +50,7 @@ def mutated(seeds, count, seed):
 
 
 def restructured(text, seeds, chance):
-    """The record with some keys of its objects removed, or with keys of other records' objects."""
+    """Returns the record without some keys of its objects, or with keys of other records' objects."""
     record, other = json.loads(text), json.loads(chance.choice(seeds))
     for _ in range(chance.randint(1, 3)):
         mine, theirs = record, other
@@ -89,7 +89,7 @@ def change(text, seeds, chance):
 
 
 def read(line):
-    """The value of a record as a producer's parser reads it, and whether a key occurs twice in an object, which the parser does not say."""
+    """Returns a record's value as a producer's parser reads it, and whether an object has a key twice."""
     repeated = []
 
     def members(pairs):

@@ -20,17 +20,17 @@ def output(command, **options):
 
 
 def check_written(test, name, key, record):
-    """Fails the test unless the schema and the program accept a record, and its key is right."""
+    """Fails the test unless the schema and the program accept the record and its key is the activity."""
     place.validator(name).validate(record)
     test.assertEqual(place.faults(name + "s", [json.dumps(record).encode()]), {})
     test.assertEqual(key, record["activity"])
 
 
 class WritesToKafka(unittest.TestCase):
-    """Each test has a broker of its own."""
+    """A test that starts a broker of its own."""
 
     def broker_command(self):
-        """The command of a broker whose first line names its bootstrap servers."""
+        """Returns the command of a broker whose first output line names its bootstrap servers."""
         raise NotImplementedError
 
     def setUp(self):

@@ -39,7 +39,7 @@ OTHER_ADDRESS = "127.0.0.2"
 
 
 class Failure(Exception):
-    """A service or a command does not do what it should."""
+    """A service or a command of compose.yaml has failed."""
 
 
 def run(*command):
@@ -47,7 +47,7 @@ def run(*command):
 
 
 def make_root(root):
-    """A root that has this machine's folders, and its own /etc and /tmp."""
+    """Makes a root with this machine's folders and with its own /etc and /tmp."""
     run("mount", "-t", "tmpfs", "tmpfs", root)
     for entry in pathlib.Path("/").iterdir():
         target = root / entry.name
@@ -82,7 +82,7 @@ def put_files(root):
 
 
 def entry_point(service):
-    """The program in one of our images. For other images the command names the program."""
+    """Returns the program of one of our images. For other images the command names the program."""
     if "build" not in service:
         return []
     wanted = service["build"]["target"] if isinstance(service["build"], dict) else None
@@ -156,7 +156,8 @@ class Composition:
         self.await_condition("worker", "service_healthy")
 
     def play(self, name, line, wanted):
-        """A command of the page, again until it prints what is wanted: the worker joins its group meanwhile."""
+        """Repeats a command of the page until it prints the wanted text, because the worker needs time to
+        join its group."""
         deadline = time.monotonic() + LIMIT_SECONDS
         while True:
             done = subprocess.run(self.inside(name, ["bash", "-c", f"cd {repository} && {line}"]), capture_output=True, text=True)
@@ -169,7 +170,7 @@ class Composition:
 
 
 def readme_commands():
-    """The commands that the page runs in services."""
+    """Returns the commands of the page that run inside services."""
     return re.findall(r"^\$ docker compose exec (?:--no-TTY )?(\w+) (.+)$", readme, re.M)
 
 

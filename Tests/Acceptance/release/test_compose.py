@@ -1,4 +1,5 @@
-"""compose.yaml: its parts fit together, and the programs accept its commands. No container engine is needed."""
+"""compose.yaml: its parts fit together, and the programs accept its commands. The test needs no container
+engine."""
 import os
 import pathlib
 import re

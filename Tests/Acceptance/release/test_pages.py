@@ -1,4 +1,5 @@
-"""What the pages for operators name exists: files, sections of other pages, targets of make, values of the chart."""
+"""Everything that the pages for operators name exists: files, sections of pages, targets of make, values of
+the chart."""
 import pathlib
 import re
 import unittest

@@ -1,4 +1,4 @@
-"""The bill of materials: what is linked and copied is in it, what is not is not, and a missing field is found."""
+"""The bill of materials has exactly what is linked and copied, and a check finds a missing field."""
 import copy
 import hashlib
 import importlib.machinery

@@ -1,1 +1,1 @@
-"""Disturbed rounds through an audience."""
+"""Tests of rounds through an audience that are disturbed, for example by a worker's death."""

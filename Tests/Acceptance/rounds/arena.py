@@ -1,4 +1,4 @@
-"""The deployment of rounds: the fleet's deployment, with one Redis topology and an APNs of a known speed."""
+"""The processes of the tests of rounds: the fleet's, with one form of Redis and an APNs of a known speed."""
 
 import json
 import time
@@ -9,7 +9,8 @@ from fleet.deployment import Deployment, Kind
 
 STREAMS = 60
 LATENCY_MILLISECONDS = 40
-"""With this many streams a connection carries 1,500 pushes a second at most, so a round lasts long enough to be disturbed."""
+"""With this latency and number of streams, a connection carries at most 1,500 pushes a second, so a round
+takes long enough to be disturbed."""
 SESSION_MILLISECONDS = 6_000
 INVALIDATIONS = "causeway.invalidations"
 
@@ -28,7 +29,7 @@ class Arena(Deployment):
         self.redis.start()
 
     def set_pace(self):
-        """Sets APNs' pace before the first worker connects."""
+        """Sets the speed of APNs. Call it before the first worker connects."""
         pace = {
             "latencyMillisecondsMin": LATENCY_MILLISECONDS, "latencyMillisecondsMax": LATENCY_MILLISECONDS,
             "concurrentStreams": STREAMS,
@@ -43,7 +44,7 @@ class Arena(Deployment):
         return json.dumps(configuration, indent=2)
 
     def busiest(self):
-        """The worker with the most ranges in progress."""
+        """Returns the worker with the most ranges in progress."""
         running = [worker for worker in self.workers.values() if worker.process is not None and worker.process.is_running()]
         rounds = {worker.name: sum(value for _, value in samples(worker, "causeway_audience_rounds")) for worker in running}
         if not any(rounds.values()):

@@ -15,15 +15,15 @@ ROUND_SECONDS = 90
 QUIET_SECONDS = 2
 LOOK_SECONDS = 0.02
 AWAY_SECONDS = 3
-"""How long Redis is away."""
+"""How long Redis is unreachable, in seconds."""
 THAWED_SECONDS = 0.1
-"""How long Redis answers before it is frozen again."""
+"""How long Redis answers before it is frozen again, in seconds."""
 OVER_SHARE = 0.95
-"""A round that has reached a larger share is too near its end to be disturbed."""
+"""The share of the members above which a round is too near its end to be disturbed."""
 
 
 class Scene:
-    """The objects that cases work with, and the figures that they note."""
+    """What a case works with, and the figures that it records."""
 
     def __init__(self, deployment, crowd, outcomes, group):
         self.deployment, self.crowd, self.outcomes, self.group = deployment, crowd, outcomes, group
@@ -35,18 +35,19 @@ class Scene:
         return workers
 
     def reach(self, command, share):
-        """Waits until this share of the members shows a command's state. Then the round is certainly in progress."""
+        """Waits until this share of the members shows a command's state, so that the round is certainly in
+        progress."""
         wanted = int(self.crowd.count * share)
         wait_until(lambda: self.crowd.shown(command) >= wanted, ROUND_SECONDS, f"{share:.0%} of the members", LOOK_SECONDS)
 
     def midway(self, share=0.4):
-        """Sends the first command, with its alert, and returns when this share of the members shows its state."""
+        """Sends the first command with its alert. Returns when this share of the members shows its state."""
         first = self.crowd.command("Goal one")
         self.reach(first, share)
         return first
 
     def happens(self, what, command):
-        """Records that the event happens now, and checks that the round is still in progress."""
+        """Records that an event happens now, and checks that the round is still in progress."""
         self.crowd.incident(what)
         share = self.crowd.shown(command) / self.crowd.count
         if share > OVER_SHARE:
@@ -54,7 +55,8 @@ class Scene:
         self.figures[f"{what} at"] = f"{share:.0%} of the round"
 
     def done(self):
-        """Waits until every command has its result, every phone shows the last state, and nothing more comes."""
+        """Waits until every command has its result, every phone shows the last state, and no further push
+        comes."""
         began = time.monotonic()
         last = self.crowd.commands[-1]
         try:
@@ -249,11 +251,11 @@ def membership(scene):
 class Case:
     play: Callable
     later: int = 0
-    """The number of phones that join later."""
+    """The number of phones that join during the case."""
     options: dict = field(default_factory=dict)
-    """Options of the judge."""
+    """Options for the judge."""
     servers: type = Alone
-    """The form of Redis."""
+    """The form of Redis: one server, Sentinel or a cluster."""
 
 
 ALL = {

@@ -17,11 +17,11 @@ FREQUENT_EVERY = 4
 PAGE = 20_000
 ACKNOWLEDGED_SECONDS = 60
 SHOWN_SECONDS = 3_600
-"""The age of the state that the phones show at first."""
+"""The age in seconds of the state that the phones show at the beginning."""
 
 
 class Crowd:
-    """`count` members from the start, and `later` phones that join later."""
+    """An audience with `count` members at the beginning and `later` phones that join later."""
 
     def __init__(self, deployment, count, later=0):
         self.deployment, self.count, self.phones = deployment, count, count + later
@@ -45,7 +45,7 @@ class Crowd:
     # Members
 
     def _records(self, first, count):
-        """The present registrations of these phones' apps."""
+        """Returns the present registrations of these phones' apps."""
         records = []
         while len(records) < count:
             page = self.deployment.control(
@@ -57,7 +57,8 @@ class Crowd:
         return records
 
     def register(self, first, count, audiences=(AUDIENCE,)):
-        """Writes registrations of these phones, and waits until the group has settled them. Returns the time."""
+        """Writes registrations of these phones, and waits until the group has committed them. Returns the
+        time."""
         for record in self._records(first, count):
             value = record["value"] | {"audiences": list(audiences)}
             self.tokens.append(value["token"])
@@ -72,7 +73,7 @@ class Crowd:
             self._members[name] = {"activity": name} | ({"joined": joined} if self.commands else {})
 
     def leave(self, first, count):
-        """Half of the phones leave by a registration that names no audience, half by a tombstone."""
+        """Lets these phones leave: half by a registration without audiences, half by a tombstone."""
         for name in self._names[first : first + count // 2]:
             self._writer.write(REGISTRATIONS, name, None)
         left = self.register(first + count // 2, count - count // 2, ())
@@ -80,7 +81,7 @@ class Crowd:
             self._members[name]["left"] = left
 
     def rotate(self, first, count):
-        """Gives these phones other tokens."""
+        """Gives these phones other tokens, and registers them."""
         old = [digest(bytes.fromhex(record["value"]["token"])) for record in self._records(first, count)]
         for name in self._names[first : first + count]:
             self._members[name]["renewed"] = now()
@@ -89,7 +90,7 @@ class Crowd:
         self._retired += [{"token": token, "time": time} for token in old]
 
     def die(self, first, count):
-        """Ends these phones' activities on the phone: pushes to their tokens get 410."""
+        """Ends the activities on these phones, so that pushes to their tokens get 410."""
         self.deployment.control("POST", "/crowd/dismiss", {"app": APP, "name": NAME, "from": first, "count": count})
         for name in self._names[first : first + count]:
             self._members[name]["dead"] = True
@@ -128,7 +129,7 @@ class Crowd:
         return command
 
     def shown(self, command):
-        """The number of phones that show this command's state."""
+        """Returns the number of phones that show this command's state."""
         return sum(one["phones"] for one in self.report()["shown"] if one["contentState"] == command["content"])
 
     def report(self):
@@ -138,7 +139,7 @@ class Crowd:
         self._incidents.append({"time": now(), "what": what})
 
     def write(self):
-        """The checker's files, except those from the topics and from the simulator's log."""
+        """Writes the checker's files that come neither from topics nor from the simulator's log."""
         for name, values in (
             ("commands", self.commands), ("members", self._members.values()), ("incidents", self._incidents), ("retired", self._retired)
         ):
@@ -149,14 +150,15 @@ class Crowd:
 
 
 class Outcomes(TopicReader):
-    """Copies the topics of results and invalidations into files, and knows which commands have their own result."""
+    """Copies the topics of results and invalidations to files, and records which commands have a result of
+    their own."""
 
     def __init__(self, deployment):
         results = [(RESULTS, number) for number in range(PARTITIONS)]
         super().__init__("outcomes", deployment, [*results, (INVALIDATIONS, 0)])
         self.last_at = now()
         self.final = {}
-        """By command: the last outcome for all its members."""
+        """The last outcome over all members of each command, by command."""
         self._results = open(deployment.path("results.jsonl"), "wb")
         self._invalidations = open(deployment.path("invalidations.jsonl"), "w", encoding="utf-8")
 

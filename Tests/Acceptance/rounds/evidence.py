@@ -1,4 +1,4 @@
-"""Reads and orders the evidence of rounds through one audience. Of the judged program it uses only the output."""
+"""Reads and orders the recorded files of rounds through one audience. It shares no code with the program."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from common.records import Unreadable, lines
 
 CRASHES = {"kill", "freeze"}
-"""After these incidents, members reached since the last checkpoint are sent to again."""
+"""The incidents after which members reached since the last checkpoint may get a push again."""
 
 
 @dataclass(slots=True)
@@ -15,17 +15,17 @@ class Command:
     identifier: str
     order: int
     time: int
-    """When its producer wrote it, UNIX milliseconds."""
+    """When the producer wrote the command, in UNIX milliseconds."""
     timestamp: int
     alert: str | None
     state: str
     content: dict
     ranges: dict = field(default_factory=dict)
-    """By (first, last segment): the results of the range, in order."""
+    """The results of each range in order, by (first, last segment)."""
     totals: list = field(default_factory=list)
-    """The command's own results."""
+    """The results over all ranges of the command."""
     refusals: list = field(default_factory=list)
-    """The results of single members whose pushes were refused: (activity, outcome)."""
+    """The results of single members whose pushes APNs refused: (activity, outcome)."""
 
     @property
     def outcome(self):
@@ -33,7 +33,7 @@ class Command:
 
     @property
     def admitted(self):
-        """UNIX milliseconds, or None if unknown."""
+        """When the command was admitted, in UNIX milliseconds; None if unknown."""
         return next((total["times"]["admitted"] for total in self.totals if "admitted" in total.get("times", {})), None)
 
 
@@ -54,15 +54,15 @@ class Push:
 class Member:
     activity: str
     joined: int | None
-    """When the join was acknowledged, UNIX milliseconds; None: before the first command."""
+    """When the join was acknowledged, in UNIX milliseconds; None if before the first command."""
     left: int | None
-    """When the leave was acknowledged."""
+    """When the leave was acknowledged, in UNIX milliseconds."""
     renewed: int | None
-    """When its phone got another token. With the new registration it joins again."""
+    """When the phone got another token. With the new registration the member joins again."""
     is_dead: bool
-    """Pushes to its phone get 410."""
+    """Whether pushes to the phone get 410."""
     pushes: list = field(default_factory=list)
-    """In the order in which they reached the service."""
+    """The pushes in the order in which APNs got them."""
 
     @property
     def is_in_to_the_end(self):
@@ -81,7 +81,7 @@ def need(value, name, place):
 
 
 class Evidence:
-    """The recorded files of one run; `judge.py` lists them."""
+    """The recorded files of one run, which `judge.py` lists."""
 
     def __init__(self, directory):
         self._directory = directory
@@ -103,7 +103,7 @@ class Evidence:
         self.retired = {
             need(value, "token", place): need(value, "time", place) for place, value in self._lines("retired.jsonl")
         }
-        """By digest: when the token that replaced it was acknowledged."""
+        """When the token that replaced each token was acknowledged, by the old token's digest."""
         self._read_results()
         self.invalidations = [
             (need(value, "activity", place), need(value, "time", place)) for place, value in self._lines("invalidations.jsonl")

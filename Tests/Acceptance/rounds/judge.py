@@ -45,7 +45,7 @@ def parser():
 
 
 def verdicts(directory, options):
-    """The verdicts on all laws, in order.
+    """Returns the verdicts on all laws, in order.
 
     Raises Unreadable."""
     evidence = Evidence(directory)

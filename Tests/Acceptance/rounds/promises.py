@@ -6,12 +6,13 @@ SEGMENTS = 256
 
 
 def reached(member):
-    """The pushes that a member's phone got."""
+    """Returns the pushes that reached a member's phone."""
     return [push for push in member.pushes if push.effect is not None]
 
 
 def newest(evidence, options):
-    """A member to the end shows the last command's state, by the log of its pushes and by the phone itself."""
+    """A member that stays to the end shows the last command's state, by the log of its pushes and by the
+    phone's own report."""
     law = Law("every member that is in the audience to the end shows the newest state")
     last = evidence.commands[-1]
     right = 0
@@ -35,7 +36,7 @@ def newest(evidence, options):
 
 
 def backwards(evidence, options):
-    """No phone gets a state that is older than one that it got before."""
+    """No phone gets a state that is older than an earlier one."""
     law = Law("nobody goes back in time")
     pairs = 0
     for member in evidence.members.values():
@@ -52,13 +53,13 @@ def backwards(evidence, options):
 
 
 def is_since_checkpoint(evidence, options, time):
-    """Whether a push at this time may be later than the last checkpoint of a worker that crashed."""
+    """Whether a push at this time may come after the last checkpoint of a worker that crashed."""
     return any(crash - options.checkpoint <= time <= crash + options.flight for crash in evidence.crashes)
 
 
 LOSS_MILLISECONDS = 5_000
-"""A member that was reached this long after a loss may be reached again: Redis may be silent meanwhile, and then no worker notices the
-loss."""
+"""A member that was reached up to this many milliseconds after a loss may be reached again. Redis may not
+answer in this time, so no worker notices the loss."""
 
 
 def is_before_wipe(evidence, options, time):
@@ -66,14 +67,15 @@ def is_before_wipe(evidence, options, time):
 
 
 def is_joined_during(member, command):
-    """Whether a member registered while a command was in progress: for the first time, with another token, or after a loss of Redis'
-    data. It gets the newest state at once, without its alert, and the round may reach it as well."""
+    """Whether a member registered while a command was in progress: for the first time, with another token, or
+    again after a loss of Redis' data. It then gets the newest state at once, without its alert, and the round
+    may reach it as well."""
     return any(time is not None and time >= command.time for time in (member.joined, member.renewed))
 
 
 def repeats(evidence, options):
-    """No member gets the same state twice, except members that joined meanwhile and, after a crash, members that got it since the last
-    checkpoint."""
+    """No member gets a state twice. The exceptions are members that joined during the command and, after a
+    crash, members reached since the last checkpoint."""
     law = Law("nobody is sent a state twice, except after a crash members reached since the last checkpoint")
     twice, shown, ages = 0, 0, []
     # Members whose data was lost join again. Another round of the same command may then reach them.
@@ -99,7 +101,7 @@ def repeats(evidence, options):
 
 
 def bound(evidence, options):
-    """There are at most as many pushes as members times (completed rounds + 1)."""
+    """The number of pushes is at most the number of members times (completed rounds + 1)."""
     law = Law("no more pushes than members x (completed rounds + 1)")
     # After a loss of Redis' data, the newest command has a second round.
     completed = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipes)
@@ -112,7 +114,7 @@ def bound(evidence, options):
 
 
 def takeover(evidence, options):
-    """Soon after a newer state was admitted, the overtaken one is no longer sent."""
+    """Soon after a newer state was admitted, the older one is no longer sent."""
     law = Law(f"nothing older is sent {options.takeover} ms after a newer command's admission")
     longest = 0
     for push in evidence.pushes:
@@ -129,8 +131,8 @@ def takeover(evidence, options):
 
 
 def alerts(evidence, options):
-    """A member from before the first command to the end gets each alert once, or a newer one instead; after a crash again if it was
-    just sent."""
+    """A member from before the first command to the end hears each alert once, or a newer one instead. After
+    a crash it may hear an alert again that was just sent."""
     law = Law("every alert is heard once, or a newer one in its place")
     ringing = [command for command in evidence.commands if command.alert is not None]
     order = {command.alert: command.order for command in ringing}
@@ -171,8 +173,8 @@ def alerts(evidence, options):
 
 
 def results(evidence, options):
-    """The ranges' results cover all segments once, add up to the command's result, and this adds up to the members. Repeated results are
-    equal."""
+    """The results of the ranges cover each segment once and add up to the command's result, which adds up to
+    the members. A repeated result equals the first one."""
     law = Law("ranges' results add up to the command's, and that to the members")
     least = sum(member.is_in_throughout for member in evidence.members.values())
     most, again, told = len(evidence.members), 0, 0
@@ -225,7 +227,7 @@ def check_sums(law, command, ranges, least, most):
 
 
 def counts(evidence, options):
-    """The results count as many delivered members as the log has; after a crash the log has more."""
+    """The results count as many delivered members as the log has. After a crash the log may have more."""
     law = Law("results count as delivered the members in the log: no more, and without a crash no fewer")
     measured = []
     for command in evidence.commands:
@@ -247,7 +249,7 @@ def counts(evidence, options):
 
 
 def leavers(evidence, options):
-    """A member that has left, has another token or has died gets no push after that was acknowledged."""
+    """A member gets no push after its leave, its newer token or its death was acknowledged."""
     law = Law(f"nothing is sent {options.leave} ms after a leave, a newer token or a death was acknowledged")
     dead_since = {}
     for activity, time in evidence.invalidations:
@@ -269,7 +271,8 @@ def leavers(evidence, options):
 
 
 def deaths(evidence, options):
-    """Each phone that answered 410 has an invalidation and its own result, and no other phone has them."""
+    """Each phone that answered 410 has an invalidation and a result of its own, and no other phone has
+    either."""
     law = Law("each dead token has an invalidation and a result, and nobody else has")
     refused = {push.activity for push in evidence.pushes if push.status == 410}
     results = [activity for command in evidence.commands for activity, outcome in command.refusals if outcome == "unregistered"]
@@ -293,7 +296,8 @@ def deaths(evidence, options):
 
 
 def joiners(evidence, options):
-    """Soon after joining, a member shows the newest state of that moment or a newer one."""
+    """Soon after it has joined, a member shows the state that was the newest at that moment, or a newer
+    one."""
     law = Law(f"who joins shows the newest state {options.join} ms after it was acknowledged")
     waits = []
     for member in evidence.members.values():

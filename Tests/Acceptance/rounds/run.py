@@ -34,7 +34,8 @@ def options(arguments):
 
 
 def play(case, chosen, directory):
-    """Runs one case. Its evidence is in the directory afterwards. Returns its figures, and problems other than broken laws."""
+    """Runs one case, and leaves its evidence in the directory. Returns its figures, and its problems other
+    than broken laws."""
     group = Group()
     with Arena(chosen.program, directory, group, case.servers) as deployment:
         deployment.start_simulator()
@@ -62,7 +63,7 @@ def play(case, chosen, directory):
 
 
 def stop_in_order(deployment):
-    """Checks that every running worker still stops in order."""
+    """Checks that every worker that still runs stops in order."""
     for worker in deployment.workers.values():
         if worker.process.is_running():
             worker.stop()

@@ -1,4 +1,5 @@
-"""The topologies of Redis: one server, a primary with a replica and a Sentinel, or a cluster in which one primary has a replica."""
+"""The forms of Redis in these tests: one server, a primary with a replica and a Sentinel, or a cluster in
+which one primary has a replica."""
 
 import signal
 import socket
@@ -14,7 +15,7 @@ DOWN_MILLISECONDS = 1_000
 
 
 def ask(port, command):
-    """The first line of the answer; empty without an answer."""
+    """Returns the first line of a server's answer; an empty text without an answer."""
     try:
         with socket.create_connection(("127.0.0.1", port), 5) as connection:
             connection.sendall(command.encode() + b"\r\n")
@@ -29,7 +30,7 @@ class Alone:
     def __init__(self, deployment):
         self._deployment = deployment
         self._servers = []
-        """Ports and processes; the first one is disturbed."""
+        """Pairs of port and process. The first server is the one that is disturbed."""
 
     def start(self):
         if not self._servers:
@@ -73,7 +74,7 @@ class Alone:
 
 
 class Watched(Alone):
-    """A primary, a replica, and one Sentinel that decides quickly."""
+    """A primary, a replica, and one Sentinel that starts a failover quickly."""
 
     def start(self):
         self._add()
@@ -96,7 +97,7 @@ class Watched(Alone):
 
 
 class Cluster(Alone):
-    """Three primaries. The disturbed one has a replica, which replaces it."""
+    """Three primaries. The one that is disturbed has a replica, which replaces it."""
 
     def start(self):
         buses = free_ports(PRIMARIES + 1)

@@ -1,4 +1,4 @@
-"""The judge must accept rounds that keep the laws, and detect each law when it is broken once."""
+"""The judge accepts rounds that keep the laws, and finds each law that a changed run breaks."""
 
 import json
 import unittest
@@ -13,7 +13,8 @@ LEFT, JOINED, DIED, ROTATED = "leaver", "joiner", "dead", "member-3"
 
 
 class Run:
-    """A first command, overtaken by a second one at half of forty members. One phone each leaves, joins, dies and gets another token."""
+    """Forty members and two commands; the second one supersedes the first when half of the members are
+    reached. One phone leaves, one joins, one dies and one gets another token."""
 
     def __init__(self):
         self.names = [f"member-{number}" for number in range(2 * HALF)]

@@ -1,1 +1,1 @@
-"""The laws of single activities, and seasons that are checked against them."""
+"""Seasons, and the laws of single activities against which they are checked."""

@@ -1,4 +1,4 @@
-"""Reads and orders the evidence of one run. Of the judged program it uses only the output."""
+"""Reads and orders the recorded files of one run. It shares no code with the program."""
 
 import json
 import os
@@ -14,7 +14,7 @@ UNDELIVERED = {"ended", "expired", "invalid", "unregistered", "failed", "unknown
 class Bucket:
     pushes: int
     interval: float
-    """The milliseconds in which the bucket gains one push."""
+    """The time in milliseconds in which the bucket gains one push."""
     reserved: int
 
 
@@ -43,16 +43,16 @@ class Command:
     activity: str
     event: str
     time: int
-    """When its producer wrote it, UNIX milliseconds."""
+    """When the producer wrote the command, in UNIX milliseconds."""
     alert: str | None
     state: str
     order: int = 0
-    """Its index among the commands of its activity."""
+    """The command's index among the commands of its activity."""
     outcomes: list = field(default_factory=list)
 
     @property
     def outcome(self):
-        """The final outcome; a held command gets it when it is released."""
+        """The final outcome. A held command gets it after it is released."""
         return self.outcomes[-1]["outcome"] if self.outcomes else None
 
 
@@ -71,19 +71,19 @@ class Push:
     state: str | None
     effect: str | None
     command: Command | None = None
-    """The command of the push."""
+    """The command that the push belongs to; None if unknown."""
 
     @property
     def reached(self):
-        """Whether a phone got the push, with or without an answer."""
+        """Whether a phone got the push, even if the answer was lost."""
         return self.effect is not None
 
 
 class Evidence:
-    """Commands, results and pushes, joined by the commands' ids and by `apns-id`."""
+    """Commands, results and pushes of a run. The commands' ids and `apns-id` connect them."""
 
     def __init__(self, directory):
-        """`check.py` lists the files."""
+        """Reads the files, which `check.py` lists."""
         names = ("commands.jsonl", "results.jsonl", "pushes.jsonl", "policy.json")
         commands, results, pushes, policy = (os.path.join(directory, name) for name in names)
         self.policy = Policy.read(policy)
@@ -104,7 +104,7 @@ class Evidence:
             self.commands[command.identifier] = command
         self.foreign_results = []
         self.counted = {}
-        """By activity: the commands that its results count besides their own."""
+        """The number of commands that the results of an activity count besides their own, by activity."""
         self.results_read = 0
         accepted = {}
         self.accepted = []
@@ -141,7 +141,8 @@ class Evidence:
         self._find_commands()
 
     def _find_commands(self):
-        """A push whose worker died or never got the answer has no result. Then its content tells the command."""
+        """Finds the commands of pushes without a result, because the worker died or the answer was lost.
+        Their content shows the command."""
         for activity, pushes in self.pushes_of.items():
             least = 0
             for push in pushes:
@@ -155,5 +156,5 @@ class Evidence:
                     least = max(least, push.command.order)
 
     def reached(self, activity):
-        """The pushes that an activity's phone got, in order."""
+        """Returns the pushes that an activity's phone got, in order."""
         return [push for push in self.pushes_of.get(activity, []) if push.reached]

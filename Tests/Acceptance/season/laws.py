@@ -5,7 +5,8 @@ from season.evidence import UNDELIVERED
 
 
 def results(evidence, options):
-    """Each command has a result, and each result a command; or the result of the command that replaced it counts it."""
+    """Each command has a result and each result a command, or the result of the replacing command counts
+    it."""
     law = Law("each command has a result")
     counts, repeated = {}, 0
     for command in evidence.commands.values():
@@ -38,12 +39,14 @@ def results(evidence, options):
 
 
 def is_followed(evidence, command):
-    """Whether a newer command has a result: one state is held, and a newer one replaces it."""
+    """Whether a newer command has a result. Redis holds one state of an activity, and a newer state replaces
+    it."""
     return any(newer.outcomes for newer in evidence.by_activity[command.activity][command.order + 1:])
 
 
 def may_be_counted(evidence, options, command):
-    """Whether a newer command with a result replaced this one, and its alert if it has one."""
+    """Whether a newer command with a result has replaced this one, and has replaced its alert if there is
+    one."""
     if options.superseded_results == "each" or command.event == "start":
         return False
     newer = [c for c in evidence.by_activity[command.activity][command.order + 1:] if c.outcomes]
@@ -51,7 +54,7 @@ def may_be_counted(evidence, options, command):
 
 
 def accepted(evidence, options):
-    """Each accepted result has exactly one 200 in the log, and each 200 one accepted result."""
+    """Each accepted result has exactly one 200 in the log, and each 200 has one accepted result."""
     law = Law("each accepted result is one push, and the other way round")
     logged = {}
     for push in evidence.pushes:
@@ -83,7 +86,8 @@ def accepted(evidence, options):
 
 
 def budget(evidence, options):
-    """No activity got more pushes of priority 10 than its bucket held, and only alerts and ends used the reserve."""
+    """No activity got more pushes of priority 10 than its bucket held. Only alerts and ends used the
+    reserve."""
     law = Law("no more pushes at priority 10 than the bucket holds")
     bucket = evidence.policy.bucket
     most, drawn = 0, 0
@@ -110,7 +114,7 @@ def budget(evidence, options):
 
 
 def spent(evidence, options):
-    """A command that requested priority 10 got it, unless the bucket was empty."""
+    """A command that requested priority 10 was sent with it, unless the bucket was empty."""
     law = Law("nothing is demoted while the bucket has pushes left")
     bucket = evidence.policy.bucket
     demoted = 0
@@ -137,7 +141,8 @@ def spent(evidence, options):
 
 
 def spacing(evidence, options):
-    """No two pushes of an activity are closer than its spacing. A push that is early once does not make the next one early."""
+    """Two pushes of an activity are at least its spacing apart. A push that came early does not allow the
+    next one to come early."""
     law = Law("no two pushes of an activity within the spacing")
     least, pairs = None, 0
     space = evidence.policy.spacing
@@ -177,7 +182,7 @@ def timestamps(evidence, options):
 
 
 def endings(evidence, options):
-    """After an accepted end an activity gets nothing but a start."""
+    """After an accepted end an activity gets no push, except a start."""
     law = Law("nothing after an accepted end")
     ended = 0
     for activity, pushes in evidence.pushes_of.items():
@@ -208,7 +213,8 @@ def starts(evidence, options):
 
 
 def alerts(evidence, options):
-    """A push carries the newest alert of all commands since the push before, including its own, so no alert is lost."""
+    """A push carries the newest alert of its own command and of all commands since the last push, so no alert
+    is lost."""
     law = Law("every alert appears, in order, or a newer one in its place")
     rung, rode, replaced, again = 0, 0, 0, 0
     for activity, own in evidence.by_activity.items():
@@ -246,13 +252,14 @@ def alerts(evidence, options):
 
 
 def left_out(due, push):
-    """Whether the alert was left out because it was too large for the body or too old, and its result says so."""
+    """Whether the alert was left out because it did not fit or was too old, as the command's result says."""
     reasons = ("alertDidNotFit", "alertExpired")
     return push.alert is None and bool(due) and any(r.get("reason") in reasons for r in due[-1].outcomes)
 
 
 def waits(evidence, options):
-    """While commands keep coming, pushes are sent evenly: no command waits long for its push or a newer one."""
+    """While commands keep coming, pushes are sent evenly: no command waits long for its push or for that of a
+    newer command."""
     bound = options.wait_spacings * evidence.policy.spacing + options.tolerance
     law = Law(f"no state waits longer than {bound} ms for its push, or that of a newer one")
     waited, gaps = [], []
@@ -291,7 +298,7 @@ def waits(evidence, options):
 
 
 def endstates(evidence, options):
-    """The last push to each phone is its last command's state."""
+    """The last push to each phone has the state of the activity's last command."""
     law = Law("each phone ends with the last command's state")
     right = 0
     for activity, own in evidence.by_activity.items():

@@ -1,4 +1,4 @@
-"""The checker must accept a run that keeps the laws, and detect each law when it is broken once."""
+"""The checker accepts a run that keeps the laws, and finds each law that a changed run breaks."""
 
 import copy
 import json
@@ -12,7 +12,8 @@ BIRTH = 1_790_000_000_000
 
 
 class Run:
-    """A small run that keeps all laws: three activities, a command every 100 ms, a push every second."""
+    """A small run that keeps all laws. It has three activities, a command every 100 ms and a push every
+    second."""
 
     def __init__(self):
         self.commands, self.results, self.pushes = [], [], []
@@ -70,7 +71,7 @@ class Run:
             waiting, alert, sent = None, None, time
 
     def written(self):
-        """The directory's files, as text."""
+        """Returns the texts of the run's files, by name."""
         as_lines = lambda values: "".join(json.dumps(value) + "\n" for value in values)
         return {
             "commands.jsonl": as_lines(self.commands),
@@ -132,7 +133,7 @@ class DoctoredSeason(DoctoredRun):
                 )
 
     def count(self):
-        """Superseded commands lose their results, and the next result of their activity counts them."""
+        """Removes the results of superseded commands. The next result of the same activity counts them."""
         outcomes = {r["command"]: r for r in self.run_.results}
         waiting = {}
         for command in self.run_.commands:
