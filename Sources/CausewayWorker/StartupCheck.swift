@@ -89,7 +89,7 @@ package enum StartupCheck {
         present.propertyFiles.removeAll { !findings.isThere($0.path) }
         for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.isThere(file.path) {
             // librdkafka refuses a user without a password. The password is only on the worker's machine, so
-            // the path takes its place.
+            // the check uses the path instead.
             present.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {

@@ -76,7 +76,7 @@ extension Consumer {
         }
     }
 
-    /// Returns the offsets at which reading continues; negative for a partition of which no record was polled
+    /// Returns the offsets at which reading continues; negative for a partition without a polled record
     /// since reading began.
     private func positions(of partitions: some Collection<TopicPartition>) -> PartitionList {
         let list = PartitionList(partitions, of: topics)

@@ -71,7 +71,7 @@ public final class Consumer {
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
     /// The paused partitions. Kept here, because resuming a partition that is not paused can rewind it.
     public internal(set) var paused: Set<TopicPartition> = []
-    /// The offset of `pause(_:rereadingFrom:)` for each partition of which no record was polled since.
+    /// The offset of `pause(_:rereadingFrom:)` for each partition without a polled record since.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
 
     /// Whether there was an assignment. Closing before the first one aborts the process (a failed assertion in

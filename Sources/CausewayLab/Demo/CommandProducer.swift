@@ -1,6 +1,6 @@
 import Kafka
 
-/// The demo's producer, which takes the place of an app's server.
+/// The demo's producer. In production, the server of an app writes these records.
 final class CommandProducer {
     static let commandsTopic = "causeway.commands"
     static let registrationsTopic = "causeway.registrations"

@@ -2,8 +2,8 @@ import APNsSimulator
 import CausewayCommandLine
 import Kafka
 
-/// Copies registrations from simulated phones to Kafka. It takes the place of an app's server, to which
-/// phones post their tokens.
+/// Copies registrations from simulated phones to Kafka. In production, an app's server does so, and
+/// phones post their tokens to the server.
 struct PhoneBackend: Sendable {
     private static let waitMilliseconds = 1_000
 
