@@ -56,9 +56,9 @@ final class Course {
         let batches = max(1, commands / perBatch)
         for _ in 0..<batches { runBatch(workload) }
         precondition(delivery.counters(of: 0).undecodable == 0, "the commands fit the shapes")
-        if workload == .alternatingShaped { precondition(delivery.statesWalked <= workload.states.count) }
-        if workload == .inningsShaped { precondition(delivery.statesWalked <= 10) }
-        if workload == .unlikeShaped { precondition(Int64(delivery.statesWalked) > nextOffset * 9 / 10) }
+        if workload == .alternatingShaped { precondition(delivery.statesCompared <= workload.states.count) }
+        if workload == .inningsShaped { precondition(delivery.statesCompared <= 10) }
+        if workload == .unlikeShaped { precondition(Int64(delivery.statesCompared) > nextOffset * 9 / 10) }
         precondition(delivery.recordsInProgress == 0 && delivery.committableOffset(partition) == nextOffset)
         return batches * perBatch
     }
@@ -76,7 +76,7 @@ final class Course {
         }
         nextActivity = (nextActivity + Self.activitiesPerBatch) % Self.activities
         delivery.endBatch(now: now)
-        while responseStore() || answerPushes() || acknowledge() {}
+        while answerStoreCalls() || answerPushes() || acknowledge() {}
     }
 
     private func receive(_ value: UnsafeRawBufferPointer) {
@@ -94,7 +94,7 @@ final class Course {
     }
 
     /// Answers all store calls of the core. Returns whether there was a call.
-    private func responseStore() -> Bool {
+    private func answerStoreCalls() -> Bool {
         while let call = delivery.withNextStoreCall(now: now, { Self.asked($0) }) {
             delivery.storeCallTaken()
             calls.append(call)

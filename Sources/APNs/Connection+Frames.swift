@@ -73,7 +73,7 @@ extension Connection {
         if slot.pointee.status != 0 {
             // Trailers end the stream and have no pseudo-header field (RFC 9113, section 8.1).
             guard isLast, !head.isMalformed, head.status == 0 else { return discardResponse(index) }
-            return finishWhole(index)
+            return finishComplete(index)
         }
         guard !head.isMalformed, head.status != 0 else { return resetStream(index, .protocolError) }
         if head.status < 200 {
@@ -87,12 +87,12 @@ extension Connection {
         // A response without content may still state the length that its content would have (RFC 9110, section 8.6).
         slot.pointee.hasContentLength = head.contentBytes >= 0 && head.status != 204 && head.status != 304
         slot.pointee.responseBytesLeft = head.contentBytes
-        if isLast { finishWhole(index) }
+        if isLast { finishComplete(index) }
     }
 
     /// Accepts a complete response, unless its body is shorter than its `content-length` (RFC 9113, section
     /// 8.1.1).
-    private func finishWhole(_ index: Int32) {
+    private func finishComplete(_ index: Int32) {
         let slot = slots.pointer(index)
         guard !slot.pointee.hasContentLength || slot.pointee.responseBytesLeft == 0 else {
             return discardResponse(index)
@@ -119,7 +119,7 @@ extension Connection {
             guard slot.pointee.responseBytesLeft >= 0 else { return discardResponse(index) }
         }
         if frame.flags & FrameFlags.endStream != 0 {
-            finishWhole(index)
+            finishComplete(index)
         } else if slot.pointee.responseBytesReceived > ConnectionLimits.responseBodyBytesMax {
             resetStream(index, .cancel)
         }

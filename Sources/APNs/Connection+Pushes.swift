@@ -6,7 +6,7 @@ extension Connection {
     /// the push.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreams > 0, let stream = openedStream else { return false }
-        guard loop.wallMilliseconds < tokenReviewMilliseconds || reviewToken() else {
+        guard loop.wallMilliseconds < tokenReviewMilliseconds || pinNewestToken() else {
             retire(.providerToken)
             return false
         }
@@ -105,7 +105,7 @@ extension Connection {
 
     /// Pins the newest provider token to this connection for 20 minutes, if the connection may change its
     /// token now. Returns false if the connection has no token that it may use.
-    func reviewToken() -> Bool {
+    func pinNewestToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var newest = trialToken ?? tokens.current(unixSeconds: seconds) else {
             pool.report(.providerTokenTrouble(reason: .absent, detail: "no provider token could be signed"))

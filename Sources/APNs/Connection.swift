@@ -7,10 +7,10 @@ import Reactor
 /// `Connection+Frames` receives.
 final class Connection {
     enum Phase: UInt8 {
-        /// TCP and TLS are being set up. → `settling`, `closed`.
+        /// TCP and TLS are being set up. → `awaitingSettings`, `closed`.
         case connecting
         /// Our preface is sent; the server's SETTINGS frame has not arrived. → `cold`, `closed`.
-        case settling
+        case awaitingSettings
         /// APNs has not yet accepted our provider token, so only one request may be open, even if SETTINGS
         /// allow more. → `open` with the first response that shows acceptance, `draining`, `closed`.
         case cold
@@ -122,7 +122,7 @@ final class Connection {
     var isLive: Bool { phase.rawValue <= Phase.open.rawValue }
 
     /// Whether the connection takes pushes in this phase, even if it has no room at this moment.
-    var carriesPushes: Bool { phase == .cold || phase == .open }
+    var takesPushes: Bool { phase == .cold || phase == .open }
 
     // MARK: - Opening
 
@@ -143,9 +143,9 @@ final class Connection {
     /// the stream limit.
     func settingsChanged() {
         guard phase != .closed else { return }
-        if phase == .settling {
+        if phase == .awaitingSettings {
             cancel(.settings)
-            guard reviewToken() else { return close(.connectionLost, detail: "no provider token could be signed") }
+            guard pinNewestToken() else { return close(.connectionLost, detail: "no provider token could be signed") }
             enter(.cold)
             startIdleTimer()
             pool.report(.connected(connection: identifier, peer: peer?.description ?? ""))
@@ -177,7 +177,7 @@ final class Connection {
         switch phase {
         case .cold: streamsMax = min(1, allowed)
         case .open: streamsMax = min(allowed, configuration.inFlightMax)
-        case .connecting, .settling, .draining, .closed: streamsMax = 0
+        case .connecting, .awaitingSettings, .draining, .closed: streamsMax = 0
         }
     }
 
@@ -186,7 +186,7 @@ final class Connection {
     /// Takes no new push, and closes when the last push in flight is answered.
     func retire(_ cause: RetirementCause) {
         guard isLive else { return }
-        guard carriesPushes else { return close(.retired, detail: "") }
+        guard takesPushes else { return close(.retired, detail: "") }
         enter(.draining)
         pool.connectionRetired(self, cause: cause)
         closeIfOver()
@@ -290,7 +290,7 @@ extension Connection {
         lastReceivedMilliseconds = loop.nowMilliseconds
         framesAllowedAtMilliseconds = loop.nowMilliseconds
         writePreface()
-        enter(.settling)
+        enter(.awaitingSettings)
         schedule(.settings, afterMilliseconds: configuration.settingsTimeoutMilliseconds)
     }
 

@@ -57,7 +57,7 @@ struct ConnectionOpening {
     /// Notes that the budget has no room, which does not count as a failure.
     ///
     /// - Returns: whether the budget had room at the previous attempt.
-    mutating func roomIsAwaited() -> Bool {
+    mutating func beginRoomWait() -> Bool {
         defer { awaitsRoom = true }
         return !awaitsRoom
     }

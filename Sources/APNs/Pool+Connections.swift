@@ -19,14 +19,14 @@ extension Pool {
     /// Whether the pool wants one more connection than it has. Retired connections that still wait for responses do not
     /// count, so that a replacement need not wait for them.
     private var wantsConnection: Bool {
-        let extra = trialToken != nil || hasConnectionBesideWanted ? 1 : 0
+        let extra = trialToken != nil || needsExtraConnection ? 1 : 0
         return connections.count(where: \.isLive) < sizing.wanted + extra
             && connections.count < 2 * configuration.connectionsMax
     }
 
     /// Whether the pool keeps one connection more than `sizing.wanted`: to try a key, or to replace a
     /// connection with the old key.
-    private var hasConnectionBesideWanted: Bool {
+    private var needsExtraConnection: Bool {
         hasOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
@@ -39,8 +39,8 @@ extension Pool {
     /// Retires one surplus connection: an unused one if there is any, else the open one with the fewest
     /// pushes in flight.
     func retireSurplus() {
-        let wanted = sizing.wanted + (hasConnectionBesideWanted ? 1 : 0)
-        let carrying = connections.filter(\.carriesPushes)
+        let wanted = sizing.wanted + (needsExtraConnection ? 1 : 0)
+        let carrying = connections.filter(\.takesPushes)
         guard carrying.count > wanted else { return }
         if let unused = carrying.first(where: { $0.phase == .cold && $0.inFlight == 0 && $0.trialToken == nil }) {
             return unused.retire(.surplus)
@@ -109,7 +109,7 @@ extension Pool {
     /// Schedules another attempt, because the process has reached its limit of connections, in total or to
     /// every address.
     private func awaitRoom() {
-        if opening.roomIsAwaited() { report(.roomAwaited(host: configuration.host)) }
+        if opening.beginRoomWait() { report(.roomAwaited(host: configuration.host)) }
         considerOpening()
     }
 
@@ -139,7 +139,7 @@ extension Pool {
         connections.removeAll { $0 === connection }
         if let address = connection.peer { configuration.budget.release(address) }
         if preferred === connection { preferred = nil }
-        if phase == .connecting || phase == .settling { opening.isUnderWay = false }
+        if phase == .connecting || phase == .awaitingSettings { opening.isUnderWay = false }
         if phase != .draining, !connection.wasAuthenticated { opening.failed() }
         report(.closed(connection: connection.identifier, cause: cause, detail: detail))
         considerOpening()

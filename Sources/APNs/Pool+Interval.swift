@@ -8,7 +8,7 @@ extension Pool {
         gauges.awaitsRoom = opening.awaitsRoom
         for connection in connections {
             switch connection.phase {
-            case .connecting, .settling: gauges.connectionsOpening += 1
+            case .connecting, .awaitingSettings: gauges.connectionsOpening += 1
             case .cold, .open: gauges.connectionsReady += 1
             case .draining, .closed: gauges.connectionsDraining += 1
             }
@@ -23,7 +23,7 @@ extension Pool {
     /// Whether a connection carries pushes with a token of a key that has been replaced.
     var hasOldKey: Bool {
         let generation = tokens.keyGeneration
-        return connections.contains { $0.carriesPushes && $0.isOfAnotherKey(than: generation) }
+        return connections.contains { $0.takesPushes && $0.isOfAnotherKey(than: generation) }
     }
 
     /// Takes part in the trial of a new key. After the trial, retires the connections with the old key: one per
@@ -32,7 +32,7 @@ extension Pool {
     /// A pool that has sent nothing lately takes no trial: it has no push to try the key with, and other pools would
     /// wait for its verdict.
     private func replaceOldKey() {
-        for connection in connections where connection.carriesPushes {
+        for connection in connections where connection.takesPushes {
             if let token = connection.trialToken, tokens.isTrialObsolete(token) { connection.retire(.providerToken) }
         }
         if let token = trialToken, tokens.isTrialObsolete(token) { trialToken = nil }
@@ -61,7 +61,7 @@ extension Pool {
         guard interval.ends > 0, trialToken == nil, isProven || isRefused else { return }
         trialToken = tokens.takeTrial(unixSeconds: loop.wallMilliseconds / 1_000)
         guard isRefused, trialToken != nil else { return }
-        for connection in connections where connection.carriesPushes { connection.retire(.providerToken) }
+        for connection in connections where connection.takesPushes { connection.retire(.providerToken) }
     }
 
     func beginInterval() {

@@ -25,10 +25,10 @@ struct Recorder: Decoder {
         var isNullable = false
         /// Whether the type chooses what it decodes. The note then does not describe everything
         /// that the type accepts.
-        var isOwn = false
+        var choosesWhatItDecodes = false
 
         var shape: FieldShape {
-            guard !isOwn, fields == nil || single == nil else { return .any }
+            guard !choosesWhatItDecodes, fields == nil || single == nil else { return .any }
             if let single { return isNullable ? single.asOptional : single }
             guard let fields else { return .any }
             var shapes = fields
@@ -46,7 +46,7 @@ struct Recorder: Decoder {
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         // The type decodes an array itself, as a point may do. The number of elements that
         // it needs is not known.
-        note.isOwn = true
+        note.choosesWhatItDecodes = true
         return UnkeyedRecorder(elements: example?.elements ?? [], depth: depth)
     }
 

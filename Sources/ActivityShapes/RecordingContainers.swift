@@ -6,7 +6,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     /// The example's keys. A type that reads them decides by them what it decodes, as enums with
     /// associated values do.
     var allKeys: [Key] {
-        recorder.note.isOwn = true
+        recorder.note.choosesWhatItDecodes = true
         guard case .object(let members)? = recorder.example else { return [] }
         return members.keys.sorted().compactMap { Key(stringValue: $0) }
     }
@@ -67,7 +67,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 
     func superDecoder() throws -> any Decoder {
-        recorder.note.isOwn = true
+        recorder.note.choosesWhatItDecodes = true
         return Recorder(example: recorder.example?["super"], note: Recorder.Note(), depth: recorder.depth + 1)
     }
 
@@ -128,12 +128,12 @@ struct SingleRecorder: SingleValueDecodingContainer {
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         let shape = Recorder.shape(of: type, from: recorder.example, depth: recorder.depth)
-        if let earlier = recorder.note.single, earlier != shape { recorder.note.isOwn = true }
+        if let earlier = recorder.note.single, earlier != shape { recorder.note.choosesWhatItDecodes = true }
         recorder.note.single = shape
         do {
             return try Recorder.value(of: type, from: recorder.example, depth: recorder.depth)
         } catch {
-            recorder.note.isOwn = true
+            recorder.note.choosesWhatItDecodes = true
             throw error
         }
     }

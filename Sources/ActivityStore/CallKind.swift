@@ -38,7 +38,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         .unchanged,
         .overtaken,
         .alertHeld,
-        .alertAnswered,
+        .alertAlreadyAccepted,
         .tooOld,
         .expired,
         .leaves
@@ -51,7 +51,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         .duplicate,
         .ended,
         .alertHeld,
-        .alertAnswered,
+        .alertAlreadyAccepted,
         .expired,
         .leaves
     )

@@ -121,7 +121,7 @@ extension StoreSession {
     private static func leaves(behind word: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
         let leaves = Bytes(rebasing: reply[(word + 1)...])
-        return AudienceLeaves(leaves) == nil ? nil : leaves
+        return AudienceDepartures(leaves) == nil ? nil : leaves
     }
 
     private func reading(_ reply: Reply, of kind: CallKind) -> Reading {
@@ -274,7 +274,7 @@ extension StoreVerdict {
         case .address: "address"
         case .overtaken: "overtaken"
         case .alertHeld: "alertHeld"
-        case .alertAnswered: "alertAnswered"
+        case .alertAlreadyAccepted: "alertAlreadyAccepted"
         case .tooOld: "tooOld"
         case .expired: "expired"
         case .full: "full"

@@ -72,9 +72,9 @@ public struct Audiences: ~Copyable {
     var roundIndex: [RoundKey: UInt32] = [:]
     var pages: Slab<PageSlot>
     var pageQuestions: PageReadBatch
-    var lines: [ApplicationQueues]
+    var queues: [ApplicationQueues]
     var parked: Slab<ParkedMember>
-    var notices: Slab<RefusedMemberSlot>
+    var refusedMembers: Slab<RefusedMemberSlot>
 
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
@@ -131,9 +131,9 @@ public struct Audiences: ~Copyable {
         let pagesMax = configuration.pagesPerApplication * applications
         pages = Slab(limit: pagesMax)
         pageQuestions = PageReadBatch(limit: pagesMax)
-        lines = configuration.applications.map { _ in ApplicationQueues() }
+        queues = configuration.applications.map { _ in ApplicationQueues() }
         parked = Slab(limit: configuration.parkedMax)
-        notices = Slab(limit: configuration.noticesMax)
+        refusedMembers = Slab(limit: configuration.noticesMax)
         broadcasts = Slab(limit: configuration.recordsMax)
         // Abandoned channels keep their slots until their pushes are answered, and idle channels keep theirs
         // for some time. So there can be more channels than records.

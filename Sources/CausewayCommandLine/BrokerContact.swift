@@ -6,15 +6,15 @@ import Kafka
 /// Belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
 package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
     /// How long a broker may take to answer before the message is printed.
-    package static let patienceMilliseconds: Int64 = 2_500
+    package static let waitMilliseconds: Int64 = 2_500
 
     private let command: String
     /// The addresses of the brokers, separated by commas.
     package let servers: String
     private let startMilliseconds = Clock.milliseconds
     private var lastReason = "no answer"
-    private var isMet = false
-    private var isTold = false
+    private var hasAnswered = false
+    private var isPrinted = false
 
     /// - Parameters:
     ///   - command: the first words of each message, such as `causeway send`.
@@ -31,16 +31,16 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
     /// - Parameter hasMetBroker: whether a broker has answered the client. Evaluated only when the message is
     ///   due.
     package func check(_ hasMetBroker: @autoclosure () -> Bool) {
-        guard !isMet, !isTold, Clock.milliseconds - startMilliseconds >= Self.patienceMilliseconds else { return }
-        isMet = hasMetBroker()
-        guard !isMet else { return }
-        isTold = true
+        guard !hasAnswered, !isPrinted, Clock.milliseconds - startMilliseconds >= Self.waitMilliseconds else { return }
+        hasAnswered = hasMetBroker()
+        guard !hasAnswered else { return }
+        isPrinted = true
         StandardStreams.printError("\(command): no Kafka broker answers at \(servers) (\(lastReason)); still trying")
     }
 
     /// Returns the final error message if no broker has ever answered; nil if one has.
     package func failure(_ hasMetBroker: @autoclosure () -> Bool) -> String? {
-        guard !isMet, !hasMetBroker() else { return nil }
+        guard !hasAnswered, !hasMetBroker() else { return nil }
         let seconds = (Clock.milliseconds - startMilliseconds + 500) / 1_000
         return "no Kafka broker answered at \(servers) within \(seconds) s (\(lastReason))"
     }

@@ -40,7 +40,7 @@ struct ConfigurationDocument {
         guard let mapping = root.mapping else {
             return add(place(of: root), "", "must be a map of sections, such as kafka: and redis:")
         }
-        guard Self.hasSnapshotShape(root, budget: Self.nodesMax, depth: 0) != nil else {
+        guard Self.remainingBudget(root, budget: Self.nodesMax, depth: 0) != nil else {
             return add(.whole, "", "has more than \(Self.nodesMax) values, lists of lists, or keys that are not texts")
         }
         walk(mapping, section: "", pattern: "")
@@ -53,7 +53,7 @@ struct ConfigurationDocument {
 
     /// Returns the part of `budget`, a number of values, that is left after `node`. Nil if the budget is used
     /// up, or if the snapshot cannot represent the node.
-    private static func hasSnapshotShape(_ node: Node, budget: Int, depth: Int) -> Int? {
+    private static func remainingBudget(_ node: Node, budget: Int, depth: Int) -> Int? {
         var budget = budget - 1
         guard budget >= 0, depth < 16 else { return nil }
         switch node {
@@ -64,7 +64,7 @@ struct ConfigurationDocument {
             return budget >= 0 && sequence.allSatisfy { $0.scalar != nil } ? budget : nil
         case .mapping(let mapping):
             for (key, value) in mapping {
-                guard key.scalar != nil, let rest = hasSnapshotShape(value, budget: budget, depth: depth + 1) else {
+                guard key.scalar != nil, let rest = remainingBudget(value, budget: budget, depth: depth + 1) else {
                     return nil
                 }
                 budget = rest

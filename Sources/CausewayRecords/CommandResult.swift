@@ -33,10 +33,10 @@ public enum LiveActivityResult: Hashable, Sendable {
 
 extension LiveActivityResult: Codable {
     /// Fields that each occur in one kind of result, so they tell which kind a record is.
-    private enum Marks: String, CodingKey { case attempts, segments, ranges }
+    private enum DistinctiveFields: String, CodingKey { case attempts, segments, ranges }
 
     public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: Marks.self)
+        let container = try decoder.container(keyedBy: DistinctiveFields.self)
         if container.contains(.attempts) {
             self = .command(try CommandResult(from: decoder))
         } else if container.contains(.segments) {

@@ -284,8 +284,8 @@ struct WorkerSetup: @unchecked Sendable {
         delivery.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
         delivery.deferredDelayMilliseconds = Int64(worker.deferredDelayMilliseconds)
         // An alert must wait until the newer state that overtook it has returned from the deferred topic.
-        delivery.riderPatienceMilliseconds = max(
-            delivery.riderPatienceMilliseconds,
+        delivery.riderWaitMilliseconds = max(
+            delivery.riderWaitMilliseconds,
             delivery.deferredDelayMilliseconds + 5_000
         )
         delivery.readAheadLagRecords = Int64(worker.readAheadLagRecords)

@@ -56,7 +56,7 @@ public struct Delivery: ~Copyable {
     var handoversReadAgain: IndexQueue<UInt32>
     /// Whether the store holds the members of all audiences, as far as the shell knows. If not, commands to
     /// audiences that are read again wait.
-    public var membersAreHeld = true
+    public var membersAreComplete = true
     var memberships: PendingMembershipChanges
     /// When `deferBlocked` next scans the commands that wait for pools.
     var nextDeferralCheckMilliseconds: Int64 = .min

@@ -23,7 +23,7 @@ extension Command {
         _ text: JSONText,
         _ start: Int,
         _ keys: inout ApsKeys,
-        _ forms: inout StateForms
+        _ forms: inout RecentStateTemplates
     ) throws(Fault) -> Int {
         var members = try Members(text, at: start, of: .aps, unknown: .passed)
         while let field = try members.next(in: text, Field.ofAps) {

@@ -11,7 +11,7 @@ extension Command {
     /// fields from the body (R33).
     public static func decodeAnySize(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
-        var forms = StateForms.nothing
+        var forms = RecentStateTemplates.nothing
         return try decodeAnySize(record, recalling: &nothing, &forms)
     }
 
@@ -22,33 +22,33 @@ extension Command {
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps
     ) throws(Fault) -> Command {
-        var forms = StateForms.nothing
+        var forms = RecentStateTemplates.nothing
         return try decode(record, recalling: &last, &forms, isHeld: false, isLimited: true)
     }
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record, even if its body is
     /// too large (``fits``).
     /// - Parameter forms: the forms of recent states. A state with one of these forms is read by comparison,
-    ///   and fits its shape (``StateForms/hasRead(_:ofApp:)``).
+    ///   and fits its shape (``RecentStateTemplates/hasRead(_:ofApp:)``).
     public static func decodeAnySize(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps,
-        _ forms: inout StateForms
+        _ forms: inout RecentStateTemplates
     ) throws(Fault) -> Command {
         try decode(record, recalling: &last, &forms, isHeld: false, isLimited: false)
     }
 
     /// Decodes a command that ``CommandRecord`` wrote. It may have keys that a producer must not write.
-    public static func decodeHeld(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
+    public static func decodeFromRedis(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
-        var forms = StateForms.nothing
+        var forms = RecentStateTemplates.nothing
         return try decode(record, recalling: &nothing, &forms, isHeld: true, isLimited: true)
     }
 
     private static func decode(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps,
-        _ forms: inout StateForms,
+        _ forms: inout RecentStateTemplates,
         isHeld: Bool,
         isLimited: Bool
     ) throws(Fault) -> Command {

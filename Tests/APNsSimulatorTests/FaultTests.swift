@@ -72,7 +72,7 @@ import Testing
             try await scene.simulator.setFaults(faults)
             let third = try client.perform(scene.headers(), body: scene.update(home: 1))
             #expect(third.status == 200 && third.informational == [103] && third.errorCode == 0)
-            #expect(try await scene.simulator.statistics().oddResponses == 2)
+            #expect(try await scene.simulator.statistics().undocumentedResponses == 2)
         }
     }
 

@@ -48,7 +48,7 @@ import Testing
     @Test func `A connection that must not be read is not read after its output drained`() throws {
         try withConnection { connection, stream in
             stream.pauseReading()
-            connection.fallSilent(stopsReading: true)
+            connection.becomeHalfOpen(stopsReading: true)
             connection.streamDrained(stream)
             #expect(stream.isReadingPaused)
         }
@@ -57,7 +57,7 @@ import Testing
     @Test func `A connection that is only silent is still read`() throws {
         try withConnection { connection, stream in
             stream.pauseReading()
-            connection.fallSilent(stopsReading: false)
+            connection.becomeHalfOpen(stopsReading: false)
             connection.streamDrained(stream)
             #expect(!stream.isReadingPaused)
         }

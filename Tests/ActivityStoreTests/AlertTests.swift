@@ -160,7 +160,7 @@ import Testing
         comparison.settle(settled(101, alert: 101))
         let before = comparison.server.hash(comparison.key.text)
         for older in UInt64(99)...101 {
-            #expect(comparison.verdict(command(103, event, alert: true, carried: older)) == .alertAnswered)
+            #expect(comparison.verdict(command(103, event, alert: true, carried: older)) == .alertAlreadyAccepted)
         }
         #expect(comparison.server.hash(comparison.key.text) == before, "nothing was changed")
         #expect(comparison.verdict(command(103, event, alert: true, carried: 102)) == .send)
@@ -171,7 +171,7 @@ import Testing
         #expect(comparison.verdict(command(104, alert: true, token: token)) == .send)
         comparison.settle(settled(104, alert: 103))
         comparison.settle(settled(102, alert: 102))
-        #expect(comparison.verdict(command(105, alert: true, carried: 103)) == .alertAnswered)
+        #expect(comparison.verdict(command(105, alert: true, carried: 103)) == .alertAlreadyAccepted)
         #expect(comparison.verdict(command(105, alert: true, carried: 104)) == .send)
     }
 
@@ -194,10 +194,10 @@ import Testing
         comparison.settle(settled(102))
         let unregistered = Operation.unregister(atMilliseconds: 10)
         #expect(comparison.verdict(unregistered) == .unregistered)
-        #expect(comparison.verdict(command(103, alert: true, carried: 101)) == .alertAnswered)
+        #expect(comparison.verdict(command(103, alert: true, carried: 101)) == .alertAlreadyAccepted)
         #expect(comparison.verdict(command(103)) == .noToken)
         #expect(comparison.verdict(hold(103, [1], alert: false)) == .held)
-        #expect(comparison.verdict(command(104, alert: true, carried: 101)) == .alertAnswered)
+        #expect(comparison.verdict(command(104, alert: true, carried: 101)) == .alertAlreadyAccepted)
         let last = OwnedToken(token: [8], environment: .production, registeredAtMilliseconds: 11)
         #expect(comparison.admit(command(104, token: last)).registration == last)
     }

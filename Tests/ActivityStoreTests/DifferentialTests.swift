@@ -293,7 +293,7 @@ extension DeviceState {
     var fields: [String: [UInt8]] {
         var fields: [String: [UInt8]] = [:]
         if fullAtMilliseconds != 0 { fields["s"] = Array(padded(fullAtMilliseconds, 13).utf8) }
-        if let given = givenBackMilliseconds { fields["s"]? += Array(padded(given, 13).utf8) }
+        if let given = refundedMilliseconds { fields["s"]? += Array(padded(given, 13).utf8) }
         if !left.isEmpty { fields["l"] = bytes(leftAtMilliseconds, 6) + left.flatMap { bytes($0, 8) } }
         for (type, slot) in slots {
             if !slot.audiences.isEmpty { fields["m:\(type)"] = slot.audiences.flatMap { bytes($0, 8) } }

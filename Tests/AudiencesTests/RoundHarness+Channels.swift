@@ -23,7 +23,9 @@ extension RoundHarness {
                 .utf8
         )
         text.withUnsafeBytes { text in
-            guard let command = try? Command.decodeHeld(text) else { preconditionFailure("the bench's own command") }
+            guard let command = try? Command.decodeFromRedis(text) else {
+                preconditionFailure("the bench's own command")
+            }
             var body = [UInt8](repeating: 0, count: command.bodyCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -68,7 +70,7 @@ extension RoundHarness {
         let timestamp = 1_790_000_000 + Int64(number)
         let value =
             #"{"app":"com.example.match","audience":"match-1","activity":"final-{device}","id":"\#(number)","aps":{\#(members)"timestamp":\#(timestamp),"event":"start","attributes-type":"A","attributes":{},"content-state":{"c":\#(number)},"alert":{"title":"t","body":"b"}}}"#
-        let order = FanoutOrder(
+        let order = FanoutInstruction(
             range: try #require(SegmentRange(index: 0, count: 1)),
             grant: AudienceGrant(
                 timestamp: timestamp,

@@ -27,7 +27,7 @@ final class RoundHarness {
     var log: [SimulatedFanout] = []
     var results: [String] = []
     /// The orders of the produced fan-out records.
-    var orders: [FanoutOrder] = []
+    var orders: [FanoutInstruction] = []
     private(set) var place: UInt32
     private var nextOffset = 0
     private var names: [String: String] = [:]
@@ -136,7 +136,7 @@ final class RoundHarness {
             rangeCount: 1,
             broadcastCount: broadcastCount
         )
-        let order = FanoutOrder(
+        let order = FanoutInstruction(
             range: range,
             channel: channel,
             grant: grant,
@@ -156,7 +156,7 @@ final class RoundHarness {
                 .utf8
         )
         text.withUnsafeBytes { text in
-            guard let command = try? Command.decodeHeld(text) else { return }
+            guard let command = try? Command.decodeFromRedis(text) else { return }
             var body = [UInt8](repeating: 0, count: command.bodyCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
             let (quiet, quietLayout) = body.withUnsafeBytes { Audiences.withoutAlert($0, layout) }

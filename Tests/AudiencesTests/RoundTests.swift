@@ -233,13 +233,13 @@ import Testing
             var calls: [AudienceCall<[UInt8]>] = []
             while let call = bench.nextCall() { calls.append(call) }
             held = max(held, bench.core.pages.count)
-            #expect(bench.core.lines[0].pageBytes <= 8 * PageSlot.bytesMax)
+            #expect(bench.core.queues[0].pageBytes <= 8 * PageSlot.bytesMax)
             for call in calls { bench.answer(call) }
             if calls.isEmpty { sent += bench.finish() }
         }
         #expect(held > 100)
         #expect(sent.count == 40 * names.count)
-        #expect(bench.core.lines[0].pageBytes == 0 && bench.core.lines[0].pages == 0)
+        #expect(bench.core.queues[0].pageBytes == 0 && bench.core.queues[0].pages == 0)
     }
 
     /// All members of the segment's first page are pushed before there is room for the segment's next page.

@@ -4,8 +4,8 @@ import Testing
 @testable import CausewayWorker
 
 @Suite struct FanoutHeadersTests {
-    private static func order(range: (index: Int, count: Int)) throws -> FanoutOrder {
-        FanoutOrder(
+    private static func order(range: (index: Int, count: Int)) throws -> FanoutInstruction {
+        FanoutInstruction(
             range: try #require(SegmentRange(index: range.index, count: range.count)),
             grant: AudienceGrant(
                 timestamp: 1_790_000_001,
@@ -24,7 +24,7 @@ import Testing
         )
     }
 
-    private static func plain() throws -> FanoutOrder {
+    private static func plain() throws -> FanoutInstruction {
         var order = try order(range: (0, 1))
         order.grant.isDemoted = false
         (order.recordMilliseconds, order.alertVersion, order.isAlertExpired) = (-1, nil, false)

@@ -12,7 +12,7 @@ struct AlertCauseTests {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            history.add(try run.awaitState("Redis") { $0.isWell }, minutes: 15)
+            history.add(try run.awaitState("Redis") { $0.hasAllDependencies }, minutes: 15)
             history.expect()
             try run.deployment.takeRedisAway()
             try run.awaitMetrics("Redis gone") { $0.sum("causeway_redis_ready") == 0 }
@@ -42,7 +42,7 @@ struct AlertCauseTests {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            history.addQuiet(try run.awaitState("no error") { $0.isWell }, minutes: 15)
+            history.addQuiet(try run.awaitState("no error") { $0.hasAllDependencies }, minutes: 15)
             try run.deployment.tellRedis("CONFIG SET maxmemory 1")
             try traffic.sendWithoutWaiting()
             // The worker repeats the refused call, so each reading counts more errors.
@@ -91,7 +91,7 @@ struct AlertCauseTests {
             #expect(log.contains("redis-replicas-missing"))
             try traffic.sendOne()
             let settled = try run.awaitState("registrations that are settled") {
-                $0.isWell && $0.sum("causeway_consumer_lag_records") == 0
+                $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0
                     && $0.highest("causeway_oldest_unsettled_seconds") == 0
             }
             history.addQuiet(settled, minutes: 10)
@@ -103,12 +103,12 @@ struct AlertCauseTests {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            history.addQuiet(try run.awaitState("a push") { $0.isWell }, minutes: 20)
+            history.addQuiet(try run.awaitState("a push") { $0.hasAllDependencies }, minutes: 20)
             try run.awaitMarks()
             try run.deployment.replaceRedis()
             try run.await("the finding") { try run.findings().contains("CausewayRedisLost") }
             let healed = try run.awaitState("that all is read again") {
-                $0.isWell && ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
+                $0.hasAllDependencies && ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
                     && $0.sum("causeway_partitions_rereading") == 0
             }
             try traffic.sendOne()
@@ -122,7 +122,7 @@ struct AlertCauseTests {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            history.addQuiet(try run.awaitState("a push") { $0.isWell }, minutes: 15)
+            history.addQuiet(try run.awaitState("a push") { $0.hasAllDependencies }, minutes: 15)
             try traffic.floodOnePartition(activities: 0..<60)
             let held = try run.awaitState("held commands") {
                 $0.sum("causeway_outcomes_total", ["outcome": "held"]) == 60
@@ -135,9 +135,9 @@ struct AlertCauseTests {
 
     @Test func `An outage of the broker causes an alert`() async throws {
         try await withAlerts { run, history in
-            let well = try run.awaitState("a broker, and partitions") { $0.isWell }
+            let well = try run.awaitState("a broker, and partitions") { $0.hasAllDependencies }
             history.addQuiet(well, minutes: 15)
-            try run.takeAway("broker")
+            try run.stopForGood("broker")
             let away = try run.awaitState("no broker", alerting: [.kafkaAway]) {
                 ($0.sum("causeway_kafka_errors_total", ["code": "_ALL_BROKERS_DOWN"]) ?? 0) >= 1
             }

@@ -98,7 +98,7 @@ enum RedisCluster {
 }
 
 /// A member that joins the workers' group when no worker is in it, to commit an offset.
-final class OutOfLog: ConsumerHandler {
+final class CommitBeyondLogEnd: ConsumerHandler {
     private var assigned: [TopicPartition] = []
 
     func assigned(_ partitions: [TopicPartition]) { assigned += partitions }
@@ -106,7 +106,7 @@ final class OutOfLog: ConsumerHandler {
 
     /// Commits an offset far beyond the end of the log, for the first partition of commands.
     static func commit(on run: ExampleRun) throws {
-        let member = OutOfLog()
+        let member = CommitBeyondLogEnd()
         let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [

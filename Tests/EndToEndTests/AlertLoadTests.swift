@@ -64,7 +64,7 @@ struct AlertLoadTests {
             try run.replaceWorker(by: ["/usr/bin/nice", "-n", "5"])
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            history.add(try run.awaitState("idleness") { $0.isWell }, minutes: 15)
+            history.add(try run.awaitState("idleness") { $0.hasAllDependencies }, minutes: 15)
             history.expect()
             // Sends the next flood when the worker is near the end of the last one. A flood must be large:
             // after 1,000 records the lane would be idle until this test's next step, which takes longer than
@@ -91,7 +91,7 @@ struct AlertLoadTests {
     /// The worker is restarted three times, then the topics are missing, and at last the worker is stopped.
     @Test func `Restarts, missing topics and missing workers cause an alert`() async throws {
         try await withAlerts { run, history in
-            let well = try run.awaitState("partitions") { $0.isWell }
+            let well = try run.awaitState("partitions") { $0.hasAllDependencies }
             history.addQuiet(well, minutes: 30)
             var start = well.sum("process_start_time_seconds")
             for _ in 0..<2 {
@@ -122,13 +122,13 @@ struct AlertLoadTests {
     /// partition and skips nothing.
     @Test func `A committed offset that the log does not have causes an alert`() async throws {
         try await withAlerts { run, history in
-            let well = try run.awaitState("partitions") { $0.isWell }
+            let well = try run.awaitState("partitions") { $0.hasAllDependencies }
             history.addQuiet(well, minutes: 15)
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
-            try OutOfLog.commit(on: run)
+            try CommitBeyondLogEnd.commit(on: run)
             try run.deployment.startWorker()
             let still = try run.awaitState("a partition that is stopped", alerting: [.partitionStandsStill]) {
-                $0.isWell && $0.sum("causeway_partitions_standing_still") == 1
+                $0.hasAllDependencies && $0.sum("causeway_partitions_standing_still") == 1
             }
             let partition = ["topic": "commands", "partition": "0"]
             #expect(still.sum("causeway_consumer_lag_records", partition) == nil, "not known, which is not zero")
@@ -174,9 +174,9 @@ struct AlertLoadTests {
             let run = try ExampleRun(["ride"], onClusterOf: servers, mode: "cluster")
             defer { run.close() }
             var history = AlertHistory()
-            let well = try run.awaitState("both servers") { $0.isWell }
+            let well = try run.awaitState("both servers") { $0.hasAllDependencies }
             history.addQuiet(well, minutes: 15)
-            try run.takeAway("redis \(servers[1])")
+            try run.stopForGood("redis \(servers[1])")
             let away = try run.awaitState("one server away", alerting: [.redisServerAway]) {
                 $0.sum("causeway_redis_servers_away") == 1 && $0.sum("causeway_redis_ready") == 1
             }

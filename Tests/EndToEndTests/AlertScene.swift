@@ -50,7 +50,7 @@ extension ExampleRun {
     }
 
     /// Stops a process of the deployment and does not start it again.
-    func takeAway(_ part: String) throws {
+    func stopForGood(_ part: String) throws {
         let position = try #require(deployment.parts.firstIndex { $0.name == part })
         deployment.parts.remove(at: position).stop(graceMilliseconds: 1_000)
     }

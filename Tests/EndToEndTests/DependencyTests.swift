@@ -54,7 +54,7 @@ struct DependencyTests {
 
             try apns.begin(to: run.deployment.simulator.apnsPort, on: run.deployment)
             try traffic.awaitAll()
-            try run.awaitMetrics("no lag") { $0.isWell && $0.sum("causeway_consumer_lag_records") == 0 }
+            try run.awaitMetrics("no lag") { $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0 }
             try run.await("nothing to find") { try run.findings().isEmpty }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
@@ -86,7 +86,7 @@ struct DependencyTests {
             let outcomes = traffic.outcomes
             #expect(Set(outcomes).isSubset(of: ["accepted", "superseded", "duplicate"]), "\(outcomes)")
             #expect(outcomes.last != "superseded", "\(outcomes)")
-            try run.awaitMetrics("no lag") { $0.isWell && $0.sum("causeway_consumer_lag_records") == 0 }
+            try run.awaitMetrics("no lag") { $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0 }
 
             try run.deployment.takeRedisAway()
             try traffic.floodOnePartition(activities: 0..<50)
@@ -113,7 +113,8 @@ struct DependencyTests {
             #expect(try !run.findings().contains("CausewayKafkaAway"))
             try run.deployment.restartRedis()
             try run.awaitMetrics("nothing that waits") {
-                $0.isWell && $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0
+                $0.hasAllDependencies && $0.sum("causeway_records_in_progress") == 0
+                    && $0.sum("causeway_consumer_lag_records") == 0
             }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }

@@ -68,7 +68,7 @@ struct MetricsTests {
             #expect(known == early.names.filter { !Self.isLate($0) })
             #expect(!scrape.text.contains(feed.activity(match: 0, follower: 1)))
             try promtool(scrape.text)
-            #expect(try spokenOf().filter { scrape.sum($0) == nil } == [])
+            #expect(try metricsOfAlertsAndDashboard().filter { scrape.sum($0) == nil } == [])
         }
     }
 
@@ -82,7 +82,7 @@ struct MetricsTests {
 
     /// Returns the metrics that alerts and the dashboard read, except those without a series before their
     /// first count.
-    private func spokenOf() throws -> Set<String> {
+    private func metricsOfAlertsAndDashboard() throws -> Set<String> {
         let text = try ["rules.yaml", "dashboard.json"].map { try Repository.text("Helm/causeway/files/\($0)") }
             .joined()
         let names = Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })

@@ -39,7 +39,7 @@ struct Scrape {
     func highest(_ name: String, _ labels: [String: String] = [:]) -> Double { values(of: name, labels).max() ?? 0 }
 
     /// Whether the worker reaches Kafka and Redis and has partitions.
-    var isWell: Bool {
+    var hasAllDependencies: Bool {
         sum("causeway_kafka_ready") == 1 && sum("causeway_redis_ready") == 1
             && (sum("causeway_partitions_assigned") ?? 0) > 0
     }

@@ -47,7 +47,7 @@ struct RequestHeadTests {
 
     @Test func `A request of the old HTTP version needs no host, and its connection closes`() throws {
         let (head, length) = try #require(try Self.parse("GET /metrics HTTP/1.0\r\n\r\n"))
-        #expect(length == 25 && !head.keepsAlive && !head.isModern)
+        #expect(length == 25 && !head.keepsAlive && !head.isHTTP11)
     }
 
     @Test func `Percent-encoding is decoded`() throws {

@@ -83,11 +83,11 @@ struct AudienceTests {
     }
 
     @Test func `The store's text about audiences that were left is read`() throws {
-        #expect([UInt8](repeating: 0, count: 6).withUnsafeBytes { AudienceLeaves($0) == nil })
-        #expect([UInt8](repeating: 0, count: 13).withUnsafeBytes { AudienceLeaves($0) == nil })
+        #expect([UInt8](repeating: 0, count: 6).withUnsafeBytes { AudienceDepartures($0) == nil })
+        #expect([UInt8](repeating: 0, count: 13).withUnsafeBytes { AudienceDepartures($0) == nil })
         let bytes: [UInt8] = [2, 1, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 1]
         try bytes.withUnsafeBytes {
-            let leaves = try #require(AudienceLeaves($0))
+            let leaves = try #require(AudienceDepartures($0))
             #expect(leaves.atMilliseconds == 258)
             #expect(Array(leaves.audiences) == [AudienceDigest(value: 0x0100_0000_0000_0007)])
         }

@@ -66,7 +66,7 @@ struct HeaderEncoder: ~Copyable {
     private var middle10: [UInt8] = []
     private var identifierName: [UInt8] = []
     /// Whether requests of priority 5, or of priority 10, may use the constant pieces.
-    private var isSettled5 = false
+    private var isCached5 = false
     private var isSettled10 = false
 
     init(profile: PushProfile, authority: String) {
@@ -92,7 +92,7 @@ struct HeaderEncoder: ~Copyable {
         blockBytesMax =
             256 + texts.reduce(0) { $0 + $1.count } + authorization.count
             + max(pathPrefix.count + PushRequest.deviceTokenBytesMax, broadcastPath.count + PushRequest.channelBytesMax)
-        isSettled5 = false
+        isCached5 = false
         isSettled10 = false
     }
 
@@ -101,7 +101,7 @@ struct HeaderEncoder: ~Copyable {
         let size = Int(min(bytes, UInt32(Self.tableBytesMax)))
         guard size != tableBytesAllowed || resized != nil else { return }
         resized = (least: min(size, resized?.least ?? tableBytesAllowed), last: size)
-        isSettled5 = false
+        isCached5 = false
         isSettled10 = false
     }
 
@@ -117,7 +117,7 @@ struct HeaderEncoder: ~Copyable {
         identifier: (UInt64, UInt64)
     ) -> Int {
         precondition(deviceToken.count <= PushRequest.deviceTokenBytesMax)
-        guard priority == 10 ? isSettled10 : isSettled5 else {
+        guard priority == 10 ? isSettled10 : isCached5 else {
             return writeFirst(to: output, deviceToken, priority: priority, expiration, identifier)
         }
         var end = Self.append(front, to: output)
@@ -229,12 +229,12 @@ struct HeaderEncoder: ~Copyable {
 
     /// Builds the constant pieces again for the priorities whose fields no longer change the table.
     private mutating func settle() {
-        isSettled5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
+        isCached5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
         isSettled10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0
         front = frontPiece()
         // `:path` follows, as a literal that is never indexed.
         Self.addInteger(Self.staticPath, flags: Self.neverIndexed, prefixBits: 4, to: &front)
-        middle5 = isSettled5 ? middlePiece(.priority5) : []
+        middle5 = isCached5 ? middlePiece(.priority5) : []
         middle10 = isSettled10 ? middlePiece(.priority10) : []
         identifierName = namePiece(.identifier)
     }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The address of Apple's channel management service, with the TLS context and the time limit of its
 /// requests.
-public struct ManagementPlace: Sendable {
+public struct ManagementEndpoint: Sendable {
     public var host: String
     public var port: UInt16
     public var tls: TLSContext
@@ -79,7 +79,7 @@ public final class ChannelManagement: Sendable {
     public static let requestsMax = 64
 
     private let bundleIdentifier: String
-    private let place: ManagementPlace
+    private let place: ManagementEndpoint
     private let authorization: @Sendable () -> String?
     private let queue = DispatchQueue(label: "channel management")
     private let requestCount = Atomic<Int>(0)
@@ -90,7 +90,7 @@ public final class ChannelManagement: Sendable {
     ///   - unixSeconds: the current time, for signatures.
     public init(
         bundleIdentifier: String,
-        place: ManagementPlace,
+        place: ManagementEndpoint,
         tokens: ProviderTokenSource,
         unixSeconds: @escaping @Sendable () -> Int64
     ) {
@@ -219,7 +219,7 @@ public final class ChannelManagement: Sendable {
 
     private static func exchange(
         _ request: ManagementRequest,
-        _ place: ManagementPlace,
+        _ place: ManagementEndpoint,
         _ authorization: @Sendable () -> String?,
         _ interruption: Wakeup
     ) -> Result<ManagementResponse, ManagementFault> {

@@ -24,8 +24,8 @@ struct ManagementResponse: Sendable {
 
 /// A connection to the management service for one request. It runs its own loop on one thread.
 ///
-/// - `connecting`: resolves the name, connects, negotiates TLS. Goes to `settling` when both sides agree on *h2*.
-/// - `settling`: has sent the preface and waits for the server's SETTINGS. Then sends the request and goes to `waiting`.
+/// - `connecting`: resolves the name, connects, negotiates TLS. Goes to `awaitingSettings` when both sides agree on *h2*.
+/// - `awaitingSettings`: has sent the preface and waits for the server's SETTINGS. Then sends the request and goes to `waiting`.
 /// - `waiting`: waits for the whole response. Then goes to `over`.
 /// - `over`: has a response, a fault or a missed deadline. Final.
 ///
@@ -41,11 +41,11 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private static let windowBytes = 1 << 20
 
     private enum Phase {
-        case connecting, settling, waiting, over
+        case connecting, awaitingSettings, waiting, over
     }
 
     private let loop: EventLoop
-    private let place: ManagementPlace
+    private let place: ManagementEndpoint
     private let request: ManagementRequest
     private let authorization: String
     /// The caller signals this wakeup when it no longer waits for the response.
@@ -63,7 +63,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     init(
         _ request: ManagementRequest,
-        to place: ManagementPlace,
+        to place: ManagementEndpoint,
         authorization: String,
         interruption: Wakeup
     ) throws(SystemError) {
@@ -138,7 +138,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     func streamConnected(_ stream: Stream) {
         guard stream.negotiatedProtocol == "h2" else { return end("\(place.authority) does not speak HTTP/2") }
-        phase = .settling
+        phase = .awaitingSettings
         write(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8))
         var preface: [UInt8] = []
         for (setting, value) in [
@@ -194,7 +194,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         guard frame.flags & FrameFlags.acknowledgement == 0 else { return }
         try settings.apply(frame.payload)
         writeFrame(FrameType.settings, flags: FrameFlags.acknowledgement, stream: 0, [])
-        guard phase == .settling else { return }
+        guard phase == .awaitingSettings else { return }
         guard settings.concurrentStreamsMax > 0 else { return }
         phase = .waiting
         send()
@@ -203,7 +203,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     /// Sends the request, or ends if the body does not fit into the flow-control windows.
     private func send() {
         guard request.body.count <= min(65_535, Int(settings.initialWindowBytes)) else {
-            phase = .settling
+            phase = .awaitingSettings
             return end("\(place.authority) takes no body of \(request.body.count) bytes")
         }
         var fields: [(name: String, value: String)] = [

@@ -201,7 +201,7 @@ struct Activity {
     }
 
     /// Returns the latest alert of the activity with the same JSON; nil if there is none.
-    func ring(of alert: UnsafeRawBufferPointer) -> Alert? {
+    func latestAlert(equalTo alert: UnsafeRawBufferPointer) -> Alert? {
         alerts.last { earlier in earlier.json.withUnsafeBytes { isEqual($0, alert) } }
     }
 

@@ -73,7 +73,7 @@ extension DeviceModel {
     // MARK: - Pushes
 
     /// The bit that tells the token of a compact phone from an index in `TokenTable`. Both are used as `token`.
-    static let lightPlace = 1 << 48
+    static let compactTokenBit = 1 << 48
 
     /// Decides as `verdict(token:application:nowMilliseconds:)` does. Returns nil if no light
     /// phone has the token.
@@ -83,7 +83,7 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> (verdict: PushVerdict, token: Int)? {
         guard let (crowd, number, generation) = light.find(token) else { return nil }
-        let place = Self.lightPlace | crowd << 32 | number
+        let place = Self.compactTokenBit | crowd << 32 | number
         guard light.crowds[crowd].definition.environment == environment else {
             return (PushVerdict(reason: .badDeviceToken), place)
         }
@@ -107,7 +107,7 @@ extension DeviceModel {
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> PushEffect {
-        let (crowd, number) = ((place & ~Self.lightPlace) >> 32, place & 0xFFFF_FFFF)
+        let (crowd, number) = ((place & ~Self.compactTokenBit) >> 32, place & 0xFFFF_FFFF)
         if priority == 10 { light.crowds[crowd].priority10 += 1 }
         light.crowds[crowd].phones[number].pushes &+= 1
         let effect =

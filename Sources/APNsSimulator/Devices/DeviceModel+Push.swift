@@ -48,7 +48,7 @@ extension DeviceModel {
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> PushEffect {
-        if token >= Self.lightPlace {
+        if token >= Self.compactTokenBit {
             return deliverLight(
                 body,
                 place: token,
@@ -194,7 +194,7 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) {
         activities[index].alertCount += 1
-        if let earlier = activities[index].ring(of: alert) {
+        if let earlier = activities[index].latestAlert(equalTo: alert) {
             activities[index].repeatedAlerts += 1
             noteRepeat(of: earlier)
         }

@@ -100,7 +100,7 @@ public struct DeviceModel: ~Copyable {
     /// Counts the changes of all phones. A request for screens names the count up to which
     /// the page knows them.
     var changes = 0
-    var wrongs = WrongCounts()
+    var wrongs = FaultCounts()
     var lostResponses = LostResponses()
     var tints = TintTable()
 

@@ -16,7 +16,7 @@ enum ScreenState: UInt8 {
 }
 
 /// Counts of faults that Causeway should never cause, over all phones since the simulation began.
-struct WrongCounts {
+struct FaultCounts {
     /// Pushes that were older than the content that the phone showed.
     var backInTime = 0
     /// Starts by push of an activity that the phone already had.
@@ -26,7 +26,7 @@ struct WrongCounts {
     var rangTwice = 0
     /// Repeated alerts that are no fault of the sender, because the response to the first push may have been
     /// lost. The sender could not know that the alert had rung.
-    var rangInDoubt = 0
+    var rangAgainInDoubt = 0
 }
 
 /// The times at which responses may have been lost: a connection ended or was left half open.

@@ -108,7 +108,7 @@ extension ControlHandler {
             writer.member("goAways", statistics.goAways)
             writer.member("connectionsCut", statistics.connectionsCut)
             writer.member("connectionsSilenced", statistics.connectionsSilenced)
-            writer.member("oddAnswers", statistics.oddResponses)
+            writer.member("oddAnswers", statistics.undocumentedResponses)
             writer.member("informationalAnswers", statistics.informationalResponses)
             writer.member("connectionsAccepted", statistics.connectionsAccepted)
             writer.member("connectionsOpen", statistics.connectionsOpen)

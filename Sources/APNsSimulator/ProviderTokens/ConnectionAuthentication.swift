@@ -15,7 +15,7 @@ struct ConnectionAuthentication: ~Copyable {
     enum State {
         case unauthenticated
         case bound(ProviderToken, sinceMilliseconds: Int64)
-        case wedged
+        case expired
     }
 
     private(set) var state = State.unauthenticated
@@ -51,7 +51,7 @@ struct ConnectionAuthentication: ~Copyable {
         environment: Environment,
         nowMilliseconds: Int64
     ) -> Reason {
-        if case .wedged = state { return .expiredProviderToken }
+        if case .expired = state { return .expiredProviderToken }
         guard let token = Self.bearer(authorization) else { return .invalidProviderToken }
         if case .bound(let known, _) = state,
             isEqual(token, UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(current)[..<currentBytes]))
@@ -89,7 +89,7 @@ struct ConnectionAuthentication: ~Copyable {
         let (ageSeconds, overflow) = (nowMilliseconds / 1_000).subtractingReportingOverflow(token.issuedAt)
         guard !overflow, ageSeconds >= -ProviderToken.ageSecondsMax else { return .invalidProviderToken }
         guard ageSeconds <= ProviderToken.ageSecondsMax else {
-            state = .wedged
+            state = .expired
             return .expiredProviderToken
         }
         return .success

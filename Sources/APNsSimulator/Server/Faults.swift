@@ -147,7 +147,7 @@ enum RequestHandling {
     case processed
     case late
     case rejected(Reason)
-    case odd(UndocumentedResponse)
+    case undocumented(UndocumentedResponse)
     case refused
     case reset
     case unanswered
@@ -188,7 +188,7 @@ struct FaultSettings {
             (faults.serviceUnavailableShare, .rejected(.serviceUnavailable)),
             (faults.tooManyRequestsShare, .rejected(.tooManyRequests)),
             (faults.refusedShare, .refused), (faults.resetShare, .reset), (faults.unansweredShare, .unanswered),
-            (faults.unknownReasonShare, .odd(.unknownReason)), (faults.notJSONShare, .odd(.notJSON)),
+            (faults.unknownReasonShare, .undocumented(.unknownReason)), (faults.notJSONShare, .undocumented(.notJSON)),
             (faults.lateShare, .late),
         ]
         for reason in Reason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }

@@ -176,9 +176,9 @@ struct PushEnd {
         self.effect = effect
     }
 
-    init(_ oddity: UndocumentedResponse) {
-        status = oddity.reason.status
-        reason = oddity.word
+    init(_ undocumented: UndocumentedResponse) {
+        status = undocumented.reason.status
+        reason = undocumented.word
     }
 
     /// A push without a response.

@@ -17,7 +17,7 @@ struct RequestSlot {
     /// The body of a list of channels, which may be longer than the request's memory.
     var list: [UInt8] = []
     /// Nil: the response is one that Apple documents.
-    var oddity: UndocumentedResponse?
+    var undocumented: UndocumentedResponse?
     /// For a 410: when the token became invalid, UNIX milliseconds.
     var tokenRetiredAtMilliseconds: Int64 = 0
     /// The neighbours in the list of the connection's slots, or in the slab's free list.
@@ -66,7 +66,7 @@ struct RequestSlab: ~Copyable {
         slot.pointee.connection = nil
         slot.pointee.responseBytes = 0
         slot.pointee.responseBytesSent = 0
-        slot.pointee.oddity = nil
+        slot.pointee.undocumented = nil
         slot.pointee.successStatus = .ok
         if !slot.pointee.list.isEmpty { slot.pointee.list = [] }
         slot.pointee.tokenRetiredAtMilliseconds = 0

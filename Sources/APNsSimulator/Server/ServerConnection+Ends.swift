@@ -32,7 +32,7 @@ extension ServerConnection {
     func fallSilentIfDue() {
         let faults = owner.connectionFaults(of: service)
         let isDue = requestCount > faults.silentAfter || faults.silentAfter == 0
-        if isDue { fallSilent(stopsReading: faults.silentStopsReading) }
+        if isDue { becomeHalfOpen(stopsReading: faults.silentStopsReading) }
     }
 
     /// Notes that the client may never read the latest responses on this connection.
@@ -42,9 +42,9 @@ extension ServerConnection {
         owner.setup.world.use { $0.noteLostResponses(atMilliseconds: now) }
     }
 
-    func fallSilent(stopsReading: Bool) {
-        guard state == .serving || state == .draining, !isSilent else { return }
-        isSilent = true
+    func becomeHalfOpen(stopsReading: Bool) {
+        guard state == .serving || state == .draining, !isHalfOpen else { return }
+        isHalfOpen = true
         noteLostResponses()
         owner.statistics.connectionsSilenced += 1
         hasStoppedReading = stopsReading

@@ -32,7 +32,7 @@ final class ServerConnection {
     /// The last stream of the final GOAWAY.
     var lastStreamPromised = Int32.max
     /// Whether the simulator writes nothing more on the connection, which is left half open.
-    var isSilent = false
+    var isHalfOpen = false
     /// Whether the simulator also reads nothing more from the connection.
     var hasStoppedReading = false
     /// Whether the connection must be cut when nghttp2's call has returned. During the call,
@@ -99,7 +99,7 @@ final class ServerConnection {
         fallSilentIfDue()
         if isLeftUnprocessed(slot) {
             owner.log(slot, PushEnd("unprocessed"))
-        } else if isSilent {
+        } else if isHalfOpen {
             leaveUnanswered(slot, isInOrder: reason == .success)
         } else if reason == .success {
             decide(slot)
@@ -131,11 +131,11 @@ final class ServerConnection {
             owner.log(slot, PushEnd(reason))
             slot.pointee.tokenRetiredAtMilliseconds = owner.worldMilliseconds
             answer(slot, reason)
-        case .odd(let oddity):
-            owner.log(slot, PushEnd(oddity))
-            owner.statistics.oddResponses += 1
-            slot.pointee.oddity = oddity
-            answer(slot, oddity.reason)
+        case .undocumented(let undocumented):
+            owner.log(slot, PushEnd(undocumented))
+            owner.statistics.undocumentedResponses += 1
+            slot.pointee.undocumented = undocumented
+            answer(slot, undocumented.reason)
         case .refused:
             owner.log(slot, PushEnd("refused"))
             owner.statistics.streamsRefused += 1
@@ -198,7 +198,7 @@ final class ServerConnection {
         slot.pointee.reason = reason
         // If a fault replaces a successful result, the response has no list.
         if reason != .success { slot.pointee.list = [] }
-        if slot.pointee.oddity == nil { owner.statistics[reason] += 1 }
+        if slot.pointee.undocumented == nil { owner.statistics[reason] += 1 }
         let latency = wanted ?? owner.latencyMilliseconds(service)
         if latency == 0 || !owner.answer(slot, afterMilliseconds: latency) { submit(slot) }
     }
@@ -316,7 +316,7 @@ final class ServerConnection {
 
     /// Passes nghttp2's frames to the stream, which writes them at the turn's end.
     func send() {
-        guard let session, let stream, !isSilent else { return }
+        guard let session, let stream, !isHalfOpen else { return }
         while stream.pendingOutputBytes < Stream.highWaterBytes {
             var data: UnsafePointer<UInt8>?
             let count = nghttp2_session_mem_send(session, &data)
@@ -362,7 +362,7 @@ extension ServerConnection: StreamHandler {
     }
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
-        if !isSilent { noteLostResponses() }
+        if !isHalfOpen { noteLostResponses() }
         abandon()
     }
 

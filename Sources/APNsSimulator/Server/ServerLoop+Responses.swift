@@ -35,8 +35,8 @@ func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         region[count] = byte
         count += 1
     }
-    if let oddity = slot.pointee.oddity {
-        oddity.body.withUTF8Buffer { bytes in
+    if let undocumented = slot.pointee.undocumented {
+        undocumented.body.withUTF8Buffer { bytes in
             for byte in bytes { append(byte) }
         }
         slot.pointee.responseBytes = count

@@ -201,7 +201,7 @@ final class ServerLoop {
     }
 
     func silenceAll(stopsReading: Bool) {
-        for connection in connections.values { connection.fallSilent(stopsReading: stopsReading) }
+        for connection in connections.values { connection.becomeHalfOpen(stopsReading: stopsReading) }
     }
 
     func shutDown() {

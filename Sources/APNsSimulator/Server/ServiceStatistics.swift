@@ -21,7 +21,7 @@ public struct ServiceStatistics: Sendable {
     /// Connections that were left half open: the simulator sends nothing on them any more.
     public internal(set) var connectionsSilenced = 0
     /// Responses that Apple does not document: see `UndocumentedResponse`.
-    public internal(set) var oddResponses = 0
+    public internal(set) var undocumentedResponses = 0
     /// Responses with a status below 200, which precede the actual response.
     public internal(set) var informationalResponses = 0
     public internal(set) var streamsRefused = 0
@@ -74,7 +74,7 @@ public struct ServiceStatistics: Sendable {
         goAways += other.goAways
         connectionsCut += other.connectionsCut
         connectionsSilenced += other.connectionsSilenced
-        oddResponses += other.oddResponses
+        undocumentedResponses += other.undocumentedResponses
         informationalResponses += other.informationalResponses
         streamsRefused += other.streamsRefused
         streamsReset += other.streamsReset

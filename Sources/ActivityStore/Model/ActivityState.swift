@@ -77,7 +77,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
         let same = version == call.version && ended == call.isEnd
         if let alert = call.carriedAlert, let answeredAlert, alert <= answeredAlert {
-            return (StoreReply<[UInt8]>(.alertAnswered), lifetime)
+            return (StoreReply<[UInt8]>(.alertAlreadyAccepted), lifetime)
         }
         if let held, held.carriesAlert, !call.carriesAlert, token != nil || !(same && holdsNewest) {
             var reply = StoreReply<[UInt8]>(.alertHeld)

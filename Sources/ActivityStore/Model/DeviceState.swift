@@ -27,7 +27,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var fullAtMilliseconds: Int64 = 0
     /// The sum of all refunds to the bucket; nil: there was no refund.
-    public internal(set) var givenBackMilliseconds: Int64?
+    public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
     var registeredTypes: [String] { slots.filter { $0.value.registeredAtMilliseconds != nil }.map(\.key) }
@@ -130,7 +130,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         var reply = StoreReply<[UInt8]>(.address)
         reply.registration = token
         reply.draw = min(
-            fullAtMilliseconds + (givenBackMilliseconds ?? 0),
+            fullAtMilliseconds + (refundedMilliseconds ?? 0),
             StoredTime.millisecondsMax
         )
         return (reply, .renewed)
@@ -139,11 +139,11 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     /// Refunds the part of a draw that time has not refilled yet. So the bucket is never fuller than without
     /// the draw.
     mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
-        let given = givenBackMilliseconds ?? 0
+        let given = refundedMilliseconds ?? 0
         let back = min(bucket.intervalMilliseconds, draw - given - now)
         if fullAtMilliseconds > 0, back > 0 {
             fullAtMilliseconds = max(0, fullAtMilliseconds - back)
-            givenBackMilliseconds = min(given + back, StoredTime.millisecondsMax)
+            refundedMilliseconds = min(given + back, StoredTime.millisecondsMax)
         }
         return (StoreReply(.settled), .unchanged)
     }

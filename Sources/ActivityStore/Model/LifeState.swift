@@ -54,7 +54,7 @@ public struct LifeState: Sendable, Equatable {
     /// Whether the life that began at that time continues. A life that keeps a newer state than `state`, the
     /// state of a start, is due at once and does not continue. Otherwise the script postpones the next claim;
     /// the model does not.
-    static func goesOn(_ life: inout LifeState?, from began: Int64, showing state: Version?) -> Bool {
+    static func continues(_ life: inout LifeState?, from began: Int64, showing state: Version?) -> Bool {
         guard let known = life, known.beganMilliseconds == began else { return false }
         guard let state, let shown = known.shown, shown.version > state else { return true }
         life?.dueMilliseconds = began

@@ -42,7 +42,7 @@ struct SegmentState: Sendable {
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
         page.renew(now: now)
         if page.byteCount > pageBytesMax {
-            page.dropWhatDoesNotCount(now: now)
+            page.dropOutdatedEntries(now: now)
             if page.byteCount > PageLimits.bytesAfterCompaction(of: pageBytesMax), let middle = page.middle {
                 let upper = page.split(at: middle)
                 pages[middle] = upper
@@ -105,7 +105,7 @@ struct PageState: Sendable {
 
     /// Keeps the latest entry of each member. Drops this entry too if the member left long ago or is too old
     /// to be alive.
-    mutating func dropWhatDoesNotCount(now: Int64) {
+    mutating func dropOutdatedEntries(now: Int64) {
         var newest: [[UInt8]: Int] = [:]
         for (index, entry) in entries.enumerated() {
             if let other = newest[entry.identity], entries[other].atMilliseconds > entry.atMilliseconds { continue }

@@ -35,7 +35,7 @@ public struct StoreModel: Sendable {
             LifeState.note(note, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
         case .checkLife(let began, let state, _):
-            return StoreReply(LifeState.goesOn(&lives[key], from: began, showing: state) ? .retry : .superseded)
+            return StoreReply(LifeState.continues(&lives[key], from: began, showing: state) ? .retry : .superseded)
         default: break
         }
         switch call.subject.kind {

@@ -493,7 +493,7 @@ if #operation > 1 then
         elseif not isEnd and seconds > lifeEnd then
           reply = 'tooOld'
         elseif isAnswered then
-          reply = 'alertAnswered'
+          reply = 'alertAlreadyAccepted'
         elseif holdsAlert and request < @ALERT@ and (kind > 0 or not same or not holds) then
           local h = sub(value, heldAt)
           heldBytes = heldBytes + #h

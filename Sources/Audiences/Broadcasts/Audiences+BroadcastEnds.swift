@@ -94,7 +94,7 @@ extension Audiences {
     private mutating func free(broadcast: UInt32) {
         let application = Int(channels[broadcasts[broadcast].channel].key.application)
         countBytes(-broadcasts[broadcast].heldBytes, ofApplication: application)
-        lines[application].recordCount -= 1
+        queues[application].recordCount -= 1
         broadcasts[broadcast].freeBytes()
         broadcasts.free(broadcast)
     }
@@ -140,17 +140,17 @@ extension Audiences {
         let key = channels[channel].key
         let (application, environment) = (Int(key.application), Int(key.environment.rawValue))
         var before = UInt32.max
-        var place = lines[application].firstChannel[environment]
+        var place = queues[application].firstChannel[environment]
         while place != channel, place != .max { (before, place) = (place, channels[place].nextInLine) }
         precondition(place == channel, "a channel that is in its app's line")
         let next = channels[channel].nextInLine
         if before == .max {
-            lines[application].firstChannel[environment] = next
+            queues[application].firstChannel[environment] = next
         } else {
             channels[before].nextInLine = next
         }
-        if lines[application].lastChannel[environment] == channel {
-            lines[application].lastChannel[environment] = before
+        if queues[application].lastChannel[environment] == channel {
+            queues[application].lastChannel[environment] = before
         }
         channels[channel].isInLine = false
     }

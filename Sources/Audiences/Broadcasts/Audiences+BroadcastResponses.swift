@@ -6,7 +6,7 @@ extension Audiences {
     mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (application, environment) = place(of: channel)
-        lines[application].inFlight[environment] -= 1
+        queues[application].inFlight[environment] -= 1
         channels[channel].current = .max
         note(result, of: broadcast)
         guard channels[channel].phase != .abandoned else { return drop(broadcast, now: now) }

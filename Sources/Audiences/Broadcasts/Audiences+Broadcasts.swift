@@ -16,7 +16,7 @@ extension Audiences {
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
-        _ order: FanoutOrder,
+        _ order: FanoutInstruction,
         _ dropped: UnsafeRawBufferPointer,
         to target: AudienceChannel,
         of application: UInt16,
@@ -82,7 +82,7 @@ extension Audiences {
     private mutating func addBroadcast(_ record: FanoutRecord, to channel: UInt32) -> UInt32 {
         let application = Int(channels[channel].key.application)
         let broadcast = broadcasts.allocate(BroadcastSlot(channel: channel, record: record))
-        lines[application].recordCount += 1
+        queues[application].recordCount += 1
         countBytes(broadcasts[broadcast].heldBytes, ofApplication: application)
         return broadcast
     }
@@ -191,7 +191,7 @@ extension Audiences {
         guard channels[channel].phase == .running else { return }
         let slot = channels[channel]
         let isDue = slot.restsUntilMilliseconds <= now.monotonicMilliseconds
-        if slot.waiting != .max, slot.current == .max, !slot.awaitsChannel, isDue { return enterLine(channel: channel) }
+        if slot.waiting != .max, slot.current == .max, !slot.awaitsChannel, isDue { return enqueue(channel: channel) }
         var due = isDue ? idleEnd(of: channel) : slot.restsUntilMilliseconds
         // The idle time is over, but a broadcast is still being recorded. The end of that broadcast frees the
         // channel.
@@ -205,18 +205,18 @@ extension Audiences {
         timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .channel, index: channel))
     }
 
-    private mutating func enterLine(channel: UInt32) {
+    private mutating func enqueue(channel: UInt32) {
         guard !channels[channel].isInLine else { return }
         let (application, environment) = place(of: channel)
         channels[channel].isInLine = true
         channels[channel].nextInLine = .max
-        let last = lines[application].lastChannel[environment]
+        let last = queues[application].lastChannel[environment]
         if last == .max {
-            lines[application].firstChannel[environment] = channel
+            queues[application].firstChannel[environment] = channel
         } else {
             channels[last].nextInLine = channel
         }
-        lines[application].lastChannel[environment] = channel
+        queues[application].lastChannel[environment] = channel
     }
 
     func place(of channel: UInt32) -> (application: Int, environment: Int) {
@@ -225,11 +225,11 @@ extension Audiences {
     }
 
     private mutating func popLine(_ application: Int, _ environment: Int) -> UInt32? {
-        let channel = lines[application].firstChannel[environment]
+        let channel = queues[application].firstChannel[environment]
         guard channel != .max else { return nil }
         let next = channels[channel].nextInLine
-        lines[application].firstChannel[environment] = next
-        if next == .max { lines[application].lastChannel[environment] = .max }
+        queues[application].firstChannel[environment] = next
+        if next == .max { queues[application].lastChannel[environment] = .max }
         channels[channel].isInLine = false
         return channel
     }
@@ -292,11 +292,11 @@ extension Audiences {
     mutating func broadcastReturned(_ broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
         let (application, environment) = place(of: channel)
-        lines[application].inFlight[environment] -= 1
+        queues[application].inFlight[environment] -= 1
         channels[channel].current = .max
         channels[channel].waiting = broadcast
         channels[channel].restsUntilMilliseconds = channels[channel].restedUntilMilliseconds
         broadcasts[broadcast].stage = .waiting
-        enterLine(channel: channel)
+        enqueue(channel: channel)
     }
 }

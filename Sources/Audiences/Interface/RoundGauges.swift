@@ -23,11 +23,11 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 extension Audiences {
     /// Returns the number of members whose turn is over, since the worker started, by
     /// `MemberOutcome.rawValue`. A member counts once for each round that reaches it.
-    public func membersCounted(of application: Int) -> InlineArray<6, UInt64> { lines[application].members }
+    public func membersCounted(of application: Int) -> InlineArray<6, UInt64> { queues[application].members }
 
     /// Returns the number of changes that audiences have acknowledged since the worker started, by
     /// `MembershipChangeKind.rawValue`.
-    public func changesCounted(of application: Int) -> InlineArray<3, UInt64> { lines[application].changes }
+    public func changesCounted(of application: Int) -> InlineArray<3, UInt64> { queues[application].changes }
 
     /// Adds the present numbers of each app. A version that was passed over counts as a round that has not reached its members.
     public func addGauges(to gauges: inout [RoundGauges]) {
@@ -106,7 +106,7 @@ extension Audiences {
             case .fanout: audiences[commands[production.index].audience].application
             case .rangeResult, .commandResult: rounds[versions[production.index].round].application
             case .broadcastResult, .broadcastTotals: channels[broadcasts[production.index].channel].key.application
-            case .memberResult, .invalidation: notices[production.index].application
+            case .memberResult, .invalidation: refusedMembers[production.index].application
             case .start: pages[StartPlace(value: production.index).page].application
             }
         return Int(application)

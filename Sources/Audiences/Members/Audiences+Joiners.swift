@@ -37,7 +37,7 @@ extension Audiences {
             leaveJoinerLine(membership)
             endMembership(membership)
         case .resting: endMembership(membership)
-        case .queued, .telling, .asking, .underWay: break
+        case .queued, .notifying, .asking, .underWay: break
         }
     }
 
@@ -141,13 +141,13 @@ extension Audiences {
         }
         memberships[membership].stage = .ready
         let (application, environment) = line(of: membership)
-        let last = lines[application].lastJoiner[environment]
+        let last = queues[application].lastJoiner[environment]
         if last == .max {
-            lines[application].firstJoiner[environment] = membership
+            queues[application].firstJoiner[environment] = membership
         } else {
             memberships[last].next = membership
         }
-        lines[application].lastJoiner[environment] = membership
+        queues[application].lastJoiner[environment] = membership
     }
 
     private func line(of membership: UInt32) -> (application: Int, environment: Int) {
@@ -158,10 +158,10 @@ extension Audiences {
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func nextJoinerPush(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
-        while case let membership = lines[application].firstJoiner[environment], membership != .max {
+        while case let membership = queues[application].firstJoiner[environment], membership != .max {
             let slot = memberships[membership]
-            lines[application].firstJoiner[environment] = slot.next
-            if slot.next == .max { lines[application].lastJoiner[environment] = .max }
+            queues[application].firstJoiner[environment] = slot.next
+            if slot.next == .max { queues[application].lastJoiner[environment] = .max }
             memberships[membership].next = .max
             if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateMaxAgeMilliseconds {
                 ask(membership)
@@ -198,17 +198,17 @@ extension Audiences {
         counters.joinerPushes &-= 1
         let (application, environment) = line(of: membership)
         memberships[membership].stage = .ready
-        memberships[membership].next = lines[application].firstJoiner[environment]
-        lines[application].firstJoiner[environment] = membership
-        if lines[application].lastJoiner[environment] == .max {
-            lines[application].lastJoiner[environment] = membership
+        memberships[membership].next = queues[application].firstJoiner[environment]
+        queues[application].firstJoiner[environment] = membership
+        if queues[application].lastJoiner[environment] == .max {
+            queues[application].lastJoiner[environment] = membership
         }
-        lines[application].inFlight[environment] -= 1
+        queues[application].inFlight[environment] -= 1
     }
 
     mutating func joinerAnswered(_ membership: UInt32, _ result: PushResult, now: Moment) {
         let (application, environment) = line(of: membership)
-        lines[application].inFlight[environment] -= 1
+        queues[application].inFlight[environment] -= 1
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembership(membership)
         case .topicSuspect where result.acceptsOtherTokens: endMembership(membership)
@@ -252,7 +252,7 @@ extension Audiences {
     private func isHeldUp(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         let (application, environment) = line(of: membership)
         return memberships[membership].attempts > 0
-            || isAway(DeviceEnvironment.allCases[environment], application: application, at: milliseconds)
+            || isUnavailable(DeviceEnvironment.allCases[environment], application: application, at: milliseconds)
     }
 
     private mutating func joinerRefused(_ membership: UInt32, _ result: PushResult, now: Moment) {
@@ -260,7 +260,7 @@ extension Audiences {
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
         // A dead token that cannot be recorded now is used again later, and APNs refuses it again.
-        guard !isKnownLater, !notices.isFull else {
+        guard !isKnownLater, !refusedMembers.isFull else {
             return retryState(membership, isPermitted: result.retryPermitted, now: now)
         }
         recordJoiner(slot, of: states[slot.state].audience, result, now: now)
@@ -292,7 +292,7 @@ extension Audiences {
             // its push has passed.
             memberships[membership].dueMilliseconds =
                 memberships[membership].toldMilliseconds + Self.serviceMilliseconds + 1
-        case .queued, .telling, .resting: break
+        case .queued, .notifying, .resting: break
         }
         if memberships[membership].dueMilliseconds > now.monotonicMilliseconds { wakeMembership(membership) }
     }
@@ -300,15 +300,15 @@ extension Audiences {
     private mutating func leaveJoinerLine(_ membership: UInt32) {
         let (application, environment) = line(of: membership)
         var before = UInt32.max
-        var place = lines[application].firstJoiner[environment]
+        var place = queues[application].firstJoiner[environment]
         while place != membership, place != .max { (before, place) = (place, memberships[place].next) }
         precondition(place == membership, "a member that is ready is in its pool's line")
         let next = memberships[membership].next
         if before == .max {
-            lines[application].firstJoiner[environment] = next
+            queues[application].firstJoiner[environment] = next
         } else {
             memberships[before].next = next
         }
-        if next == .max { lines[application].lastJoiner[environment] = before }
+        if next == .max { queues[application].lastJoiner[environment] = before }
     }
 }

@@ -20,7 +20,7 @@ extension Audiences {
             return tellNext(membership, now: now)
         }
         switch memberships[former].stage {
-        case .queued, .telling: memberships[former].successor = membership
+        case .queued, .notifying: memberships[former].successor = membership
         case .asking, .ready, .underWay, .resting:
             overrideByLaterChange(former)
             tellNext(membership, now: now)
@@ -31,7 +31,7 @@ extension Audiences {
     public mutating func nextMembershipOutcome() -> ChangingMember? { membershipOutcomes.popFirst() }
 
     private mutating func tellNext(_ membership: UInt32, now: Moment) {
-        memberships[membership].stage = .telling
+        memberships[membership].stage = .notifying
         guard memberships[membership].told == memberships[membership].audiences.count else {
             return storeQueue.append(AudienceTicket(.changeMember, index: membership))
         }
@@ -44,7 +44,7 @@ extension Audiences {
 
     /// Counts one audience as notified, even if it refuses the entry permanently, and notifies the next
     /// audience.
-    mutating func audienceTold(_ membership: UInt32, now: Moment) {
+    mutating func audienceNotified(_ membership: UInt32, now: Moment) {
         memberships[membership].told += 1
         tellNext(membership, now: now)
     }

@@ -3,7 +3,7 @@ import LiveActivity
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `telling` → (`asking` → `ready` → `underWay` → (`resting` → `asking` …)) → finished. If a later change of the same member
+/// `queued` → `notifying` → (`asking` → `ready` → `underWay` → (`resting` → `asking` …)) → finished. If a later change of the same member
 /// comes, this change ends as soon as its audiences are notified.
 struct MembershipSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
@@ -11,7 +11,7 @@ struct MembershipSlot: BitwiseCopyable {
         /// the same time the last one counts, so the order matters.
         case queued
         /// The audiences get their entries, one after the other.
-        case telling
+        case notifying
         /// The core requests the newest state of each joined audience, one after the other.
         case asking
         /// The member waits in its pool's queue for a push.

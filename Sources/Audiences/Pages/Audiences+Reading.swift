@@ -58,11 +58,11 @@ extension Audiences {
     func hasPage(for round: UInt32) -> Bool {
         guard hasFreePage(of: round) else { return false }
         // A round with pages lets the waiting rounds take the free page first.
-        return lines[Int(rounds[round].application)].firstAwaitingPage == .max || rounds[round].firstPage == .max
+        return queues[Int(rounds[round].application)].firstAwaitingPage == .max || rounds[round].firstPage == .max
     }
 
     func hasFreePage(of round: UInt32) -> Bool {
-        let line = lines[Int(rounds[round].application)]
+        let line = queues[Int(rounds[round].application)]
         return line.pages < configuration.pagesPerApplication && !pages.isFull
             && line.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerApplication
     }
@@ -96,8 +96,8 @@ extension Audiences {
                 expectedBytes: expectedBytes
             )
         )
-        lines[Int(application)].pages += 1
-        lines[Int(application)].pageBytes += expectedBytes
+        queues[Int(application)].pages += 1
+        queues[Int(application)].pageBytes += expectedBytes
         rounds[round].pageCount += 1
         ask(page)
         return page
@@ -162,7 +162,7 @@ extension Audiences {
     /// A page that is larger than expected is kept. No other page is requested until there is room again.
     private mutating func notePageBytes(_ page: UInt32) {
         let bytes = pages[page].block.room.count
-        lines[Int(pages[page].application)].pageBytes += bytes - pages[page].occupiedBytes
+        queues[Int(pages[page].application)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
         rounds[round].largestPageBytes = max(rounds[round].largestPageBytes ?? 0, bytes)
@@ -212,10 +212,10 @@ extension Audiences {
             rounds[round].revision += 1
             // Members of the page beyond the round's end got no push and belong to no version yet. They are
             // read again.
-            let goesOn = slot.needsContinuation && slot.end < end && rounds[round].phase == .running
+            let continues = slot.needsContinuation && slot.end < end && rounds[round].phase == .running
             if slot.end >= end { rounds[round].readPosition = rounds[round].watermark }
             detachFirst(of: round)
-            if goesOn { readOn(from: slot.end, of: round, inPlaceOf: page) } else { freePage(page) }
+            if continues { readOn(from: slot.end, of: round, inPlaceOf: page) } else { freePage(page) }
         }
         finishVersions(of: round)
         readAhead(of: round)
@@ -322,8 +322,8 @@ extension Audiences {
     /// If a waiting round no longer wants a page, the next round gets it. Otherwise the page would stay
     /// unused, and if no other page became free, nothing would wake the waiting rounds.
     mutating func offerFreePages(_ application: Int) {
-        let last = lines[application].lastAwaitingPage
-        while case let first = lines[application].firstAwaitingPage, first != .max, hasFreePage(of: first),
+        let last = queues[application].lastAwaitingPage
+        while case let first = queues[application].firstAwaitingPage, first != .max, hasFreePage(of: first),
             let waiting = popAwaitingPage(application)
         {
             if rounds[waiting].phase == .restoring {
@@ -338,8 +338,8 @@ extension Audiences {
     private mutating func releasePage(_ page: UInt32) {
         let slot = pages[page]
         if slot.round != .max { rounds[slot.round].pageCount -= 1 }
-        lines[Int(slot.application)].pages -= 1
-        lines[Int(slot.application)].pageBytes -= slot.occupiedBytes
+        queues[Int(slot.application)].pages -= 1
+        queues[Int(slot.application)].pageBytes -= slot.occupiedBytes
         slot.freeBytes()
         pages.free(page)
     }

@@ -54,12 +54,12 @@ extension Audiences {
     private func holdsLess(_ application: Int, than times: Double) -> Bool {
         let freeRecords = Double(configuration.recordsMax - versions.count - broadcasts.count)
         let freeBytes = Double(configuration.recordBytesMax - recordBytes)
-        return Double(lines[application].recordCount) < freeRecords * times
-            && Double(lines[application].recordBytes) < freeBytes * times
+        return Double(queues[application].recordCount) < freeRecords * times
+            && Double(queues[application].recordBytes) < freeBytes * times
     }
 
     /// Passes over a record without room: leaves it unsettled, to be read again when there is room.
-    mutating func passOver(_ record: IncomingRecord, _ order: FanoutOrder, _ key: RoundKey, now: Moment) {
+    mutating func passOver(_ record: IncomingRecord, _ order: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOver
             .insert(offset, of: key.application, admittedMilliseconds: order.admittedMilliseconds)

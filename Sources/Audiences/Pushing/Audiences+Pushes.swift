@@ -27,7 +27,7 @@ extension Audiences {
 
     /// Returns the number of a pool's pushes in flight.
     public func inFlight(_ pool: PoolIndex) -> Int {
-        lines[Int(pool.application)].inFlight[Int(pool.environment.rawValue)]
+        queues[Int(pool.application)].inFlight[Int(pool.environment.rawValue)]
     }
 
     /// Returns the next push of a pool. The caller must have a free stream and send the push now. Nil if
@@ -44,26 +44,26 @@ extension Audiences {
     ) -> AudiencePush? {
         let application = Int(pool.application)
         let environment = Int(pool.environment.rawValue)
-        lines[application].askedMilliseconds[environment] = now.monotonicMilliseconds
-        guard lines[application].inFlight[environment] < inFlightMax else { return nil }
-        if lines[application].firstChannel[environment] != .max,
+        queues[application].askedMilliseconds[environment] = now.monotonicMilliseconds
+        guard queues[application].inFlight[environment] < inFlightMax else { return nil }
+        if queues[application].firstChannel[environment] != .max,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
-            lines[application].inFlight[environment] += 1
+            queues[application].inFlight[environment] += 1
             countHandedOut(push)
             return push
         }
         if let push = nextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
-            lines[application].inFlight[environment] += 1
+            queues[application].inFlight[environment] += 1
             countHandedOut(push)
             return push
         }
         var blocked = 0
-        while blocked < lines[application].count {
-            let round = lines[application].first
+        while blocked < queues[application].count {
+            let round = queues[application].first
             switch offer(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
-                lines[application].inFlight[environment] += 1
+                queues[application].inFlight[environment] += 1
                 rounds[round].inFlight += 1
                 countHandedOut(push)
                 rounds[round].hasPriority = false
@@ -72,7 +72,7 @@ extension Audiences {
             case .blocked:
                 moveToEndOfLine(application)
                 blocked += 1
-            case .nothing: leaveLine(application)
+            case .nothing: dequeueFirst(application)
             }
         }
         return nil
@@ -127,7 +127,7 @@ extension Audiences {
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
-        let pushesOnTheirWay = lines.reduce(0) { $0 + $1.inFlight[0] + $1.inFlight[1] }
+        let pushesOnTheirWay = queues.reduce(0) { $0 + $1.inFlight[0] + $1.inFlight[1] }
         return parked.count + pushesOnTheirWay + Self.membersPerPositionMax < parked.limit
     }
 
@@ -155,7 +155,7 @@ extension Audiences {
                 continue
             }
             guard content.environment == environment else {
-                guard isAway(content.environment, of: round, now: now) else { return .blocked }
+                guard isUnavailable(content.environment, of: round, now: now) else { return .blocked }
                 guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return .nothing }
                 park(content, at: next.position, of: round, page: next.page, member: next.member, pause: 0, now: now)
                 advancePast(next, MemberState.parked.rawValue, version)
@@ -175,13 +175,13 @@ extension Audiences {
         pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberMaxAgeMilliseconds
     }
 
-    func isAway(_ environment: DeviceEnvironment, of round: UInt32, now: Moment) -> Bool {
-        isAway(environment, application: Int(rounds[round].application), at: now.monotonicMilliseconds)
+    func isUnavailable(_ environment: DeviceEnvironment, of round: UInt32, now: Moment) -> Bool {
+        isUnavailable(environment, application: Int(rounds[round].application), at: now.monotonicMilliseconds)
     }
 
     /// Whether an app's pool has requested no push for a second or more.
-    func isAway(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
-        lines[application].askedMilliseconds[Int(environment.rawValue)] < milliseconds - Self.absenceMilliseconds
+    func isUnavailable(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
+        queues[application].askedMilliseconds[Int(environment.rawValue)] < milliseconds - Self.absenceMilliseconds
     }
 
     private mutating func handOut(
@@ -277,11 +277,11 @@ extension Audiences {
             rounds[round].sendPosition = handedOut.sendPosition
         }
         noteReturned(round, environment)
-        enterLine(round)
+        enqueueRound(round)
     }
 
     mutating func noteReturned(_ round: UInt32, _ environment: DeviceEnvironment) {
-        lines[Int(rounds[round].application)].inFlight[Int(environment.rawValue)] -= 1
+        queues[Int(rounds[round].application)].inFlight[Int(environment.rawValue)] -= 1
         rounds[round].inFlight -= 1
     }
 }

@@ -176,7 +176,7 @@ extension Audiences {
     ) {
         // A refusal that cannot be recorded now is treated as temporary: the push is sent again later, and
         // APNs refuses it again.
-        guard !notices.isFull else { return retryLater(tag, content, result, now: now) }
+        guard !refusedMembers.isFull else { return retryLater(tag, content, result, now: now) }
         record(tag, content, outcome, result, now: now)
     }
 }

@@ -34,45 +34,45 @@ extension Audiences {
     /// Pushes that a round may send in a row while others wait.
     private static var burstMax: UInt16 { 64 }
 
-    mutating func enterLine(_ round: UInt32) {
+    mutating func enqueueRound(_ round: UInt32) {
         guard !rounds[round].isInLine else { return }
         rounds[round].isInLine = true
         rounds[round].nextInLine = .max
         rounds[round].burst = 0
         let application = Int(rounds[round].application)
-        lines[application].count += 1
-        let (first, last) = (lines[application].first, lines[application].last)
+        queues[application].count += 1
+        let (first, last) = (queues[application].first, queues[application].last)
         if last == .max {
-            (lines[application].first, lines[application].last) = (round, round)
+            (queues[application].first, queues[application].last) = (round, round)
         } else if rounds[round].hasPriority {
             rounds[round].nextInLine = first
-            lines[application].first = round
+            queues[application].first = round
         } else {
             rounds[last].nextInLine = round
-            lines[application].last = round
+            queues[application].last = round
         }
     }
 
     /// Removes the first round of an app's queue.
-    mutating func leaveLine(_ application: Int) {
-        let round = lines[application].first
+    mutating func dequeueFirst(_ application: Int) {
+        let round = queues[application].first
         let next = rounds[round].nextInLine
         rounds[round].isInLine = false
-        lines[application].first = next
-        if next == .max { lines[application].last = .max }
-        lines[application].count -= 1
+        queues[application].first = next
+        if next == .max { queues[application].last = .max }
+        queues[application].count -= 1
     }
 
     /// Moves the first round of an app's queue to the end.
     mutating func moveToEndOfLine(_ application: Int) {
-        let round = lines[application].first
-        leaveLine(application)
+        let round = queues[application].first
+        dequeueFirst(application)
         rounds[round].hasPriority = false
-        enterLine(round)
+        enqueueRound(round)
     }
 
     mutating func countBurst(_ application: Int) {
-        let round = lines[application].first
+        let round = queues[application].first
         rounds[round].burst += 1
         if rounds[round].burst >= Self.burstMax { moveToEndOfLine(application) }
     }
@@ -81,14 +81,18 @@ extension Audiences {
     mutating func removeFromLines(_ round: UInt32) {
         let application = Int(rounds[round].application)
         if rounds[round].isInLine {
-            for _ in 0..<lines[application].count {
-                if lines[application].first == round { leaveLine(application) } else { moveToEndOfLine(application) }
+            for _ in 0..<queues[application].count {
+                if queues[application].first == round {
+                    dequeueFirst(application)
+                } else {
+                    moveToEndOfLine(application)
+                }
             }
         }
         guard rounds[round].awaitsPage else { return }
-        var waiting = lines[application].firstAwaitingPage
-        lines[application].firstAwaitingPage = .max
-        lines[application].lastAwaitingPage = .max
+        var waiting = queues[application].firstAwaitingPage
+        queues[application].firstAwaitingPage = .max
+        queues[application].lastAwaitingPage = .max
         while waiting != .max {
             let next = rounds[waiting].nextAwaitingPage
             rounds[waiting].awaitsPage = false
@@ -102,16 +106,16 @@ extension Audiences {
         rounds[round].awaitsPage = true
         rounds[round].nextAwaitingPage = .max
         let application = Int(rounds[round].application)
-        let last = lines[application].lastAwaitingPage
-        if last == .max { lines[application].firstAwaitingPage = round } else { rounds[last].nextAwaitingPage = round }
-        lines[application].lastAwaitingPage = round
+        let last = queues[application].lastAwaitingPage
+        if last == .max { queues[application].firstAwaitingPage = round } else { rounds[last].nextAwaitingPage = round }
+        queues[application].lastAwaitingPage = round
     }
 
     mutating func popAwaitingPage(_ application: Int) -> UInt32? {
-        let round = lines[application].firstAwaitingPage
+        let round = queues[application].firstAwaitingPage
         guard round != .max else { return nil }
-        lines[application].firstAwaitingPage = rounds[round].nextAwaitingPage
-        if lines[application].firstAwaitingPage == .max { lines[application].lastAwaitingPage = .max }
+        queues[application].firstAwaitingPage = rounds[round].nextAwaitingPage
+        if queues[application].firstAwaitingPage == .max { queues[application].lastAwaitingPage = .max }
         rounds[round].awaitsPage = false
         return round
     }

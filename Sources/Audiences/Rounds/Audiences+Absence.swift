@@ -21,9 +21,9 @@ extension Audiences {
     ///
     /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a
     /// range keeps its newest version, and at most one older version for its alert.
-    mutating func closeOlderWhileAway(of round: UInt32, now: Moment) {
+    mutating func closeOlderWhileUnavailable(of round: UInt32, now: Moment) {
         guard rounds[round].notMovedSinceMilliseconds <= now.monotonicMilliseconds - Self.notMovedSinceMilliseconds,
-            DeviceEnvironment.allCases.allSatisfy({ isAway($0, of: round, now: now) })
+            DeviceEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })
         else { return }
         let newest = rounds[round].newest
         var version = rounds[round].oldest

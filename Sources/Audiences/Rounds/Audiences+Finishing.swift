@@ -5,7 +5,7 @@ import LiveActivity
 extension Audiences {
     /// Counts the outcome of one member in every version whose window includes its position.
     mutating func countMember(_ position: UInt64, _ outcome: MemberOutcome, under sent: UInt32, of round: UInt32) {
-        lines[Int(rounds[round].application)].members[Int(outcome.rawValue)] &+= 1
+        queues[Int(rounds[round].application)].members[Int(outcome.rawValue)] &+= 1
         var version = rounds[round].oldest
         while version != .max {
             let slot = versions.mutableAddress(of: version)
@@ -167,7 +167,7 @@ extension Audiences {
 
     private mutating func free(_ version: UInt32) {
         countBytes(-versions[version].heldBytes, of: version)
-        lines[Int(rounds[versions[version].round].application)].recordCount -= 1
+        queues[Int(rounds[versions[version].round].application)].recordCount -= 1
         versions[version].freeBytes()
         versions.free(version)
     }

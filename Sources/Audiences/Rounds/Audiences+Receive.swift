@@ -11,14 +11,14 @@ extension Audiences {
     ///   - dropped: the names of the fields that were dropped because the body was too large, separated by commas.
     public mutating func receive(
         _ record: IncomingRecord,
-        order: FanoutOrder?,
+        order: FanoutInstruction?,
         dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
             note(record.offset, of: partition, now: now)
         else { return }
-        guard let value = record.value, let order, let command = try? Command.decodeHeld(value),
+        guard let value = record.value, let order, let command = try? Command.decodeFromRedis(value),
             !command.audience.isAbsent || !command.channel.isAbsent && order.channel != nil,
             (command.event == .start) == !command.activity.isAbsent,
             order.channel == nil || command.event != .start,
@@ -119,7 +119,7 @@ extension Audiences {
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
-        _ order: FanoutOrder,
+        _ order: FanoutInstruction,
         _ dropped: UnsafeRawBufferPointer,
         of application: UInt16,
         epoch: UInt32,
@@ -171,7 +171,7 @@ extension Audiences {
         )
         let version = versions.allocate(slot)
         if command.event == .start { versions[version].openDictionary = Self.openDictionary(of: versions[version]) }
-        lines[Int(key.application)].recordCount += 1
+        queues[Int(key.application)].recordCount += 1
         countBytes(versions[version].heldBytes, of: version)
         return version
     }
@@ -183,7 +183,7 @@ extension Audiences {
 
     mutating func countBytes(_ bytes: Int, ofApplication application: Int) {
         recordBytes += bytes
-        lines[application].recordBytes += bytes
+        queues[application].recordBytes += bytes
     }
 
     private mutating func addRound(_ key: RoundKey, _ audience: HeapBytes, _ partition: UInt32, _ epoch: UInt32)

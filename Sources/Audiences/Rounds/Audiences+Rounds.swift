@@ -93,9 +93,9 @@ extension Audiences {
             retirePages(of: round, now: now)
             closeIfEmpty(round)
             if rounds[round].startsDevices {
-                handOnStarts(of: round, now: now)
+                produceStarts(of: round, now: now)
             } else if rounds[round].phase == .running {
-                enterLine(round)
+                enqueueRound(round)
             }
         case .lost: claimAgain(round, now: now)
         case .closing, .draining: break
@@ -195,7 +195,7 @@ extension Audiences {
 
     /// Whether no push is in flight and no refused member is being recorded, so that a last checkpoint misses
     /// nothing.
-    func isQuiet(_ round: UInt32) -> Bool { rounds[round].inFlight == 0 && rounds[round].noticeCount == 0 }
+    func isQuiet(_ round: UInt32) -> Bool { rounds[round].inFlight == 0 && rounds[round].refusedMemberCount == 0 }
 
     private mutating func arm(_ round: UInt32, now: Moment) {
         let slot = rounds[round]

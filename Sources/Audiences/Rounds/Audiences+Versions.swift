@@ -81,7 +81,7 @@ extension Audiences {
         carryAlert(to: version, of: round, now: now)
         closeUnsent(of: round, start: start)
         closeOldest(of: round)
-        closeOlderWhileAway(of: round, now: now)
+        closeOlderWhileUnavailable(of: round, now: now)
         supersedeParked(to: version, of: round, now: now)
     }
 

@@ -8,7 +8,7 @@ struct FanoutRecord: BitwiseCopyable {
     var offset: Int64
     /// When the record was received, UNIX milliseconds.
     var receivedMilliseconds: Int64
-    var order: FanoutOrder
+    var order: FanoutInstruction
     var version: Version
     var event: Event
     var policy: UInt8

@@ -105,7 +105,7 @@ struct RoundSlot: BitwiseCopyable {
     var inFlight: UInt32 = 0
     /// The number of refused members that are being recorded, and of parked members that are being read
     /// again.
-    var noticeCount: UInt32 = 0
+    var refusedMemberCount: UInt32 = 0
     var firstParked: UInt32 = .max
     var parkedCount: UInt32 = 0
     /// The lowest position of a parked member; `.max`: none is parked.

@@ -11,7 +11,7 @@ extension Audiences {
     private static var pauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.
-    mutating func handOnStarts(of round: UInt32, now: Moment) {
+    mutating func produceStarts(of round: UInt32, now: Moment) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
         handOnPages(of: round, now: now)
         retirePages(of: round, now: now)
@@ -50,7 +50,7 @@ extension Audiences {
         productions.append(AudienceProduction(kind: .start, index: place.value))
     }
 
-    mutating func startHandedOn(_ index: UInt32, isTooLarge: Bool, now: Moment) {
+    mutating func startProduced(_ index: UInt32, isTooLarge: Bool, now: Moment) {
         let place = StartPlace(value: index)
         let round = pages[place.page].round
         startsUnderWay -= 1

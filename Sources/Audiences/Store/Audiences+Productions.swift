@@ -20,7 +20,7 @@ extension Audiences {
         case .rangeResult, .commandResult: versionAcknowledged(production.index, now: now)
         case .broadcastResult, .broadcastTotals: broadcastAcknowledged(production.index, now: now)
         case .memberResult, .invalidation: noticeAcknowledged(production.index, now: now)
-        case .start: startHandedOn(production.index, isTooLarge: report == .tooLarge, now: now)
+        case .start: startProduced(production.index, isTooLarge: report == .tooLarge, now: now)
         }
     }
 
@@ -50,7 +50,7 @@ extension Audiences {
         else {
             preconditionFailure("a command that is fanned out has a grant")
         }
-        let order = FanoutOrder(
+        let order = FanoutInstruction(
             range: range,
             channel: environment.flatMap { command.channels[$0] },
             grant: grant,
@@ -153,7 +153,7 @@ extension Audiences {
     }
 
     private mutating func composeNotice(_ production: AudienceProduction) -> ComposedRecord {
-        let notice = notices[production.index]
+        let notice = refusedMembers[production.index]
         notice.withTexts { identifier, token, reason in
             if production.kind == .invalidation {
                 InvalidationRecord(

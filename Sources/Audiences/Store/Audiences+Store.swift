@@ -115,7 +115,7 @@ extension Audiences {
                 ? .directory(segment: segment) : .page(segment: segment, lowerBound: pages[index].lowerBound)
             return body(call(ticket, slot.application, slot.digest, operation))
         case .removeMember:
-            let slot = notices[index]
+            let slot = refusedMembers[index]
             return slot.withTexts { identifier, _, _ in
                 let entry = MemberEntry(
                     place: MemberPlace(of: identifier),
@@ -192,18 +192,18 @@ extension Audiences {
         case .directory: directoryRead(index, reply?.bytes, now: now)
         case .page: pageRead(index, reply?.bytes, now: now)
         case .removeMember:
-            if reply != nil { count(.left, of: notices[index].application) }
+            if reply != nil { count(.left, of: refusedMembers[index].application) }
             noticeAcknowledged(index, now: now)
         case .changeMember:
             if reply != nil { count(memberships[index].change, of: memberships[index].member.application) }
-            audienceTold(index, now: now)
+            audienceNotified(index, now: now)
         case .newest: newestStateReceived(index, reply, now: now)
         }
     }
 
     /// Counts a change that an audience has acknowledged.
     private mutating func count(_ change: MembershipChangeKind, of application: UInt16) {
-        lines[Int(application)].changes[Int(change.rawValue)] &+= 1
+        queues[Int(application)].changes[Int(change.rawValue)] &+= 1
     }
 
     private static var refusedCall: StaticString { "Redis refused the admission" }

@@ -25,7 +25,7 @@ package struct RecordSender {
         package var acknowledged = 0
         package var failed = 0
         /// The `mark` of each failed record that was sent with one.
-        package var failedMarks: [UInt64] = []
+        package var failedTags: [UInt64] = []
         /// The reason of the first failure.
         package var reason: String?
     }
@@ -92,7 +92,7 @@ package struct RecordSender {
     ///
     /// - Parameters:
     ///   - copy: the original if the record is a copy; else nil.
-    ///   - mark: a number that `Tally.failedMarks` contains if the record fails; 0: none.
+    ///   - mark: a number that `Tally.failedTags` contains if the record fails; 0: none.
     ///   - isOver: checked while there is no room. If it returns true, the record is not written.
     /// - Returns: false if `isOver` returned true before there was room. The record was not written.
     package mutating func send(
@@ -209,7 +209,7 @@ package struct RecordSender {
     private mutating func count(failure reason: String, mark: UInt64) {
         tally.failed += 1
         tally.reason = tally.reason ?? reason
-        if mark != 0 { tally.failedMarks.append(mark) }
+        if mark != 0 { tally.failedTags.append(mark) }
     }
 
     private static func nanoseconds() -> Int64 {

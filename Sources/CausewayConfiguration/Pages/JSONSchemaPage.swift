@@ -77,7 +77,7 @@ struct JSONSchemaPage {
         var members = form(of: key)
         if let pattern = key.pattern, key.shape == .text { members.append(.init("pattern", .text(pattern))) }
         if !isForChart, case .value(let value) = key.standard { members.append(.init("default", Self.node(value))) }
-        let standard = key.standardText.map { "Default \($0)." } ?? "Required."
+        let standard = key.defaultText.map { "Default \($0)." } ?? "Required."
         members.append(.init("description", .text("\(key.explanation) \(standard)")))
         return .object(members)
     }

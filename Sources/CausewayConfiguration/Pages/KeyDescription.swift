@@ -1,7 +1,7 @@
 /// The description of a key on the pages.
 struct KeyDescription: Sendable {
     /// The value that applies if the file does not have the key.
-    enum Standard: Sendable {
+    enum Default: Sendable {
         /// The start fails. The file shows `example`.
         case required(example: String)
         case value(KeyValue)
@@ -13,7 +13,7 @@ struct KeyDescription: Sendable {
     let name: String
     let shape: KeyShape
     let meaning: String
-    let standard: Standard
+    let standard: Default
     /// The source of the default, such as Apple's documentation.
     let source: String?
     /// The allowed values in words; nil if the shape or the meaning says them.
@@ -57,7 +57,7 @@ struct KeyDescription: Sendable {
     }
 
     /// The default in words; nil for a required key.
-    var standardText: String? {
+    var defaultText: String? {
         switch standard {
         case .required: nil
         case .value(let value): value.display

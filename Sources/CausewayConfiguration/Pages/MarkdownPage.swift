@@ -31,7 +31,7 @@ enum MarkdownPage {
         let cells = [
             "`\(name(of: key))`",
             key.explanation,
-            key.standardText ?? "required",
+            key.defaultText ?? "required",
             limits,
             key.isReloadable ? "at once" : "from the next start",
         ]

@@ -42,7 +42,7 @@ enum YAMLPage {
 
     /// Returns sentences about the default, the allowed values, and the time when a change applies.
     private static func facts(of key: KeyDescription) -> String {
-        var sentences = [key.standardText.map { "Default \($0)." } ?? "Required."]
+        var sentences = [key.defaultText.map { "Default \($0)." } ?? "Required."]
         switch key.shape {
         case .integer(let range): sentences.append("Range \(range.lowerBound) to \(range.upperBound).")
         case .choice(let choices): sentences.append("One of \(choices.joined(separator: ", ")).")

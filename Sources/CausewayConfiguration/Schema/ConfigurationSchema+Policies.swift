@@ -146,7 +146,7 @@ extension ConfigurationSchema {
             """
             How long after its start an activity is ended with its last state. 0: Causeway does not end it. Apple's system \
             ends an activity after 8 hours, and the app learns of that only when it runs: documented by Apple. 28200 (7 h \
-            50 min) ends it before. Use at least 300; less is for tests. An activity that the app started counts from the first \
+            50 min) ends the activity before the system does. Use at least 300; less is for tests. An activity that the app started counts from the first \
             sign of life that Causeway gets. A registration counts with the app's policy.
             """
         )

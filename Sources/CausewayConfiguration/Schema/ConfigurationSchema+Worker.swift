@@ -49,7 +49,7 @@ extension ConfigurationSchema {
             1_000...3_600_000,
             """
             The longest wait between two attempts of a push that APNs could not take (5xx, 429, a refused provider \
-            token, no answer). The push is tried again until it expires. The waits grow from 0.2 s to this; Apple asks \
+            token, no answer). The push is tried again until it expires. The waits grow from 0.2 s to this limit; Apple asks \
             for waits of minutes after a 500 or 503.
             """
         )

@@ -32,7 +32,7 @@ extension ChannelKeeper {
                         isDeclared: !app.channels.audiences.isEmpty,
                         management: ChannelManagement(
                             bundleIdentifier: app.bundleId,
-                            place: ManagementPlace(
+                            place: ManagementEndpoint(
                                 host: endpoint.managementHost,
                                 port: UInt16(clamping: endpoint.managementPort),
                                 tls: tls,

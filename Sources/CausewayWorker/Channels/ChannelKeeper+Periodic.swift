@@ -13,7 +13,7 @@ extension ChannelKeeper {
         else { return noteRegister(first, at: site) }
         let known = try readRegister(of: site)
         let isMine = try asking { () throws(RedisError) in
-            try register.takeLease("tend", site.place, milliseconds: Self.tendingLeaseMilliseconds)
+            try register.takeLease("tend", site.place, milliseconds: Self.maintenanceLeaseMilliseconds)
         }
         guard isMine else { return }
         let refusal = try await actOnEach(known.entries) { keeper, entry throws(ChannelRefusal) in

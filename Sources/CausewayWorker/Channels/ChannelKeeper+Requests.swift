@@ -90,14 +90,14 @@ extension ChannelKeeper {
         var (tendingDue, restoringDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
             if ContinuousClock.now >= restoringDue {
-                let pause = restoreOrTell() ? Self.lookingInterval : .milliseconds(Self.restoringPauseMilliseconds)
+                let pause = restoreOrTell() ? Self.lossCheckInterval : .milliseconds(Self.restoringPauseMilliseconds)
                 restoringDue = ContinuousClock.now + pause
             }
             if ContinuousClock.now >= tendingDue {
                 for site in sites { await maintainOrReport(site) }
-                tendingDue = ContinuousClock.now + Self.tendingInterval
+                tendingDue = ContinuousClock.now + Self.maintenanceInterval
             }
-            try? await Task.sleep(for: Self.lookingInterval)
+            try? await Task.sleep(for: Self.lossCheckInterval)
         }
     }
 

@@ -27,12 +27,12 @@ package actor ChannelKeeper {
     }
 
     /// The interval of the periodic work.
-    static let tendingInterval = Duration.seconds(60)
+    static let maintenanceInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the register.
-    static let lookingInterval = Duration.seconds(1)
+    static let lossCheckInterval = Duration.seconds(1)
     /// The length of the lease for the periodic work. Because it nearly lasts the interval, only one worker
     /// does the work in each interval.
-    static let tendingLeaseMilliseconds: Int64 = 55_000
+    static let maintenanceLeaseMilliseconds: Int64 = 55_000
     /// The interval of full reconciliations.
     static let reconciliationMilliseconds: Int64 = 24 * 3_600_000
     /// The length of the lease for one reconciliation. If the worker dies, another worker tries again after
@@ -289,7 +289,7 @@ package actor ChannelKeeper {
             try topic.publish(entry)
             try await site.management.delete(entry.channel)
             try topic.withdraw(entry)
-            try register.disturbRestoring(site.place)
+            try register.restartRestoration(site.place)
             try register.remove(entry)
             note(.deleted(entry))
         } catch {

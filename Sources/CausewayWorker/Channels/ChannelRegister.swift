@@ -164,7 +164,7 @@ final class ChannelRegister {
     /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written
     /// and before its entry is removed. Otherwise a process that read the topic earlier could add the entry
     /// again.
-    func disturbRestoring(_ place: Place) throws(RedisError) {
+    func restartRestoration(_ place: Place) throws(RedisError) {
         guard try !isRestored(place) else { return }
         try hashes.set(key(place), [(Self.restored, Self.token())])
     }

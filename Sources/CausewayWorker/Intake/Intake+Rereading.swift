@@ -89,7 +89,7 @@ extension Intake {
         guard loop.nowMilliseconds >= rereading.publicationDueMilliseconds else { return }
         rereading.publicationDueMilliseconds = loop.nowMilliseconds + PartitionRereading.publicationMilliseconds
         if loop.nowMilliseconds >= rereading.questionDueMilliseconds, isBrokerUp == true { askBrokers() }
-        publishStandings()
+        publishStatus()
     }
 
     private func count(_ requests: [RereadingRequest]) {
@@ -119,7 +119,7 @@ extension Intake {
 
     /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown,
     /// because its missing marks may be lost or may never have been written.
-    private func publishStandings() {
+    private func publishStatus() {
         rereading.exchange.publish(
             markedPartitions.compactMap { partition in
                 guard let entry = assignments[partition], let beginning = beginning(of: partition) else { return nil }
@@ -198,7 +198,7 @@ extension Intake {
             report(error)
             loop.refreshClock()
         }
-        publishStandings()
+        publishStatus()
     }
 
     /// Seeks all partitions to their starting offsets when each partition is drained or its drain time has

@@ -63,7 +63,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchTrigger = FetchTrigger()
     /// Whether a timer is set that checks again whether fetching has stopped.
-    private var looksAgain = false
+    private var isTimerSet = false
     var stranded = PartitionsWithoutPosition()
     var unfetched = UnfetchedPartitions()
     var emptyShare = EmptyAssignment()
@@ -124,7 +124,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     func timerFired(tag: UInt64) {
         requestTurnEnd()
         if tag == TimerTag.fetching {
-            looksAgain = false
+            isTimerSet = false
             return
         }
         if phase != .closed {
@@ -197,8 +197,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if isDue { consumer.wakeFetching(of: assignments.partitionsBehind(of: Self.commandsTopic)) }
         // Without this timer the thread may sleep on: a lane that merges commands produces no results whose
         // acknowledgements would wake it.
-        if recordsBehind > 0, !looksAgain {
-            looksAgain = true
+        if recordsBehind > 0, !isTimerSet {
+            isTimerSet = true
             _ = loop.schedule(
                 afterMilliseconds: FetchTrigger.intervalMilliseconds,
                 handler: self,

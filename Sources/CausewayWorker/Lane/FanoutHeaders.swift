@@ -5,7 +5,7 @@ import LiveActivity
 ///
 /// - `source`, for operators: topic, partition and offset of the command's record.
 /// - `range`, for operators: the range's index, and the number of ranges.
-/// - `state`, for the lane that reads the record: the fields of a ``FanoutOrder`` in their order, as numbers
+/// - `state`, for the lane that reads the record: the fields of a ``FanoutInstruction`` in their order, as numbers
 ///   separated by spaces.
 /// - `channel`, instead of `range`, in the record of a broadcast: environment, storage policy, number of the
 ///   command's broadcasts, and the channel's id.
@@ -25,7 +25,7 @@ enum FanoutHeaders {
     private static let offsets = Int64(0)...1 << 62
 
     /// - Parameter topic: the name of the commands topic.
-    static func append(_ order: FanoutOrder, topic: [UInt8], to headers: inout ProducedHeaders) {
+    static func append(_ order: FanoutInstruction, topic: [UInt8], to headers: inout ProducedHeaders) {
         let topic = String(decoding: topic, as: UTF8.self)
         append("source", "\(topic)/\(order.partition)/\(order.offset)", to: &headers)
         if let channel = order.channel {
@@ -44,7 +44,7 @@ enum FanoutHeaders {
     }
 
     /// Returns the order that a fan-out record's headers describe; nil if no lane wrote the record.
-    static func order(of message: borrowing Message) -> FanoutOrder? {
+    static func order(of message: borrowing Message) -> FanoutInstruction? {
         guard let state = message.headers?.last("state") else { return nil }
         return order(
             text(state),
@@ -96,7 +96,7 @@ enum FanoutHeaders {
         return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), count)
     }
 
-    static func state(of order: FanoutOrder) -> String {
+    static func state(of order: FanoutInstruction) -> String {
         let (grant, alert) = (order.grant, order.alertVersion)
         let numbers: [any FixedWidthInteger] = [
             order.range.index, order.range.count,
@@ -124,7 +124,7 @@ enum FanoutHeaders {
         channel text: String? = nil,
         startChannels: String? = nil,
         absence: String? = nil
-    ) -> FanoutOrder? {
+    ) -> FanoutInstruction? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
         guard numbers.count == numbersCount,
             numbers.removeLast() == "\(text == nil ? version : channelVersion)"
@@ -145,7 +145,7 @@ enum FanoutHeaders {
             let alertTimestamp = next(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
             let alertSequence = next(UInt64.self), let isAlertExpired = nextFlag()
         else { return nil }
-        return FanoutOrder(
+        return FanoutInstruction(
             range: range,
             channel: target?.0,
             grant: AudienceGrant(

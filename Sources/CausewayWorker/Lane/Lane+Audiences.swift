@@ -13,7 +13,7 @@ extension Lane {
     /// Passes commands in both directions. Both cores' decisions about them are carried out in the same turn.
     func exchangeAudienceCommands() {
         audiences.membersCompleteMilliseconds = mailbox.membersCompleteMilliseconds
-        delivery.membersAreHeld = !audiences.mayLackMembers
+        delivery.membersAreComplete = !audiences.mayLackMembers
         repeat {
             while audiences.canTakeCommand, let record = delivery.nextHandover {
                 audiences.take(IncomingCommand(record, delivery.view(record)))

@@ -97,7 +97,7 @@ actor StoreWatch {
         let registrations = (0..<(exchange.registrationPartitions ?? 0))
             .map { Self.name(registrationsTopic, Int32($0)) }
         guard let primaries = try? marks.read(names + registrations), !primaries.isEmpty else { return false }
-        if exchange.registrationPartitions != nil { lookForMembers(primaries, after: names.count, began: began) }
+        if exchange.registrationPartitions != nil { checkMembers(primaries, after: names.count, began: began) }
         if !hasReachedRedis { checkRedisMode(primaries) }
         polls += 1
         known.formIntersection(statuses.map(\.assignment))
@@ -127,7 +127,7 @@ actor StoreWatch {
     /// Tells the lanes whether Redis has all members of audiences.
     ///
     /// - Parameter count: the number of marks before the marks of the registrations topic.
-    private func lookForMembers(_ primaries: [PrimaryMarks.Primary], after count: Int, began: Int64) {
+    private func checkMembers(_ primaries: [PrimaryMarks.Primary], after count: Int, began: Int64) {
         let seen = primaries.map { primary in
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
         }

@@ -62,7 +62,7 @@ extension Delivery {
         records.enter(.current, record)
         removeOldAlert(of: record, now: now)
         records.completeBody(of: record)
-        if records[record].needsAddress {
+        if records[record].needsTokenLookup {
             activities.enter(.lookingUpToken, activity, with: record)
             call(.address, record)
         } else {

@@ -40,7 +40,7 @@ extension Delivery {
     /// replaces. (R21)
     public var nextHandover: UInt32? {
         guard !isReadingAhead else { return nil }
-        return handovers.first ?? (membersAreHeld ? handoversReadAgain.first : nil)
+        return handovers.first ?? (membersAreComplete ? handoversReadAgain.first : nil)
     }
 
     /// Removes the command that `nextHandover` named, because the core of audiences has taken it.

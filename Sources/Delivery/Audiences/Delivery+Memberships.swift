@@ -51,7 +51,7 @@ extension Delivery {
         let member = ChangingMember(ticket, records[ticket.record])
         // A record can have two calls for one member. The second reply names the same audiences, or a later
         // reply names its audiences again.
-        guard ticket.purpose != .limit, !memberships.has(member), AudienceLeaves(leaves) != nil else { return }
+        guard ticket.purpose != .limit, !memberships.has(member), AudienceDepartures(leaves) != nil else { return }
         let block = records.allocateBlock(leaves.count)
         UnsafeMutableRawBufferPointer(start: block.base, count: leaves.count).copyMemory(from: leaves)
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
@@ -75,7 +75,7 @@ extension Delivery {
             storeQueue.setAside(StoreTicket(.register, application: slot.pointee.application, record: record), now: now)
             return true
         }
-        let joins = reply.verdict == .registered && !slot.pointee.hasToldAudiences && slot.pointee.audiences.count > 0
+        let joins = reply.verdict == .registered && !slot.pointee.audiencesKnow && slot.pointee.audiences.count > 0
         guard joins || reply.leaves != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.device.count > 0 ? .device : .activity)
         // A reply that names audiences which the member left does not bring a held command.
@@ -110,7 +110,7 @@ extension Delivery {
         case .unregistered: unregistered(record)
         case .settle: settleWithoutResult(record)
         case .register:
-            records[record].hasToldAudiences = true
+            records[record].audiencesKnow = true
             call(.register, record)
         case .admit: call(.admit, record)
         }

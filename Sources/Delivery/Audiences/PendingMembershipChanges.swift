@@ -64,9 +64,9 @@ struct PendingMembershipChanges: ~Copyable {
         return change
     }
 
-    func leaves(of member: ChangingMember) -> AudienceLeaves? {
+    func leaves(of member: ChangingMember) -> AudienceDepartures? {
         guard let change = changes[member], change.leavesCount > 0 else { return nil }
-        return AudienceLeaves(UnsafeRawBufferPointer(start: change.leaves.base, count: change.leavesCount))
+        return AudienceDepartures(UnsafeRawBufferPointer(start: change.leaves.base, count: change.leavesCount))
     }
 
     func leftAtMilliseconds(of member: ChangingMember) -> Int64 { leaves(of: member)?.atMilliseconds ?? 0 }

@@ -5,7 +5,7 @@ import LiveActivity
 extension Delivery {
     /// How many states were compared completely with their shapes. A state that is remembered is not compared
     /// again.
-    public var statesWalked: UInt64 { contracts.walked }
+    public var statesCompared: UInt64 { contracts.compared }
 
     /// Rejects a command that no phone could decode, unless its app only wants to be warned.
     @inline(__always)

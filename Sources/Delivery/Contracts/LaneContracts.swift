@@ -34,9 +34,9 @@ struct LaneContracts: ~Copyable {
     private let refused: UnsafeMutableBufferPointer<Refused>
     /// The keys and fixed bytes of the last states that fit. The decoder checks only the values that differ
     /// from such a form.
-    var forms: StateForms
+    var forms: RecentStateTemplates
     /// How many states were compared completely with their shapes, because no remembered result applied.
-    private(set) var walked: UInt64 = 0
+    private(set) var compared: UInt64 = 0
     /// The number of the last `aps` dictionary that fits, and the app of its command.
     private var lastDictionary: UInt64 = 0
     private var lastApplication: UInt16 = 0
@@ -56,7 +56,7 @@ struct LaneContracts: ~Copyable {
         seen.initialize(repeating: 0)
         refused = .allocate(capacity: isNeeded ? Self.refusedMax : 0)
         refused.initialize(repeating: Refused())
-        forms = StateForms(isNeeded: isNeeded)
+        forms = RecentStateTemplates(isNeeded: isNeeded)
     }
 
     deinit {
@@ -127,7 +127,7 @@ struct LaneContracts: ~Copyable {
         _ digest: UInt64,
         _ record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
-        walked &+= 1
+        compared &+= 1
         do throws(ContractMismatch) {
             try forms.check(command, ofApp: application, image, in: record)
             return nil

@@ -47,7 +47,7 @@ public struct DeliveryConfiguration: Sendable {
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long an alert waits for a newer state that another worker admitted but did not settle. If this lane reads that state
     /// in time, the state carries the alert.
-    public var riderPatienceMilliseconds: Int64 = 10_000
+    public var riderWaitMilliseconds: Int64 = 10_000
     /// A command that has been in the lane for this long is deferred, unless it can be sent within the next
     /// `deferredDelayMilliseconds`.
     public var deferAfterMilliseconds: Int64 = 10_000
@@ -124,7 +124,7 @@ public struct DeliveryConfiguration: Sendable {
         for policy in policies { validate(policy) }
         precondition(retryBaseMilliseconds > 0 && retryMaxMilliseconds >= retryBaseMilliseconds)
         precondition(retryBudgetPauseMilliseconds > 0)
-        precondition(riderPatienceMilliseconds > 0)
+        precondition(riderWaitMilliseconds > 0)
         precondition(deferAfterMilliseconds > 0 && deferredDelayMilliseconds > 0)
         precondition(readAheadLagRecords > 0 && readAheadMaxMilliseconds > 0)
     }

@@ -174,7 +174,7 @@ package struct PartitionLedger: ~Copyable {
         setSettled(offset)
         revision &+= 1
         advance()
-        if !isTold, offset > committableOffset { setUntold(offset) }
+        if !isTold, offset > committableOffset { leaveOutOfMetadata(offset) }
     }
 
     private mutating func advance() {
@@ -190,7 +190,7 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    private mutating func setUntold(_ offset: Int64) {
+    private mutating func leaveOutOfMetadata(_ offset: Int64) {
         if unpublishedBits == nil {
             let bits = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsets / 64)
             bits.initialize(repeating: 0, count: windowOffsets / 64)

@@ -61,7 +61,7 @@ struct RecordSlot: BitwiseCopyable {
     var isKeptByTimetable = false
     /// Whether a registration's audiences have been notified, and the commands held for its token are
     /// requested.
-    var hasToldAudiences = false
+    var audiencesKnow = false
     /// How many results the record has had before: its own command's, and one for each held command that its
     /// token released.
     var resultsBefore: UInt8 = 0
@@ -206,7 +206,7 @@ extension RecordSlot {
             epoch: slot.epoch,
             offset: slot.offset,
             version: slot.version,
-            hasToldAudiences: true,
+            audiencesKnow: true,
             resultsBefore: slot.resultsBefore &+ 1,
             block: slot.block,
             tokenBlock: slot.tokenBlock,
@@ -247,7 +247,7 @@ extension RecordSlot {
 
     /// The audiences that the member is in after a registration; nil: its audiences do not change.
     var namedAudiences: UnsafeRawBufferPointer? {
-        topic == .registrations && !hasToldAudiences ? bytes(audiences) : nil
+        topic == .registrations && !audiencesKnow ? bytes(audiences) : nil
     }
 }
 

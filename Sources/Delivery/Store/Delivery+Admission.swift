@@ -52,7 +52,7 @@ extension Delivery {
         case .alertHeld where records[record].heldAlert == .unknown:
             carryHeldAlert(of: reply, on: record, now: now)
             call(.admit, record)
-        case .alertAnswered where records[record].carriedAlert != nil:
+        case .alertAlreadyAccepted where records[record].carriedAlert != nil:
             leaveOutAnsweredAlert(of: record)
             call(.admit, record)
         case .overtaken:
@@ -83,7 +83,8 @@ extension Delivery {
             // Redis admitted another record of this start, and its outcome was never settled. This record is
             // settled, so that the other records are duplicates.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
-        case .alertHeld, .alertAnswered, .leaves, .address, .retry, .full, .registered, .stale, .unregistered, .settled:
+        case .alertHeld, .alertAlreadyAccepted, .leaves, .address, .retry, .full, .registered, .stale, .unregistered,
+            .settled:
             finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }

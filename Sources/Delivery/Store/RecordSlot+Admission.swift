@@ -5,7 +5,7 @@ extension RecordSlot {
     /// Whether Redis must be asked for the token of the start's device. A start that has drawn on its
     /// device's budget keeps the draw and the token that came with it.
     @inline(__always)
-    var needsAddress: Bool {
+    var needsTokenLookup: Bool {
         if case .drawn = startDraw { return false }
         return isStart
     }

@@ -16,7 +16,7 @@ extension Delivery {
         if rider != .max, !records[record].isLifetimeEnd, records.areSameVersion(rider, record) {
             countCoalesced(of: record)
             records.passToken(from: record, to: rider)
-            tieIfReleased(record)
+            linkToRegistration(record)
             finish(record, .duplicate)
         } else {
             let isThere = merge(record, into: activity, now: now)
@@ -126,7 +126,7 @@ extension Delivery {
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
         countCoalesced(of: record)
         records.passToken(from: record, to: waiting)
-        tieIfReleased(record)
+        linkToRegistration(record)
         finish(record, .duplicate)
         records[record].followUps.remove(.settleHeldStart)
     }
@@ -134,7 +134,7 @@ extension Delivery {
     /// Notes that the record of a released command must be read again together with the earlier registration
     /// that released the same command. If only the earlier registration were read again, it would be stale
     /// and release nothing (simulation `longLives`, seed 108).
-    private mutating func tieIfReleased(_ record: UInt32) {
+    private mutating func linkToRegistration(_ record: UInt32) {
         if records[record].topic == .registrations { records[record].mustBeReadAgainWithAnother = true }
     }
 

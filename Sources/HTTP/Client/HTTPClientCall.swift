@@ -106,7 +106,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         do throws(HTTPFault) {
             if bodyReader != nil {
                 _ = try bodyReader?.read(bytes)
-                endIfWhole()
+                endIfComplete()
             } else {
                 received.append(contentsOf: bytes)
                 try readHeads()
@@ -147,11 +147,11 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             let bodyLength = try head.bodyLength(method: method)
             bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.responseBytesMax)
             _ = try bodyReader?.read(received)
-            endIfWhole()
+            endIfComplete()
         }
     }
 
-    private func endIfWhole() {
+    private func endIfComplete() {
         if bodyReader?.isWhole == true { endWithResponse() }
     }
 

@@ -9,13 +9,13 @@ package struct HTTPRequestHead: Sendable, Equatable {
     package var fields: HTTPFields
     /// Whether the request is HTTP/1.1, so that the client accepts chunked responses and several responses on
     /// one connection.
-    var isModern: Bool
+    var isHTTP11: Bool
     /// Nil if there is no body.
     var bodyLength: HTTPBodyReader.Length?
 
-    var keepsAlive: Bool { isModern && !fields.list("connection", has: "close") }
+    var keepsAlive: Bool { isHTTP11 && !fields.list("connection", has: "close") }
     /// Whether the client waits for `100 Continue` before it sends its body.
-    var awaitsContinue: Bool { isModern && fields.list("expect", has: "100-continue") }
+    var awaitsContinue: Bool { isHTTP11 && fields.list("expect", has: "100-continue") }
 
     /// Reads one head from the beginning of the received bytes.
     ///
@@ -28,9 +28,9 @@ package struct HTTPRequestHead: Sendable, Equatable {
         let words = head.firstLine.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 3, HTTPFields.isName(words[0]), words[1].hasPrefix("/") else { throw .malformed }
         guard words[2] == "HTTP/1.1" || words[2] == "HTTP/1.0" else { throw .unknownVersion }
-        let isModern = words[2] == "HTTP/1.1"
+        let isHTTP11 = words[2] == "HTTP/1.1"
         let hosts = head.fields.values(of: "host").count
-        guard hosts == 1 || !isModern && hosts == 0 else { throw .malformed }
+        guard hosts == 1 || !isHTTP11 && hosts == 0 else { throw .malformed }
         let target = words[1].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard let path = PercentEncoding.decode(target[0]), let query = HTTPQuery(target.count == 2 ? target[1] : "")
         else { throw .malformed }
@@ -39,7 +39,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
             path: path,
             query: query,
             fields: head.fields,
-            isModern: isModern,
+            isHTTP11: isHTTP11,
             bodyLength: try head.fields.bodyLength()
         )
         return (request, length)

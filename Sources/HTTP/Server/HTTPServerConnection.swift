@@ -208,7 +208,7 @@ final class HTTPServerConnection: StreamHandler {
         self.responseStream = responseStream
         guard !server.isStopping else { return finish() }
         state = .streaming
-        isChunked = request.isModern
+        isChunked = request.isHTTP11
         received = []
         stream.resumeReading()
         setDeadline(limits.idleMilliseconds)

@@ -36,7 +36,7 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
 
 /// The audiences that a member has left. Redis names them in its replies until a worker confirms that all of
 /// them were told.
-public struct AudienceLeaves {
+public struct AudienceDepartures {
     /// The number of bytes of ``atMilliseconds``, which comes first, little-endian. The digests follow.
     public static let timeBytes = 6
 

@@ -47,7 +47,7 @@ public struct ContractImage: BitwiseCopyable {
     func check(
         _ command: Command,
         in record: UnsafeRawBufferPointer,
-        noting form: UnsafeMutablePointer<StateForm>?
+        noting form: UnsafeMutablePointer<StateTemplate>?
     ) throws(ContractMismatch) {
         // The command was decoded from these bytes, so they are never refused here.
         guard let text = try? JSONText(record) else { return }

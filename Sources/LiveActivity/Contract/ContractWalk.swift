@@ -12,7 +12,7 @@ struct ContractWalk {
     let image: ContractImage
     let text: JSONText
     /// Receives the positions of the values that may differ in another state; nil if they are not needed.
-    let form: UnsafeMutablePointer<StateForm>?
+    let form: UnsafeMutablePointer<StateTemplate>?
 
     @inline(__always)
     private func fail(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {

@@ -38,7 +38,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case alertHeld
     /// APNs has already accepted the command's alert or a newer one: admit the command again without its
     /// alert. Nothing was changed.
-    case alertAnswered
+    case alertAlreadyAccepted
     /// The activity began more than eight hours ago, so the system has ended it. Only an end can still be
     /// sent.
     case tooOld
@@ -87,7 +87,7 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/duplicate`` for an end: this version was settled, and the activity did not show it.
     public var wasNotShown = false
     /// With `leaves`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
-    /// that the subject has left them (``AudienceLeaves``). Tell them, then call
+    /// that the subject has left them (``AudienceDepartures``). Tell them, then call
     /// ``StoreCall/Operation/confirmLeaves(atMilliseconds:)``.
     public var leaves: Bytes?
 

@@ -8,7 +8,7 @@ extension MetricCatalog {
             "commands",
             [.configuredApp],
             "Commands to audiences that were fanned out, each into one record per range of its members.",
-            "Commands that ended before that are counted in causeway_outcomes_total only."
+            "Commands that ended before their fan-out are counted in causeway_outcomes_total only."
         ),
         .counter(
             .audienceRanges,
@@ -17,7 +17,7 @@ extension MetricCatalog {
             [.configuredApp, .roundOutcome],
             "Finished ranges of commands, by the outcome in their results.",
             "superseded: a newer command took over before all members of the range were reached. If most ranges "
-                + "end so, commands come faster than rounds run. Then members skip some states, but never get an old one."
+                + "are superseded, commands arrive faster than rounds end. Then members skip some states, but never get an old one."
         ),
         .counter(
             .audienceMembers,
@@ -26,7 +26,7 @@ extension MetricCatalog {
             [.configuredApp, .memberOutcome],
             "Members that had their turn in a round, by outcome.",
             "The rate of delivered is the rate at which rounds send. unregistered: dead tokens. failed: refused for "
-                + "a reason of their own; each has a result. expired: the command's time was over before the member's turn."
+                + "a reason of their own; each has a result. expired: the command expired before the member's turn."
         ),
         .counter(
             .audiencePagesRead,
@@ -41,7 +41,7 @@ extension MetricCatalog {
             "causeway_audience_pages_damaged_total",
             "pages",
             [],
-            "Pages of members that could not be read, as a whole or from some entry on.",
+            "Pages of members of which all entries, or the last ones, could not be read.",
             "Grows only if another program has written to these keys. The members "
                 + "behind the damage are not reached until they register again."
         ),
@@ -77,7 +77,7 @@ extension MetricCatalog {
             [],
             "Entries of members that were written to a page a second time: another worker had split the page, or the page was full or missing.",
             "Some are normal for each new audience and while it grows. As many as "
-                + "causeway_audience_memberships_total: one page takes all joins, or something removes pages from Redis."
+                + "causeway_audience_memberships_total: one page takes all joins, or another program removes pages from Redis."
         ),
         .counter(
             .audiencePagesArranged,

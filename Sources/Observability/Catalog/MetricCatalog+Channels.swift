@@ -16,7 +16,7 @@ extension MetricCatalog {
             [.pool],
             .kafka,
             "Channels that APNs lists, no matter who created them; 0 until this worker has asked. One worker asks once a day.",
-            "Far above causeway_channels: somebody else creates channels too, or some have no owner. Run causeway channels reconcile."
+            "If this is far above causeway_channels, other programs create channels too, or some channels have no owner. Run causeway channels reconcile."
         ),
         .counter(
             .channelsCreated,
@@ -32,7 +32,7 @@ extension MetricCatalog {
             "channels",
             [.pool],
             "Channels deleted by this worker, channels.keepSeconds after their audience ended.",
-            "Over days as many as are created. If fewer, audiences are never ended."
+            "Over days this equals the number of created channels. If it is lower, producers do not end audiences."
         ),
         .counter(
             .channelOrphans,

@@ -25,7 +25,7 @@ extension MetricCatalog {
             [],
             .kafka,
             "Partitions that this worker reads, of all topics.",
-            "0 in a healthy group: there are more workers than partitions."
+            "In a healthy group, 0 means that there are more workers than partitions."
         ),
         .gauge(
             .partitionsPaused,
@@ -44,7 +44,7 @@ extension MetricCatalog {
             .kafka,
             "Partitions that are not read because their committed offset no longer exists, or is not known yet.",
             "Normal for seconds at a start. If it lasts, records were deleted before they were read. The "
-                + "log kind offset-gone names the partition; an operator must decide what to skip."
+                + "log kind offset-gone names the partition; an operator must set the group's offset."
         ),
         .gauge(
             .partitionsRereading,
@@ -53,7 +53,7 @@ extension MetricCatalog {
             [],
             .kafka,
             "Partitions that are read again because Redis has lost what their records wrote.",
-            "Normal for seconds after a failover, and for minutes after Redis was emptied. If it lasts, nothing can be sent, or the lanes are busy."
+            "Normal for seconds after a failover, and for minutes after Redis was emptied. If it stays above 0, Redis or APNs is away, or the lanes are busy."
         ),
         .gauge(
             .readAheadActive,

@@ -42,7 +42,7 @@ extension MetricCatalog {
             .secondsInMilliseconds,
             [.thread],
             .request,
-            "Time since the thread last showed that it turns.",
+            "Time since the thread last completed a turn of its event loop.",
             "Normally under a second. Above 15 s /livez fails: the thread is stuck, and Kubernetes restarts the worker."
         ),
         .gauge(
@@ -52,7 +52,7 @@ extension MetricCatalog {
             [],
             .request,
             "1 from the signal to stop until the process ends.",
-            "If it lasts longer than worker.drainMilliseconds, something does not answer. The next owner reads the remaining records again."
+            "If it lasts longer than worker.drainMilliseconds, Redis, APNs or Kafka does not answer. The next owner reads the remaining records again."
         ),
         .counter(
             .logLinesSuppressed,
@@ -61,7 +61,7 @@ extension MetricCatalog {
             [.logKind],
             omitsZeros: true,
             "Log lines that were not written because their kind had too many or they repeated an earlier one, by kind.",
-            "Something happens again and again; the kind's entry below says what."
+            "The same event repeats often. The kind's entry below says which event."
         ),
         .gauge(
             .lifetimesWaiting,
@@ -70,7 +70,7 @@ extension MetricCatalog {
             [],
             .kafka,
             "Activities whose policy limits their lifetime, in all timetables at the last poll. Each worker polls, so use the highest value of all workers.",
-            "About the activities that live. If it only grows, activities are neither ended nor due; look at policies.*.lifetimeSeconds."
+            "About the number of activities that have not ended. If it only grows, activities are neither ended nor due; look at policies.*.lifetimeSeconds."
         ),
         .counter(
             .lifetimesEnded,
@@ -103,7 +103,7 @@ extension MetricCatalog {
             [.traceDrop],
             "Sampled records whose spans were dropped: full (a lane's ring), refused (by the "
                 + "collector, finally), undelivered (all attempts failed), stopped (the worker ended).",
-            "Nothing else is affected. full: lower tracing.samplesPerMillion or give the collector more "
+            "Pushes are not affected. full: lower tracing.samplesPerMillion or give the collector more "
                 + "capacity; for the others, see the log kinds traces-refused and traces-dropped."
         ),
         .counter(
@@ -113,7 +113,7 @@ extension MetricCatalog {
             [.tracePostFailure],
             "Requests to the collector that failed: unresolved (its name), unconnected, certificate, lost "
                 + "(the connection, or TLS), malformed (no HTTP), late, overloaded (429, 502, 503, 504), refused "
-                + "(another status), headers (their file), hurried (the worker had to end).",
+                + "(another status), headers (their file), hurried (the worker stopped before the answer).",
             "Each batch is offered \(TraceExporter.attemptsMax) times. For certificate, check tracing.caFile, or "
                 + "the name in tracing.endpoint; for refused with 401 or 403, check tracing.headersFile."
         ),
@@ -154,7 +154,7 @@ extension MetricCatalog {
             [],
             .request,
             "Virtual memory.",
-            "No meaning alone."
+            "The value alone says nothing about the worker's health."
         ),
         .gauge(
             .processOpenDescriptors,

@@ -33,7 +33,7 @@ package enum MetricCatalog {
             [.app, .outcome],
             "Settled commands by outcome; app is \"none\" if the record names none.",
             "Each command has one outcome; a held command counts again when its token releases it. Superseded commands count even without a record on the results "
-                + "topic (kafka.supersededResults), and are many where states change fast. The results say why `expired`, `failed` and `invalid` commands reached no phone."
+                + "topic (kafka.supersededResults), and are many if states change fast. The results say why `expired`, `failed` and `invalid` commands reached no phone."
         ),
         .counter(
             .deadLetters,
@@ -41,7 +41,7 @@ package enum MetricCatalog {
             "records",
             [.app],
             "Records written unchanged to the dead-letter topic.",
-            "Growth means that a producer writes records that are not valid commands. Their headers say what is wrong, and where."
+            "Growth means that a producer writes records that are not valid commands. The headers of a dead letter say what is wrong and where the record was."
         ),
         .counter(
             .invalidations,
@@ -56,7 +56,7 @@ package enum MetricCatalog {
             "causeway_deferred_total",
             "records",
             [.configuredApp],
-            "Commands written to the deferred topic because they could not be sent soon; each time counts.",
+            "Commands written to the deferred topic because they could not be sent soon. A command that is deferred twice counts twice.",
             "Steady growth for one app: its APNs host does not answer, its key is refused, or its producers start more "
                 + "activities on a device than phones accept. The records' `cause` headers say which. Deferred commands block no others."
         ),
@@ -74,7 +74,7 @@ package enum MetricCatalog {
             "commands",
             [.configuredApp],
             "Commands that do not fit their app's shapes, so that no phone could show them: invalid, or sent with `shapes.mode: warn`.",
-            "Any growth means that a producer and the app disagree. The dead letters name the path, the value and the type; with warn, the log does."
+            "Growth means that a producer writes states that the app's types cannot decode. The dead letters name the path, the value and the type; with warn, the log does."
         ),
         .counter(
             .trimmedBodies,
@@ -94,7 +94,7 @@ package enum MetricCatalog {
             [.pool, .answer],
             omitsZeros: true,
             "Push attempts by APNs' answer. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no answer.",
-            "4xx except 410 and 429 are refusals that no retry cures: 403 concerns the key or the topic, 400 the payload "
+            "Retries do not help for 4xx answers except 410 and 429: 403 concerns the key or the topic, 400 the payload "
                 + "or the environment. 410 is a dead token, 429 one phone's limit, 5xx a fault at Apple, \"none\" a lost connection."
         ),
         .counter(
@@ -120,7 +120,7 @@ package enum MetricCatalog {
             MetricBuckets.freshness,
             [.configuredApp],
             "Time from a command's record to APNs' 200.",
-            "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. More is waiting: see the stages."
+            "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_stage_seconds shows where."
         ),
         .histogram(
             .stage,
@@ -138,7 +138,7 @@ package enum MetricCatalog {
             "pushes",
             [.configuredApp, .policy],
             "Pushes sent at priority 10.",
-            "This uses up the phones' own budgets. Compare with the demotions."
+            "These pushes use up the phones' own budgets. Compare with causeway_budget_demotions_total."
         ),
         .counter(
             .budgetDemotions,
@@ -176,7 +176,7 @@ package enum MetricCatalog {
             .count("records"),
             [.wait],
             .lanes(.sum),
-            "Held records by what they wait for: redis, pace (spacing, budget, back-off), stream (room "
+            "Records in progress by what they wait for: redis, pace (spacing, budget, back-off), stream (room "
                 + "on a connection to APNs), apns (an answer), result (Kafka's acknowledgement).",
             "The value that grows shows what is slow."
         ),
@@ -187,7 +187,7 @@ package enum MetricCatalog {
             [.pool],
             .lanes(.sum),
             "Pushes that were sent and have no answer.",
-            "The push rate times the round trip. A rise at a constant push rate: APNs answers slowly."
+            "The expected value is the push rate times the round trip. If it rises at a constant push rate, APNs answers slowly."
         ),
         .gauge(
             .pushesWaiting,
@@ -207,7 +207,7 @@ package enum MetricCatalog {
             .count("connections"),
             [.pool, .connectionState],
             .lanes(.sum),
-            "Connections to APNs: ready, opening, draining (only waits for answers), or awaited (wanted, but the process has no room).",
+            "Connections to APNs: ready, opening, draining (only waits for answers), or awaited (the pool needs it, but the process has reached its limit).",
             "Without a ready connection, pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."
         ),
         .gauge(
@@ -255,7 +255,7 @@ package enum MetricCatalog {
             .lanes(.highest),
             "Age of the provider token that the last minute's pushes used or wait for; 0 "
                 + "if there were none. Apple refuses tokens older than an hour.",
-            "A connection may use a token for 55 minutes. Above that, no newer token could be signed, and pushes wait."
+            "A connection uses a token for 55 minutes at most. A higher age means that no newer token could be signed, and pushes wait."
         ),
         .gauge(
             .keyFileRejected,
@@ -275,7 +275,7 @@ package enum MetricCatalog {
             .flag,
             [],
             .lanes(.lowest),
-            "1 if every lane has its Redis; 0 if lanes wait (nothing is lost).",
+            "1 if every lane is connected to Redis; 0 if a lane waits for Redis (nothing is lost).",
             "At 0, the lanes that wait send no push, and commands stay in Kafka. The log kind redis-lost says why."
         ),
         .gauge(

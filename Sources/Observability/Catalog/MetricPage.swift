@@ -14,8 +14,8 @@ package enum MetricPage {
             policies of the configuration, Apple's reasons, and "other" for the rest. `app` is the app's name under `apps` in \
             the configuration. Series marked * appear with their first count.
 
-            Other pages: `/livez` (every thread turns), `/readyz` (the worker has its share of the partitions, its keys are read \
-            and not refused, and it is not draining; never red because another service is down), `/statusz` (what flows, what \
+            Other pages: `/livez` (it fails if a thread makes no progress), `/readyz` (the worker has its share of the partitions, its keys are read \
+            and not refused, and it is not draining; it does not fail because another service is down), `/statusz` (what flows, what \
             waits and why, what is broken and what to do; `?format=json` for programs).
 
             """

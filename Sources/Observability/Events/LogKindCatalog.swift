@@ -65,7 +65,7 @@ package enum LogKindCatalog {
             "lifetime-forgotten",
             .error,
             "an activity whose lifetime is over is not ended or started again",
-            "What Redis has of the activity is missing or damaged; `error` says what. The activity has left the timetable.",
+            "The activity's data in Redis is missing or damaged; `error` says which. The activity has left the timetable.",
             "Start the activity again with a command, if its user needs it. Look for the cause: a Redis that evicts keys, or another program "
                 + "that writes keys which begin with `{causeway:lifetimes:`."
         ),
@@ -98,7 +98,7 @@ package enum LogKindCatalog {
             "http-failed",
             .warning,
             "the HTTP endpoint refused a request",
-            "A client asked for too much, too slowly, or not in HTTP.",
+            "A client's request was too large, too slow, or not HTTP.",
             "Nothing, unless the client is your own probe or scraper."
         ),
     ]

@@ -112,7 +112,7 @@ struct Diagnosis {
                 observation:
                     "Traces of \(Numeral.grouped(dropped)) records were dropped, and \(Numeral.grouped(failed)) "
                     + "requests to the collector failed\(isRecent ? "" : ", none of them in the last minute").",
-                meaning: "Traces are incomplete. Nothing else is affected.",
+                meaning: "Traces are incomplete. Pushes are not affected.",
                 action:
                     "See the events traces-refused and traces-dropped below; causeway_trace_posts_failed_total has the reasons.",
                 kinds: [.tracesRefused, .tracesDropped]

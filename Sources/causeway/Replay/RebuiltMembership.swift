@@ -18,7 +18,7 @@ struct RebuiltMembership {
         let joins = joining?.audiences ?? []
         let left = (reply.leaves ?? [])
             .withUnsafeBytes { bytes in
-                AudienceLeaves(bytes).map { (audiences: Array($0.audiences), atMilliseconds: $0.atMilliseconds) }
+                AudienceDepartures(bytes).map { (audiences: Array($0.audiences), atMilliseconds: $0.atMilliseconds) }
             }
         guard !joins.isEmpty || left != nil else { return nil }
         let place = subject.identifier.withUnsafeBytes { MemberPlace(of: $0) }

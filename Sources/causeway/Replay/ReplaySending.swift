@@ -123,7 +123,7 @@ struct ReplaySending {
     ///   seconds.
     mutating func finish(isStoppingAtOnce: Bool) {
         let flush = isStoppingAtOnce ? Self.lastFlushMilliseconds : RecordSender.flushMilliseconds
-        let calls = (unwritten + sender.finish(flushMilliseconds: flush).failedMarks).compactMap { reopened[$0] }
+        let calls = (unwritten + sender.finish(flushMilliseconds: flush).failedTags).compactMap { reopened[$0] }
         do throws(RedisError) {
             if !calls.isEmpty { _ = try store?.perform(calls, until: { isStoppingAtOnce }) }
         } catch {

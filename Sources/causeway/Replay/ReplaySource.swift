@@ -178,7 +178,7 @@ struct ReplayPositions {
     private let committed: [Int64?]
     /// Whether the group never reads this topic: it is not an input, and no offset is committed. Then no
     /// record counts as unread.
-    private let isRead: Bool
+    private let isNeverRead: Bool
 
     /// - Parameter isInput: whether the group reads the topic, even if it has committed no offset yet.
     init(
@@ -190,11 +190,11 @@ struct ReplayPositions {
         let positions = try GroupPositions(properties: kafka.consumerProperties, topic: topic, partitions: partitions)
         defer { positions.close(deadlineMilliseconds: 5_000) }
         committed = try positions.positions(timeoutMilliseconds: 30_000).map(\.committed)
-        isRead = !isInput && committed.allSatisfy { $0 == nil }
+        isNeverRead = !isInput && committed.allSatisfy { $0 == nil }
     }
 
     func isUnread(_ offset: Int64, of partition: Int32) -> Bool {
-        guard !isRead, committed.indices.contains(Int(partition)) else { return false }
+        guard !isNeverRead, committed.indices.contains(Int(partition)) else { return false }
         return committed[Int(partition)].map { offset >= $0 } ?? true
     }
 }

@@ -18,7 +18,7 @@ struct SimulatedPhone {
     var leftAcknowledgedMilliseconds = Int64.max
     /// Whether it got a state when it joined. This state may be newer than the state of a round that reaches
     /// it later.
-    var wasServed = false
+    var gotStateOnJoin = false
     var isDead = false
     /// Whether its alerts are not counted, because a push had no answer or its token was limited.
     var isUncertain = false
@@ -26,7 +26,7 @@ struct SimulatedPhone {
     var shownTimestamp: Int64 = 0
     var shownContent = -1
     /// How many times a push brought an older state with an older timestamp.
-    var timesBack = 0
+    var olderStates = 0
     /// States that came with an older timestamp than the shown state, so that the phone ignored them.
     var ignored: Set<Int> = []
     var pushes = 0
@@ -41,7 +41,7 @@ struct SimulatedPhone {
         pushes += 1
         if let alert { heard[alert, default: 0] += 1 }
         if timestamp < shownTimestamp {
-            if content < shownContent { timesBack += 1 }
+            if content < shownContent { olderStates += 1 }
             ignored.insert(content)
             return
         }

@@ -114,5 +114,5 @@ enum SimulatedRecord {
 
 struct SimulatedFanout {
     var value: [UInt8]
-    var order: FanoutOrder
+    var order: FanoutInstruction
 }

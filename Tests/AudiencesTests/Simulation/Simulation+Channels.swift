@@ -13,7 +13,7 @@ struct SimulatedSubscribers {
     /// Whether an alert may ring again, because the answer to its broadcast was lost.
     var isUncertain = false
     /// The number of broadcasts with an older content than the shown one.
-    var timesBack = 0
+    var olderStates = 0
 }
 
 /// The audience's channels.
@@ -53,7 +53,7 @@ extension Simulation {
         if isResponseLost { all.isUncertain = true }
         if let alert = SimulatedText.number(after: "alert-", in: text) { all.heard[alert, default: 0] += 1 }
         if timestamp < all.shownTimestamp {
-            all.timesBack += 1
+            all.olderStates += 1
         } else {
             (all.shownTimestamp, all.shownContent) = (Int64(timestamp), content)
         }
@@ -81,7 +81,7 @@ extension Simulation {
                 violations.append("\(command.number) has no result of its broadcast in \(environment)")
             }
             guard !hadCrash, !hadForced else { continue }
-            if all.timesBack > 0 { violations.append("the channel of \(environment) went back") }
+            if all.olderStates > 0 { violations.append("the channel of \(environment) went back") }
             guard !all.isUncertain, swarm.rejected == 0 else { continue }
             // A record that was produced twice may be read when another worker owns the channel's partition.
             for (alert, count) in all.heard where count > 1 && swarm.productionFailure == 0 {

@@ -88,8 +88,8 @@ extension Simulation {
             }
         }
         guard !hadForced else { return }
-        for phone in phones.values where !phone.wasServed {
-            guard wipe.count > 0 ? phone.timesBack > 0 : !phone.ignored.isEmpty else { continue }
+        for phone in phones.values where !phone.gotStateOnJoin {
+            guard wipe.count > 0 ? phone.olderStates > 0 : !phone.ignored.isEmpty else { continue }
             violations.append("\(phone.identifier.suffix(12)) went back in time")
         }
     }

@@ -240,7 +240,7 @@ extension Simulation {
         if phone.environment != push.environment { violations.append("\(name) was sent to in the wrong environment") }
         if phone.isDevice { violations.append("\(name.suffix(12)) is a device, and was sent \(content)") }
         let alert = SimulatedText.number(after: "alert-", in: text)
-        if PushTag(value: push.push.tag).isJoiner { phone.wasServed = true }
+        if PushTag(value: push.push.tag).isJoiner { phone.gotStateOnJoin = true }
         phone.receive(timestamp: Int64(timestamp), content: content, alert: alert)
         checkRepeated(phone, content, worker)
         phone.sentBy[content, default: []].insert(worker.number)

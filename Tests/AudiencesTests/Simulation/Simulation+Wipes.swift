@@ -65,7 +65,7 @@ extension Simulation {
 
     /// Each worker reads the marks in turn. A little later it learns whether the store had all members when
     /// the reading began.
-    func lookForMembers() {
+    func checkMembers() {
         guard swarm.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
         guard now >= storeAwayUntil else {
             wipe.nextPollMilliseconds = storeAwayUntil

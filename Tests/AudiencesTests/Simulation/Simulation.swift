@@ -216,7 +216,7 @@ final class Simulation {
         let due = script.filter { $0.at <= now }
         script.removeAll { $0.at <= now }
         for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
-        lookForMembers()
+        checkMembers()
         for worker in workers {
             feed(worker)
             deliverReplies(worker)

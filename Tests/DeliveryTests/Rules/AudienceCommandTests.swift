@@ -183,11 +183,11 @@ import Testing
     @Test func `A command that is read again rings no alert and starts nothing`() throws {
         let core = CoreHarness()
         core.readAgain(below: 2)
-        core.delivery.membersAreHeld = false
+        core.delivery.membersAreComplete = false
         core.receive(CommandText.startOfAudience(1), Self.toAudience(.alert(2)))
         core.elapse(3_600_000)
         #expect(core.takeHandover() == nil, "its members are not read again")
-        core.delivery.membersAreHeld = true
+        core.delivery.membersAreComplete = true
         let record = try #require(core.takeHandover())
         #expect(!core.delivery.view(record).hasAlert)
         #expect(core.delivery.view(record).isReadAgain)
@@ -201,12 +201,12 @@ import Testing
     @Test func `A new command does not wait behind a command that is read again`() throws {
         let core = CoreHarness()
         core.readAgain(below: 1)
-        core.delivery.membersAreHeld = false
+        core.delivery.membersAreComplete = false
         core.receive(Self.toAudience(.alert(2)), Self.toAudience(.update(3)))
         let newer = try #require(core.takeHandover())
         #expect(!core.delivery.view(newer).isReadAgain)
         #expect(core.takeHandover() == nil)
-        core.delivery.membersAreHeld = true
+        core.delivery.membersAreComplete = true
         let older = try #require(core.takeHandover())
         #expect(core.delivery.view(older).isReadAgain)
         core.handBack(newer, .fannedOut)
@@ -218,10 +218,10 @@ import Testing
     @Test func `A command that waits for its members is dropped with its partition`() {
         let core = CoreHarness()
         core.readAgain(below: 1)
-        core.delivery.membersAreHeld = false
+        core.delivery.membersAreComplete = false
         core.receive(Self.toAudience(.alert(2)))
         core.release(core.commands)
-        core.delivery.membersAreHeld = true
+        core.delivery.membersAreComplete = true
         #expect(core.takeHandover() == nil)
         #expect(core.recordsInProgress == 0)
     }

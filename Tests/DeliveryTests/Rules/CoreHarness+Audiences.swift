@@ -46,7 +46,7 @@ extension CoreHarness {
     ///
     /// - Returns: the change with the audiences that were notified; nil if there is no change.
     @discardableResult
-    func tellAudiences() -> SeenChange? {
+    func notifyAudiences() -> SeenChange? {
         guard let (member, change) = takeChange() else { return nil }
         delivery.membershipChanged(member, now: now)
         endBatch()
@@ -55,7 +55,7 @@ extension CoreHarness {
 
     /// The encoded audiences that the member of a reply has left, as Redis returns them.
     static func leaves(_ audiences: String..., at milliseconds: Int64) -> [UInt8] {
-        let time = (0..<AudienceLeaves.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
+        let time = (0..<AudienceDepartures.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
         return time + audiences.flatMap { name in withUnsafeBytes(of: digest(name).value.littleEndian) { Array($0) } }
     }
 

@@ -288,7 +288,7 @@ import Testing
         core.carry()
         core.acknowledgeSettlement(leaves: CoreHarness.leaves("m", at: 1))
         core.acknowledgeProductions()
-        #expect(core.tellAudiences() != nil)
+        #expect(core.notifyAudiences() != nil)
         core.acknowledgeSettlement()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: 0)])
     }

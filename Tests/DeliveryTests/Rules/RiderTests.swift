@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func `An overtaken alert waits only for its patience`() {
-        let core = CoreHarness { $0.riderPatienceMilliseconds = 7_000 }
+        let core = CoreHarness { $0.riderWaitMilliseconds = 7_000 }
         core.receive(.alert(1))
         core.reply(.overtaken)
         core.elapse(6_999)

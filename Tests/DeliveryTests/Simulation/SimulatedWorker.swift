@@ -70,7 +70,7 @@ final class SimulatedWorker {
         configuration.deferAfterMilliseconds = swarm.deferrals?.afterMilliseconds ?? 1 << 40
         configuration.deferredDelayMilliseconds = swarm.deferrals?.delayMilliseconds ?? 1 << 40
         if let deferrals = swarm.deferrals {
-            configuration.riderPatienceMilliseconds = max(10_000, deferrals.delayMilliseconds + 5_000)
+            configuration.riderWaitMilliseconds = max(10_000, deferrals.delayMilliseconds + 5_000)
         }
         delivery = Delivery(
             configuration: configuration,

@@ -34,15 +34,15 @@ extension Simulation {
             call.ticket.purpose == .admit || call.ticket.purpose == .register && view.attributesType.isEmpty
         guard isOfActivity, !wasWiped else { return }
         if view.isStart, call.ticket.purpose == .admit {
-            if reply.verdict == .send, !startsAllowed.contains(activity) { heardOf[activity] = now }
+            if reply.verdict == .send, !startsAllowed.contains(activity) { firstKnownMilliseconds[activity] = now }
             if reply.verdict == .send {
                 startsAllowed.insert(activity)
                 knownActivities.insert(activity)
             }
             return
         }
-        let born = heardOf[activity] ?? now
-        heardOf[activity] = born
+        let born = firstKnownMilliseconds[activity] ?? now
+        firstKnownMilliseconds[activity] = born
         let isUpdate = call.ticket.purpose == .admit && view.event == .update
         noteUnknown(call, view, reply, of: activity)
         if isUpdate, reply.verdict == .send, now - born > Self.ageMillisecondsMax + Self.roundingMilliseconds {
@@ -95,7 +95,7 @@ extension Simulation {
 
     /// Checks the activity's age when a push is on its way to the phone.
     func checkAge(_ view: RecordView, of activity: String) {
-        guard swarm.livesLong, view.event == .update, let born = heardOf[activity] else { return }
+        guard swarm.livesLong, view.event == .update, let born = firstKnownMilliseconds[activity] else { return }
         if now - born > Self.ageMillisecondsMax + Self.lateMillisecondsMax {
             violations.append("\(activity): \(view.version) arrives \(now - born) ms after it was born")
         }

@@ -133,6 +133,6 @@ extension Simulation {
 
     /// Whether the phone may miss the last command: a push failed for good, or Redis or a token was lost.
     func mayHaveLostFinal(_ activity: String) -> Bool {
-        givenUp.contains(activity) || wasWiped && swarm.wipesRedis || forsaken.contains(activity)
+        refusedForGood.contains(activity) || wasWiped && swarm.wipesRedis || activitiesWithoutToken.contains(activity)
     }
 }

@@ -40,7 +40,7 @@ extension Simulation {
         guard let activity = phones.keys.sorted().randomElement(using: &random) else { return }
         _ = log.append(topic: 1, key: activity, value: nil, at: now)
         if random.chance(300) {
-            forsaken.insert(activity)
+            activitiesWithoutToken.insert(activity)
         } else {
             script.append((now + Int64(random.number(1...3_000)), { [self] in registerActivity(activity) }))
         }

@@ -171,7 +171,7 @@ extension Simulation {
 
     func registerActivity(_ activity: String) {
         guard let phone = giveToken(activity), let token = phone.token else { return }
-        forsaken.remove(activity)
+        activitiesWithoutToken.remove(activity)
         let value = """
             {"app":"\(Simulation.application)","environment":"production","registeredAt":\(phone.registeredAt),\
             "frequentUpdates":\(frequent.contains(activity)),\(namedAudiences(of: activity))\

@@ -55,9 +55,9 @@ final class Simulation {
     /// The last token of each activity that Redis has retired.
     var retiredTokens: [String: String] = [:]
     /// Activities whose token was removed and never replaced.
-    var forsaken: Set<String> = []
+    var activitiesWithoutToken: Set<String> = []
     /// Activities with a push that APNs refused for good.
-    var givenUp: Set<String> = []
+    var refusedForGood: Set<String> = []
     /// The sequences of the commands with an alert, by activity.
     var alerts: [String: [Int]] = [:]
     /// How many seconds older an activity's commands are than their records, by activity.
@@ -68,7 +68,7 @@ final class Simulation {
     var frequent: Set<String> = []
     var pace = SimulatedPace()
     /// When Redis first learned about each activity.
-    var heardOf: [String: Int64] = [:]
+    var firstKnownMilliseconds: [String: Int64] = [:]
     var startsAllowed: Set<String> = []
     /// Activities with an update that came after their eight hours.
     var tooOld: Set<String> = []
@@ -346,7 +346,7 @@ final class Simulation {
         trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")
         // Only an answer about a push itself ends the push. After a 410 its command waits for the next token.
         if disposition == .rejected {
-            givenUp.insert(String(decoding: view.activity, as: UTF8.self))
+            refusedForGood.insert(String(decoding: view.activity, as: UTF8.self))
         }
         worker.delivery.answered(
             push.record,

@@ -20,7 +20,7 @@ extension Audiences {
         let (application, audience) = (rounds[round].application, rounds[round].digest)
         let hasTime = result.invalidAtMilliseconds >= 0
         let registeredAt = registeredAtMilliseconds(tag)
-        let notice = notices.allocate(
+        let notice = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: tag.value,
                 round: round,
@@ -40,7 +40,7 @@ extension Audiences {
             )
         )
         setTexts(of: notice, tag, reason: result.reason)
-        rounds[round].noticeCount += 1
+        rounds[round].refusedMemberCount += 1
         if !tag.isParked { pages[tag.page].setState(tag.member, MemberState.noticed.rawValue) }
         productions.append(AudienceProduction(kind: .memberResult, index: notice))
         guard isDead else { return }
@@ -57,7 +57,7 @@ extension Audiences {
         now: Moment
     ) {
         let hasTime = result.invalidAtMilliseconds >= 0
-        let notice = notices.allocate(
+        let notice = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: 0,
                 round: .max,
@@ -76,7 +76,7 @@ extension Audiences {
                 outstanding: 3
             )
         )
-        notices[notice]
+        refusedMembers[notice]
             .setTexts(
                 identifier: { room in
                     room.copyMemory(from: member.identifier)
@@ -100,7 +100,7 @@ extension Audiences {
     private mutating func setTexts(of notice: UInt32, _ tag: PushTag, reason: UnsafeRawBufferPointer) {
         if tag.isParked {
             let slot = parked[tag.parked]
-            notices[notice]
+            refusedMembers[notice]
                 .setTexts(
                     identifier: { room in
                         slot.withIdentifier {
@@ -112,7 +112,7 @@ extension Audiences {
                     reason: reason
                 )
         } else if let member = pages[tag.page].member(tag.member) {
-            notices[notice]
+            refusedMembers[notice]
                 .setTexts(
                     identifier: { member.writeIdentifier(to: $0) },
                     token: { member.writeToken(to: $0) },
@@ -123,13 +123,15 @@ extension Audiences {
 
     /// Counts the acknowledgement of one call or production about a refused member.
     mutating func noticeAcknowledged(_ notice: UInt32, now: Moment) {
-        notices[notice].outstanding -= 1
-        guard notices[notice].outstanding == 0 else { return }
-        let (value, round, outcome) = (notices[notice].tag, notices[notice].round, notices[notice].outcome)
-        notices.free(notice)
+        refusedMembers[notice].outstanding -= 1
+        guard refusedMembers[notice].outstanding == 0 else { return }
+        let (value, round, outcome) = (
+            refusedMembers[notice].tag, refusedMembers[notice].round, refusedMembers[notice].outcome
+        )
+        refusedMembers.free(notice)
         // A refused member that has just joined belongs to no round.
         guard round != .max else { return }
-        rounds[round].noticeCount -= 1
+        rounds[round].refusedMemberCount -= 1
         let tag = PushTag(value: value)
         if rounds[round].phase == .abandoned {
             if !tag.isParked {
@@ -150,7 +152,7 @@ extension Audiences {
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
         guard let notice = activityQueue.next(now: now) else { return nil }
-        let slot = notices[notice]
+        let slot = refusedMembers[notice]
         let app = applicationNames[slot.application]
         return slot.withTexts { identifier, token, _ in
             let retirement = TokenRetirement(

@@ -5,8 +5,8 @@ import Testbed
 import Testing
 
 /// A state with the form of an accepted one (the same keys in the same order) is still checked.
-@Suite struct StateFormTests {
-    private static func matches(_ forms: inout StateForms, _ state: String) throws -> Bool {
+@Suite struct StateTemplateTests {
+    private static func matches(_ forms: inout RecentStateTemplates, _ state: String) throws -> Bool {
         try JudgesTests.record(state)
             .withUnsafeBytes { bytes in
                 var last = RepeatedAps()
@@ -18,7 +18,9 @@ import Testing
     }
 
     /// Whether the full check accepts the state. The check then remembers the state's form.
-    private static func fits(_ forms: inout StateForms, _ state: String, _ contract: ContractImage) throws -> Bool {
+    private static func fits(_ forms: inout RecentStateTemplates, _ state: String, _ contract: ContractImage) throws
+        -> Bool
+    {
         try JudgesTests.record(state)
             .withUnsafeBytes { bytes in
                 let command = try Command.decode(bytes)
@@ -36,7 +38,7 @@ import Testing
         defer { contract.deallocate() }
         let example = try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))
         var randomness = SplitMix64(seed: seed)
-        var forms = StateForms(isNeeded: true)
+        var forms = RecentStateTemplates(isNeeded: true)
         var last = JSONTree(example)
         var (matched, unmatched, refused) = (0, 0, 0)
         for _ in 0..<5_000 {
@@ -45,7 +47,7 @@ import Testing
             for _ in 0..<randomness.number(1...2) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }
             let isMatched = try Self.matches(&forms, state)
-            var other = StateForms(isNeeded: true)
+            var other = RecentStateTemplates(isNeeded: true)
             let isFitting = try Self.fits(&other, state, contract)
             #expect(isFitting || !isMatched, "\(state)")
             if isMatched { matched += 1 } else if isFitting { unmatched += 1 } else { refused += 1 }
@@ -68,7 +70,7 @@ import Testing
             JSONTree(try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))).text
         )
         var randomness = SplitMix64(seed: seed)
-        var forms = StateForms(isNeeded: true)
+        var forms = RecentStateTemplates(isNeeded: true)
         try example.withUnsafeBytes { try forms.check(try Command.decode($0), ofApp: 0, contract, in: $0) }
         var (read, unread, refused) = (0, 0, 0)
         for _ in 0..<20_000 {
@@ -76,7 +78,7 @@ import Testing
             for _ in 0..<randomness.number(1...2) { Self.change(&record, &randomness) }
             let isRead = record.withUnsafeBytes { bytes in
                 var none = RepeatedAps()
-                var noForms = StateForms(isNeeded: false)
+                var noForms = RecentStateTemplates(isNeeded: false)
                 let alone = Result { () throws(Fault) in
                     try Command.decodeAnySize(bytes, recalling: &none, &noForms)
                 }
@@ -118,7 +120,7 @@ import Testing
     @Test func `A value that is larger than any body has no form`() throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }
-        var forms = StateForms(isNeeded: true)
+        var forms = RecentStateTemplates(isNeeded: true)
         let state = String(decoding: try JSONEncoder().encode(RideState()), as: UTF8.self)
         let scores = try #require(state.firstMatch(of: /"scores":\{[^}]*\}/)).output
         #expect(try Self.fits(&forms, state, contract))

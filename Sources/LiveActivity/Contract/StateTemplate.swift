@@ -8,7 +8,7 @@ struct NotedValue: BitwiseCopyable {
 
 /// A state that fits its contract, and the places of its values. Another state has the same form if only
 /// these values differ.
-struct StateForm: BitwiseCopyable {
+struct StateTemplate: BitwiseCopyable {
     /// The maximum number of values that may differ. All further values must be equal.
     static let valuesMax = 128
 
@@ -106,11 +106,11 @@ struct StateForm: BitwiseCopyable {
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
 /// values. Of such a state, the decoder reads only the values that differ. So the check of such a state costs
 /// next to nothing.
-public struct StateForms: ~Copyable {
+public struct RecentStateTemplates: ~Copyable {
     static let formsMax = 4
 
     /// Nil: nothing is remembered.
-    private let forms: UnsafeMutablePointer<StateForm>?
+    private let forms: UnsafeMutablePointer<StateTemplate>?
     /// The index of the form that the previous state had.
     private var last = 0
     /// The state that the decoder read with a form, and the form's application; absent if no form matched the
@@ -124,8 +124,8 @@ public struct StateForms: ~Copyable {
             forms = nil
             return
         }
-        let forms = UnsafeMutablePointer<StateForm>.allocate(capacity: Self.formsMax)
-        for place in 0..<Self.formsMax { (forms + place).initialize(to: StateForm()) }
+        let forms = UnsafeMutablePointer<StateTemplate>.allocate(capacity: Self.formsMax)
+        for place in 0..<Self.formsMax { (forms + place).initialize(to: StateTemplate()) }
         self.forms = forms
     }
 
@@ -136,7 +136,7 @@ public struct StateForms: ~Copyable {
     }
 
     /// Remembers nothing and costs nothing.
-    static var nothing: StateForms { StateForms(isNeeded: false) }
+    static var nothing: RecentStateTemplates { RecentStateTemplates(isNeeded: false) }
 
     /// Forgets the state of the previous record.
     @inline(__always)
