@@ -20,10 +20,11 @@ package enum CapacityPage {
         return """
             # The size of a fleet
 
-            Made by `causeway capacity-page`; change `Sources/CausewayWorker/Capacity`, not this page.
+            This page plans fleets for three large loads. `causeway capacity-page` writes it: change \
+            `Sources/CausewayWorker/Capacity`, not this page.
 
-            `causeway plan` takes the peak that you expect. It prints the pods, partitions, connections, Redis nodes and \
-            Kafka capacity for it, and the measured costs behind these numbers.
+            `causeway plan` takes the peak that you expect. It prints the pods, partitions, connections, Redis nodes and Kafka \
+            capacity for this peak, and the measured costs from which it calculates them.
 
             ## Eight to nine million updates a minute
 
@@ -36,14 +37,14 @@ package enum CapacityPage {
             \(plan.text)```
 
             So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second take \
-            \(Numeral.exact(plan.coresHundredths, divisor: 100)) cores. Such an event mostly needs Redis: \
-            two script calls for each push. APNs connections are no limit: \(plan.connectionsNeeded) suffice, and the fleet has \
-            \(plan.connections), since each lane has its own.
+            \(Numeral.exact(plan.coresHundredths, divisor: 100)) cores. Such an event mostly needs Redis, because each push takes \
+            two script calls. APNs connections are not the limit: \(plan.connectionsNeeded) are enough, and the fleet has \
+            \(plan.connections), because each lane has its own connections.
 
             ## When states change faster than phones are told
 
-            In the demo's season there are 4.4 commands for each push. 77 % of them are merged before they cost \
-            anything but their reading. The same peak with that many commands:
+            In the demo's season there are 4.4 commands for each push. 77 % of these commands are merged and cost only their \
+            reading. The plan for the same peak with 4.4 commands for each push:
 
             ```console
             $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activities) \\
@@ -52,8 +53,8 @@ package enum CapacityPage {
 
             ## One command for a million
 
-            If all phones show the same state, one command goes to an audience. It is admitted once. A member costs a quarter \
-            of a single push with its command, and no script call in Redis:
+            If all phones show the same state, send one command to an audience. Redis admits this command once. A push to a member \
+            costs a quarter of a single push with its command, and no script call in Redis:
 
             ```console
             $ causeway plan --audience-members \(audience.members) --updates-per-minute \(audience.updatesPerMinute)
@@ -61,12 +62,13 @@ package enum CapacityPage {
 
             ## What moves the numbers
 
-            - **The busy share.** At 50 % a fleet can take twice its peak, or catch up with an hour's backlog in an hour. \
+            - **The busy share.** At 50 % busy, a fleet can take twice its peak, or catch up with an hour's backlog in an hour. \
             Scale by `causeway_lane_busy_ratio`.
-            - **How often a worker wakes up.** This is most of the cost of a small load, and the plan counts it for each worker. \
+            - **How often a worker wakes up.** Waking up is most of the cost of a small load. The plan counts it for each worker. \
             At full load batches are large, and a push with its command costs a fifth of its cost in the season that README.md shows.
-            - **Memory.** With the limit above a lane holds \(Numeral.grouped(Int64(MemoryBudget.plannedRecordsPerLane))) commands of the usual size at a time. With more memory a \
-            longer backlog is merged before it is sent. Less memory costs more pushes.
+            - **Memory.** With the limit above, a lane keeps \(Numeral.grouped(Int64(MemoryBudget.plannedRecordsPerLane))) commands \
+            of the usual size at a time. With more memory, a lane merges a longer backlog before it sends. With less memory, more \
+            pushes are sent.
             - **The round trip to Apple.** It determines the pushes in flight, not the CPU.
             - **Compression in Kafka.** Commands of one kind compress well (`kafka.producer: {compression.type: zstd}`).
 
