@@ -63,7 +63,7 @@
 {{- $text -}}
 {{- end -}}
 
-{{/* Rejects a path below the secrets' directory that no Secret provides: it would keep every pod from starting. */}}
+{{/* Rejects a path below the secrets' directory that no Secret provides, because no worker could start without the file. */}}
 {{- define "causeway.refuseUnmounted" -}}
 {{- $mounted := list -}}
 {{- range .sources -}}
@@ -76,8 +76,8 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The part of the configuration that applies only from a worker's next start. A running worker applies the rest from the changed
-file, within the minute or two that Kubernetes needs to write it. A section without such keys is left out. */}}
+{{/* The part of the configuration that applies only from a worker's next start. A running worker applies the other keys from the changed
+file, which Kubernetes writes within a minute or two. A section with only such other keys is left out. */}}
 {{- define "causeway.configThatRestarts" -}}
 {{- $config := fromYaml . -}}
 {{- $_ := unset $config "policies" -}}
@@ -93,7 +93,7 @@ file, within the minute or two that Kubernetes needs to write it. A section with
 {{- toJson $config -}}
 {{- end -}}
 
-{{/* Rejects passwords in `config`, because it becomes a ConfigMap. */}}
+{{/* Rejects passwords in `config`, because `config` becomes a ConfigMap. */}}
 {{- define "causeway.refuseSecretsInConfig" -}}
 {{- range $section := list "properties" "consumer" "producer" -}}
 {{-   range $property, $_ := get $.Values.config.kafka $section | default dict -}}
@@ -107,7 +107,7 @@ file, within the minute or two that Kubernetes needs to write it. A section with
 {{- end -}}
 {{- end -}}
 
-{{/* Rejects a property of librdkafka that holds a secret, from a list: the section, the property, the value to use instead. */}}
+{{/* Rejects a property of librdkafka that contains a secret. The list has the section, the property and the chart value to use instead. */}}
 {{- define "causeway.refuseSecretProperty" -}}
 {{- $property := index . 1 -}}
 {{- if or (hasSuffix "password" $property) (hasSuffix "secret" $property) (eq "ssl.key.pem" $property) (eq "sasl.jaas.config" $property) -}}
@@ -115,7 +115,7 @@ file, within the minute or two that Kubernetes needs to write it. A section with
 {{- end -}}
 {{- end -}}
 
-{{/* The sources of the projected volume with all secrets; empty without secrets. */}}
+{{/* The sources of the projected volume with all secrets. Without secrets there are no sources. */}}
 {{- define "causeway.secretSources" -}}
 {{- range $name, $secret := .Values.secrets.apns }}
 {{- $app := get $.Values.config.apps $name }}
@@ -146,7 +146,7 @@ file, within the minute or two that Kubernetes needs to write it. A section with
 {{- end }}
 {{- end -}}
 
-{{/* For each key of a Kafka user's Secret: the file, which has the name of the property that names or contains it. */}}
+{{/* The file for each key of a Kafka user's Secret. The file has the name of the librdkafka property that it sets. */}}
 {{- define "causeway.kafkaFiles" -}}
 passwordKey: sasl.password
 caKey: ssl.ca.location

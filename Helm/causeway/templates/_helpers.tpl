@@ -2,7 +2,7 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* At most 52 bytes, because a StatefulSet's pods and the Job append to the name. */}}
+{{/* At most 52 bytes, because the names of a StatefulSet's pods and of the Job begin with this name. */}}
 {{- define "causeway.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
@@ -12,14 +12,14 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The labels of selectors. They can never change in an upgrade. */}}
+{{/* The labels of selectors. An upgrade cannot change them, because Kubernetes rejects another selector. */}}
 {{- define "causeway.selector" -}}
 app.kubernetes.io/name: {{ include "causeway.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: worker
 {{- end -}}
 
-{{/* All labels of an object: `component` of the release, and more `labels`. The selector's labels override all others. */}}
+{{/* All labels of an object, from a dict: `root`, `component`, and optionally more `labels`. The selector's labels override all others. */}}
 {{- define "causeway.labels" -}}
 {{- $labels := merge (include "causeway.selector" .root | fromYaml) (.labels | default dict) .root.Values.commonLabels -}}
 {{- $_ := set $labels "app.kubernetes.io/component" .component -}}
@@ -53,7 +53,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- .Values.serviceAccount.name | default (ternary (include "causeway.fullname" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
-{{/* An empty section has its defaults, as in the program. `dig` cannot be used here, because it accepts no null. */}}
+{{/* The port of config.http. An empty section means its defaults, as in the program. `dig` would fail on a section that is null. */}}
 {{- define "causeway.httpPort" -}}
 {{- $http := get .Values.config "http" | default dict -}}
 {{- $port := index $http "port" -}}
@@ -68,8 +68,8 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- int $port -}}
 {{- end -}}
 
-{{/* The grace period in seconds: the drain time and 10 s, or the given value if it is at least 5 s above the drain time. Kubernetes counts a
-sleep before the stop as part of it. */}}
+{{/* The grace period in seconds: the drain time plus 10 s, or the given value if it is at least 5 s above the drain time. Kubernetes counts the
+sleep of a preStop hook as part of the grace period. */}}
 {{- define "causeway.gracePeriod" -}}
 {{- $drain := index (get .Values.config "worker" | default dict) "drainMilliseconds" -}}
 {{- if kindIs "invalid" $drain -}}{{- $drain = 20000 -}}{{- end -}}
@@ -85,7 +85,7 @@ sleep before the stop as part of it. */}}
 {{- end -}}
 {{- end -}}
 
-{{/* The requested cores, rounded up: "1500m" and 1.5 are 2. */}}
+{{/* The number of lanes: the requested cores, rounded up. "1500m" and 1.5 give 2. */}}
 {{- define "causeway.lanes" -}}
 {{- $cpu := get (get .Values.resources "requests" | default dict) "cpu" | default "1" | toString -}}
 {{- $milli := ternary (trimSuffix "m" $cpu | float64) (mulf (float64 $cpu) 1000) (hasSuffix "m" $cpu) -}}

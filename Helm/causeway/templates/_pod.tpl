@@ -21,7 +21,8 @@ tolerations: {{- toYaml . | nindent 2 }}
 securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- end -}}
 
-{{/* The image, and what the program reads in it, from a dict: `root`, and `hasSecrets` if the secrets are mounted. */}}
+{{/* The image, variables and mounts of a container of the program, from a dict: `root`, `hasSecrets` if the secrets are mounted, and
+`isMember` if the pod's name is its name in the Kafka group. */}}
 {{- define "causeway.program" -}}
 image: {{ include "causeway.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}

@@ -1,4 +1,4 @@
-{{/* Values that have other names since chart 0.7.0. The schema accepts the old names only so that the answer can say the new ones. */}}
+{{/* Rejects values that have other names since chart 0.7.0. The schema accepts the old names so that this error can name the new ones. */}}
 {{- define "causeway.refuseRenamed" -}}
 {{- $renamed := dict
   "replicas" "is now called replicaCount"
@@ -19,7 +19,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Rejects names and paths in the extra values that are the chart's own: Kubernetes would reject the pod, or hide the chart's files. */}}
+{{/* Rejects extra values with names and paths that the chart uses itself: Kubernetes would reject the pod, or hide the chart's files. */}}
 {{- define "causeway.refuseTaken" -}}
 {{- range .Values.extraVolumes -}}
 {{-   if has .name (list "config" "secrets") -}}
