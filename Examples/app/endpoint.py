@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The endpoint to which the app reports its tokens: it writes them to causeway.registrations.
+"""The endpoint to which the app reports its tokens. It writes each token to causeway.registrations.
 
     endpoint.py BOOTSTRAP_SERVERS PORT BUNDLE_ID     (pip install confluent-kafka)
 
-It answers 204 when Kafka has the record, so that the app can try again otherwise. A real one checks the person's session first: a report
-says which device gets pushes.
+It answers 204 only when Kafka has the record. Otherwise the app can try again. An endpoint in production must check the
+user's session first, because a report decides which device gets pushes.
 """
 import http.server
 import json
@@ -14,14 +14,14 @@ import time
 from confluent_kafka import Producer
 
 BODY_BYTES_MAX = 16_384
-# What a registration may have: see Documentation/records.md.
+# The limits of a registration: see Documentation/records.md.
 ID_BYTES_MAX = 256
 TOKEN_DIGITS_MAX = 200
 TOPIC = "causeway.registrations"
 
 
 def text(report, key, bytes_max):
-    """A text of a report that is neither missing nor empty nor too long: a record with such a text would be invalid."""
+    """Returns a text of a report. Raises ValueError if the text is empty or too long, because its record would be invalid."""
     value = report[key]
     if not isinstance(value, str) or not 0 < len(value.encode()) <= bytes_max:
         raise ValueError(key)
@@ -29,7 +29,7 @@ def text(report, key, bytes_max):
 
 
 def registration(app, report, now):
-    """The key and the value of the record for a report of `LiveActivityTokens`; no value unregisters the activity.
+    """Returns the key and the value of the record for a report of `LiveActivityTokens`. No value unregisters the activity.
 
     - now: UNIX milliseconds.
     """

@@ -1,7 +1,7 @@
 // Registers a phone's activity and sends it a goal.
 //
 //	goal --print              prints the records: topic, key and value in each line
-//	goal BOOTSTRAP_SERVERS    writes them to Kafka
+//	goal BOOTSTRAP_SERVERS    writes the records to Kafka
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 const app = "com.example.match"
 const secondsFrom1970To2001 = 978_307_200
 
-// Registration is what the app's server writes when the app reports a token.
+// Registration is the record that the app's server writes when the app reports a token.
 type Registration struct {
 	App             string `json:"app"`
 	Activity        string `json:"activity"`
@@ -26,22 +26,22 @@ type Registration struct {
 	FrequentUpdates bool   `json:"frequentUpdates"`
 }
 
-// ContentState is the app's type.
+// ContentState has the same fields as the app's ContentState in Swift.
 type ContentState struct {
 	Home int `json:"home"`
 	Away int `json:"away"`
-	// A Date of the app. JSONDecoder reads seconds since 2001; Apple's own keys in aps are UNIX seconds.
+	// A Date in Swift. The app's JSONDecoder reads it as seconds since 2001. Apple's own keys in aps are UNIX seconds.
 	KickOff int64 `json:"kickOff"`
 }
 
-// Alert rings and lights up the screen.
+// Alert makes the phone play a sound and light up its screen.
 type Alert struct {
 	Title string `json:"title"`
 	Body  string `json:"body"`
 	Sound string `json:"sound,omitempty"`
 }
 
-// Aps is Apple's dictionary.
+// Aps is Apple's aps dictionary.
 type Aps struct {
 	Event        string       `json:"event"`
 	Timestamp    int64        `json:"timestamp"`

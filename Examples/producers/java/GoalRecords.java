@@ -3,16 +3,19 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.List;
 
-/** A phone's registration and a goal. {@code java GoalRecords} prints them: topic, key and value in each line. */
+/** A phone's registration and a goal. {@code java GoalRecords} prints both records: topic, key and value in each line. */
 public final class GoalRecords {
     static final String APP = "com.example.match";
     static final long SECONDS_FROM_1970_TO_2001 = 978_307_200;
 
-    /** What the app's server writes when the app reports a token. */
+    /** The record that the app's server writes when the app reports a token. */
     record Registration(
             String app, String activity, String token, String environment, long registeredAt, boolean frequentUpdates) {}
 
-    /** The app's type. A Date of the app is seconds since 2001; Apple's own keys in aps are UNIX seconds. */
+    /**
+     * The same fields as the app's ContentState in Swift. The app's JSONDecoder reads a Date as seconds since 2001. Apple's own keys in
+     * aps are UNIX seconds.
+     */
     record ContentState(int home, int away, long kickOff) {}
 
     record Alert(String title, String body, String sound) {}
@@ -26,7 +29,7 @@ public final class GoalRecords {
 
     record Command(String app, String activity, String id, Aps aps) {}
 
-    /** A record for Kafka. */
+    /** A record as it is written to Kafka. */
     record Written(String topic, String key, String value) {}
 
     static List<Written> records(long now) throws IOException {
@@ -34,7 +37,7 @@ public final class GoalRecords {
         var registration = new Registration(APP, activity, "5c1e0a77b2d4f839", "production", now * 1000, true);
         var state = new ContentState(1, 0, now - 1020 - SECONDS_FROM_1970_TO_2001);
         var aps = new Aps("update", now, now + 600, state, new Alert("Goal for Rovers", "1:0", "default"));
-        // Jackson writes a type always in the same order, so the same state always has the same bytes.
+        // Jackson always writes the fields of a type in the same order, so the same state always has the same bytes.
         var mapper = new ObjectMapper();
         return List.of(
                 new Written("causeway.registrations", activity, mapper.writeValueAsString(registration)),

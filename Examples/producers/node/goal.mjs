@@ -1,15 +1,15 @@
 // Registers a phone's activity and sends it a goal.
 //
 //     node goal.mjs --print              prints the records: topic, key and value in each line
-//     node goal.mjs BOOTSTRAP_SERVERS    writes them to Kafka (npm install kafkajs)
+//     node goal.mjs BOOTSTRAP_SERVERS    writes the records to Kafka (npm install kafkajs)
 
 const app = "com.example.match";
 const secondsFrom1970To2001 = 978_307_200;
 
-// A Date of the app's types. JSONDecoder reads seconds since 2001; Apple's own keys in aps are UNIX seconds.
+// A Date in Swift. The app's JSONDecoder reads it as seconds since 2001. Apple's own keys in aps are UNIX seconds.
 const swiftDate = (unixSeconds) => unixSeconds - secondsFrom1970To2001;
 
-// What the app's server writes when the app reports a token.
+// The record that the app's server writes when the app reports a token.
 const registration = (activity, token, now) => ({
   app,
   activity,
@@ -19,7 +19,7 @@ const registration = (activity, token, now) => ({
   frequentUpdates: true,
 });
 
-// The new state, and an alert. JSON.stringify keeps the order of keys, so the same state always has the same bytes.
+// The command with the new state and an alert. JSON.stringify keeps the order of keys, so the same state always has the same bytes.
 const goal = (activity, now, home, away) => ({
   app,
   activity,

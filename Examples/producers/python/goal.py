@@ -2,7 +2,7 @@
 """Registers a phone's activity and sends it a goal.
 
     goal.py --print               prints the records: topic, key and value in each line
-    goal.py BOOTSTRAP_SERVERS     writes them to Kafka (pip install confluent-kafka)
+    goal.py BOOTSTRAP_SERVERS     writes the records to Kafka (pip install confluent-kafka)
 """
 import json
 import sys
@@ -13,12 +13,12 @@ SECONDS_FROM_1970_TO_2001 = 978_307_200
 
 
 def swift_date(unix_seconds):
-    """A `Date` of the app's types. JSONDecoder reads seconds since 2001; Apple's own keys in `aps` are UNIX seconds."""
+    """A Date in Swift. The app's JSONDecoder reads it as seconds since 2001. Apple's own keys in `aps` are UNIX seconds."""
     return unix_seconds - SECONDS_FROM_1970_TO_2001
 
 
 def registration(activity, token, now):
-    """What the app's server writes when the app reports a token."""
+    """The record that the app's server writes when the app reports a token."""
     return {
         "app": APP,
         "activity": activity,
@@ -30,7 +30,7 @@ def registration(activity, token, now):
 
 
 def goal(activity, now, home, away):
-    """The new state, and an alert."""
+    """The command with the new state and an alert."""
     return {
         "app": APP,
         "activity": activity,
@@ -46,7 +46,7 @@ def goal(activity, now, home, away):
 
 
 def value(record):
-    """Always the same bytes for the same record, so that Causeway notices an unchanged state."""
+    """Returns always the same bytes for the same record, so that Causeway notices an unchanged state."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

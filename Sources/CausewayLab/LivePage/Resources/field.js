@@ -1,14 +1,14 @@
-// All phones as small ones, drawn on a canvas around the large ones. Each is coloured by what it shows.
+// Draws all phones small on a canvas, around the large phones. The colour of a phone depends on the state that it shows.
 
 export const STATES = ["empty", "active", "stale", "ended", "gone", "offline"];
 const URGENT = 0x10;
 const FLASH_MILLISECONDS = { 5: 420, 10: 900 };
 const LEVELS = 10;
 const GAP = 16;
-// The height of a small phone's place, by its width.
+// The height of a small phone's place, as a multiple of its width.
 const TALL = 1.72;
 
-// Hues of OKLCH: the teams of the season have their own, other names get one by their letters.
+// Hues of OKLCH in degrees. The season's teams have fixed hues. The hue of any other name is computed from its letters.
 const HUES = { CSK: 95, SRH: 55, RCB: 25, KXIP: 8, RR: 350, KKR: 305, MI: 258, DD: 228 };
 
 export function hueOf(name) {
@@ -60,7 +60,7 @@ export class Field {
     this.arrange();
   }
 
-  // Takes an answer of GET /screens. The changes of a quarter of a second are spread over it, as received.
+  // Takes an answer of GET /screens. An answer has the changes of a quarter of a second, which are drawn at the times when the phones changed.
   take(screens, isWhole) {
     if (isWhole || screens.phones !== this.count) this.reset(screens.phones);
     if (screens.tints.length !== this.tints.length) { this.tints = screens.tints.map(hueOf); this.names = screens.tints; this.colours.clear(); }
@@ -81,7 +81,7 @@ export class Field {
 
   // MARK: places
 
-  // The largest small phones that find room around the obstacles.
+  // Makes the small phones as large as the room around the obstacles permits.
   arrange() {
     const box = this.canvas.parentElement.getBoundingClientRect();
     const ratio = Math.min(devicePixelRatio || 1, 2);
@@ -106,7 +106,7 @@ export class Field {
       }
       return low;
     };
-    // First as large as fits, then as far apart as fits, so that the last row is full.
+    // First finds the largest size that fits, then the widest spacing that fits, so that the last row is full.
     const size = largest((pitch) => this.placed(pitch, pitch * TALL, holes, true) >= this.count);
     this.tall = size * TALL;
     this.pitch = largest((pitch) => pitch >= size * 1.3 ? false : this.placed(pitch, this.tall, holes, true) >= this.count);

@@ -12,7 +12,7 @@ function duration(milliseconds) {
   return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 1 : 0)} s`;
 }
 
-// A number that runs to its value in the time until the next event.
+// A number that counts up or down to its new value in the time until the next event.
 class Runner {
   constructor(node) {
     this.node = node;
@@ -34,7 +34,7 @@ class Runner {
   }
 }
 
-// A line over the last minute.
+// A line chart of the last minute.
 class Series {
   constructor() { this.points = []; }
 
@@ -89,7 +89,7 @@ export class Figures {
     this.rateLine = shape(rate, "path", { class: "rate" });
   }
 
-  // Text in a stretched drawing would be stretched, so labels are beside it.
+  // The drawing is stretched, and would stretch text too. So labels are HTML elements beside the drawing.
   label(svg, text, y) {
     const node = make("span", "gridLabel", text);
     node.style.top = `${(y / svg.viewBox.baseVal.height) * 100}%`;
@@ -101,7 +101,7 @@ export class Figures {
     svg.parentNode.append(node);
   }
 
-  // From 10 ms at the bottom to 100 s at the top, each decade as high as the others.
+  // A logarithmic scale from 10 ms at the bottom to 100 s at the top.
   freshY(milliseconds) {
     return 84 - (84 * (Math.log10(Math.max(10, milliseconds)) - 1)) / 4;
   }
@@ -213,7 +213,7 @@ export class Figures {
     byId("progress").style.setProperty("--share", share);
   }
 
-  // The newest alert of the whole season: a title and a body.
+  // Shows the newest alert of the whole season: a title and a body.
   news(text = "") {
     if (text === this.lastNews) return;
     this.lastNews = text;
@@ -221,7 +221,7 @@ export class Figures {
     byId("news").replaceChildren(...(title ? [make("b", "", title), body] : []));
   }
 
-  // A ring for each phone of the wall: what is left of its budget of priority 10 pushes.
+  // Draws a ring for each phone of the wall. The ring shows how much of the phone's budget of pushes at priority 10 is left.
   budgets(figures, screens, isWhole) {
     const box = document.querySelector("#rings .rings");
     if (isWhole) { box.replaceChildren(); this.rings.clear(); }
@@ -239,7 +239,7 @@ export class Figures {
       const hours = Math.max(0, screens.now - (view.startedAt ?? screens.now)) / 3_600_000;
       const sent = view.pushesAt10 ?? 0, all = sent + (view.pushesAt5 ?? 0);
       const budget = figures.budgetPushes;
-      // The bucket starts full and fills at a constant rate, but holds no more than it is large.
+      // The budget is a token bucket: full at the start, and refilled at a constant rate up to its size.
       const left = budget ? Math.min(budget, Math.max(0, budget + hours * figures.budgetRefillPerHour - sent)) : null;
       const share = budget ? left / budget : all ? sent / all : 0;
       ring.style.setProperty("--share", share);

@@ -22,7 +22,7 @@ const initials = (team) => team === "Sunrisers Hyderabad" ? "SRH"
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
-// What any content state says, in the parts of a card. Cricket has its own form, other scores too; all else is named member by member.
+// Returns the parts of a card for any content state. Cricket and other scores have forms of their own. All other states are listed member by member.
 export function reading(attributes = {}, content = {}) {
   if ("batting" in content && "overs" in content) return cricket(attributes, content);
   const goals = ["homeGoals", "awayGoals"].every((name) => name in content) ? [content.homeGoals, content.awayGoals]
@@ -95,7 +95,7 @@ export class Phone {
     }
   }
 
-  // Shows a phone as GET /screens describes it. Quiet: without a flash, since nothing is known of before.
+  // Shows a phone as GET /screens describes it. isQuiet: no flash, because the page does not know the state before.
   show(view, isQuiet = false) {
     const isOther = view.phone !== this.phone;
     const isNewPush = !isOther && (view.pushesAt5 !== this.view?.pushesAt5 || view.pushesAt10 !== this.view?.pushesAt10);

@@ -1,4 +1,4 @@
-// The page of phones. It takes the event stream of the lab and hands each event to its parts.
+// The page of phones: reads the lab's event stream, and gives each event to the parts of the page.
 
 import { Field } from "/field.js";
 import { Wall } from "/wall.js";
@@ -54,7 +54,7 @@ for (const button of buttons) {
   button.addEventListener("click", async () => {
     button.classList.add("pressed");
     setTimeout(() => button.classList.remove("pressed"), 600);
-    // The header tells the lab that its own page asks.
+    // This header shows the lab that the request comes from its own page.
     await fetch(`/press?action=${button.dataset.action}`, { method: "POST", headers: { "x-causeway-page": "1" } }).catch(() => {});
   });
 }
@@ -70,12 +70,12 @@ stream.onmessage = (event) => {
   take(frame);
 };
 stream.onerror = () => {
-  // What is on the page stays on it.
+  // The page keeps showing the last event.
   if (isOver) stream.close();
   document.body.classList.add("away");
   for (const button of buttons) button.disabled = true;
   if (!isOver) document.getElementById("phase").textContent = "The lab does not answer";
 };
 
-// For tests: how many times the field was drawn.
+// The number of times that the field was drawn, for tests.
 window.framesDrawn = () => field.frames;

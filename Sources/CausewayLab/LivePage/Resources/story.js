@@ -1,4 +1,4 @@
-// What is known of one phone: its large Lock Screen, its life, the stages of its last push.
+// Everything that the lab knows about one phone: its large Lock Screen, its history, and the stages of its last push.
 
 import { Phone, count, make, words } from "/lockscreen.js";
 
@@ -121,7 +121,7 @@ export class Story {
     return box;
   }
 
-  // Neighbours that were superseded share a line.
+  // Lists the results. Consecutive superseded results share a line.
   results(results) {
     const list = make("ol", "results");
     const isOvertaken = (result) => result?.outcome === "superseded";

@@ -1,4 +1,4 @@
-// The wall: as many Lock Screens as find room, of those that the stream describes in full.
+// The wall: large Lock Screens of phones that the stream describes in full, as many as have room.
 
 import { Phone } from "/lockscreen.js";
 
@@ -13,7 +13,7 @@ export class Wall {
     new ResizeObserver(() => this.arrange()).observe(node.parentElement);
   }
 
-  // Takes the focus of an answer of GET /screens.
+  // Takes `focus` of an answer of GET /screens: the phones that it describes in full.
   take(screens, isWhole) {
     if (isWhole) this.views.clear();
     const before = this.views.size;
@@ -26,7 +26,7 @@ export class Wall {
     }
   }
 
-  // On a narrow page the wall is a row to swipe through; on a wide one it takes the middle of the field.
+  // On a narrow page the wall is a row that the user swipes. On a wide page the wall is in the middle of the field.
   arrange() {
     const box = this.node.parentElement.getBoundingClientRect();
     const isNarrow = matchMedia("(max-width: 900px)").matches;
@@ -59,7 +59,7 @@ export class Wall {
     event.preventDefault();
   }
 
-  // The places that the field leaves free.
+  // The rectangles in which the field draws no small phone.
   obstacles() {
     if (matchMedia("(max-width: 900px)").matches) return [];
     return this.phones.map((phone) => phone.node.getBoundingClientRect());
