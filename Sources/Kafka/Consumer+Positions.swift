@@ -217,6 +217,8 @@ extension Consumer {
     }
 
     /// Asks the coordinator for the offsets that the group has committed, and waits for the answer. Nil where nothing is committed.
+    ///
+    /// - Throws: also if the coordinator refuses one of the partitions, because its offset is then unknown.
     public func committed(
         _ partitions: [TopicPartition],
         timeoutMilliseconds: Int32 = Consumer.requestLimitMilliseconds
@@ -225,7 +227,12 @@ extension Consumer {
         let list = PartitionList(partitions, of: topics)
         let code = list.withPointer { rd_kafka_committed(handle, $0, timeoutMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
-        return list.map { $0.offset >= 0 ? $0.offset : nil }
+        var offsets: [Int64?] = []
+        for (partition, element) in zip(partitions, list.map { ($0.err, $0.offset) }) {
+            guard element.0 == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(element.0, partition: partition) }
+            offsets.append(element.1 >= 0 ? element.1 : nil)
+        }
+        return offsets
     }
 }
 

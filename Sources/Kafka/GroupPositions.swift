@@ -60,6 +60,11 @@ public final class GroupPositions {
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var positions: [Position] = []
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
+            // The offset of a partition that the coordinator refuses is unknown. It must not look like none.
+            guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
+                let reason = String(cString: rd_kafka_err2str(element.err))
+                throw KafkaError(element.err, "\(topic) [\(element.partition)]: \(reason)")
+            }
             var (low, high): (Int64, Int64) = (0, 0)
             let code = rd_kafka_query_watermark_offsets(
                 handle,

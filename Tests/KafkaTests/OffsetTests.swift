@@ -55,6 +55,53 @@ import Testing
         producer.close()
     }
 
+    /// A coordinator can refuse one partition only. Until version 1 of its request, it refuses each partition so.
+    private static let oldVersion = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
+    private static let topicAuthorizationFailed: Int32 = 29
+
+    /// Returns a group's only member, which has committed offset 3 of 10 records.
+    private static func readingGroup() async throws -> (EmbeddedBroker, TestProducer, TestConsumer) {
+        let (broker, producer) = try await filled(count: 10)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"], oldVersion)
+        #expect(await reader.run { $0.received.count == 10 })
+        #expect(reader.consumer.storeOffset(topic: partition.topic, partition: 0, nextOffset: 3) == nil)
+        #expect(reader.consumer.commitStored() == nil)
+        return (broker, producer, reader)
+    }
+
+    @Test func `A partition that the coordinator refuses does not look like one without an offset`() async throws {
+        let (broker, producer, reader) = try await Self.readingGroup()
+        #expect(try reader.consumer.committed([Self.partition]) == [3])
+        broker.fail(.offsetFetch, with: [Self.topicAuthorizationFailed])
+        #expect {
+            _ = try reader.consumer.committed([Self.partition])
+        } throws: { error in
+            let error = error as? KafkaError
+            return error?.code == Self.topicAuthorizationFailed && error?.partition == Self.partition
+        }
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func `The positions of a group are unknown if the coordinator refuses a partition`() async throws {
+        let (broker, producer, reader) = try await Self.readingGroup()
+        let positions = try GroupPositions(
+            properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g")] + Self.oldVersion,
+            topic: "commands",
+            partitions: 1
+        )
+        #expect(try positions.positions(timeoutMilliseconds: 10_000) == [.init(committed: 3, end: 10)])
+        broker.fail(.offsetFetch, with: [Self.topicAuthorizationFailed])
+        #expect {
+            _ = try positions.positions(timeoutMilliseconds: 10_000)
+        } throws: { error in
+            (error as? KafkaError)?.code == Self.topicAuthorizationFailed && "\(error)".contains("commands [0]")
+        }
+        positions.close(deadlineMilliseconds: 5_000)
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
     @Test func `Offset zero can be stored`() async throws {
         let (broker, producer) = try await Self.filled(count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
