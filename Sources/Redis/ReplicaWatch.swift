@@ -34,7 +34,8 @@ struct ReplicaWatch {
     private(set) var isAsking = false
     /// Whether a call that needs a WAIT was written since the last WAIT.
     private var hasUnasked = false
-    private var missingSinceMilliseconds: Int64 = 0
+    /// When too few replicas first acknowledged; nil if no WAIT on this connection found that.
+    private var missingSinceMilliseconds: Int64?
     private var askDueMilliseconds: Int64 = 0
 
     /// Whether a call that requests replicas may be issued.
@@ -67,11 +68,13 @@ struct ReplicaWatch {
         isAsking = false
         guard !isEnough else {
             let wasFollowing = state == .following
-            state = .following
+            (state, missingSinceMilliseconds) = (.following, nil)
             return wasFollowing ? nil : .following
         }
-        if state == .following { (state, missingSinceMilliseconds) = (.missing, nowMilliseconds) }
-        if nowMilliseconds - missingSinceMilliseconds >= Self.patienceMilliseconds { state = .givenUp }
+        if state == .following { state = .missing }
+        let since = missingSinceMilliseconds ?? nowMilliseconds
+        missingSinceMilliseconds = since
+        if nowMilliseconds - since >= Self.patienceMilliseconds { state = .givenUp }
         let isGivenUp = state == .givenUp
         askDueMilliseconds =
             nowMilliseconds + (isGivenUp ? Self.givenUpPauseMilliseconds : Self.missingPauseMilliseconds)
@@ -79,7 +82,12 @@ struct ReplicaWatch {
     }
 
     /// Forgets the outstanding WAIT, because the connection was lost.
+    ///
+    /// The next connection may be to another server, whose replicas get the whole patience. A watch that does not
+    /// follow stays so, to report that the replicas are back.
     mutating func noteLost() {
         (isAsking, hasUnasked) = (false, false)
+        if state == .givenUp { state = .missing }
+        (missingSinceMilliseconds, askDueMilliseconds) = (nil, 0)
     }
 }

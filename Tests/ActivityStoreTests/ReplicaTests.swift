@@ -339,6 +339,23 @@ import Testing
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
     }
 
+    /// The next connection may be to another server, which has other replicas.
+    @Test func `The replicas get the whole patience again after a lost connection`() {
+        let watched = Watched()
+        #expect(watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
+        watched.noteLost()
+        watched.now += ReplicaWatch.patienceMilliseconds
+        #expect(watched.takesCalls && watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
+        watched.now += ReplicaWatch.patienceMilliseconds
+        #expect(watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: true))
+        watched.noteLost()
+        #expect(watched.takesCalls && watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(watched.answered(isEnough: true) == .following, "the operator learns that they are back")
+    }
+
     @Test func `A lost connection asks no more questions`() {
         let watched = Watched()
         #expect(watched.isWithheld())
