@@ -88,14 +88,15 @@ public final class SharedHashes {
         return added
         """
 
-    /// Sets fields of several hashes in one pipeline. A hash without an expiry then gets an expiry of
-    /// `lifeMilliseconds`.
+    /// Sets fields of several hashes in one pipeline. Each hash then lives for `lifeMilliseconds`. Its expiry leaves
+    /// with its fields, so that no hash stays forever if the process ends before the reply.
     public func set(_ hashes: [(key: [UInt8], fields: Hash)], lifeMilliseconds: Int64) throws(RedisError) {
-        _ = try askAll(hashes.map { ($0.key, ["HSET"], $0.fields.flatMap { [$0.field, $0.value] }) })
-        let lives = try askAll(hashes.map { ($0.key, ["PTTL"], []) })
-        let endless = zip(hashes, lives).filter { $1 == .integer(-1) }.map(\.0.key)
         let life = Array(String(lifeMilliseconds).utf8)
-        _ = try askAll(endless.map { ($0, ["PEXPIRE"], [life]) })
+        _ = try askAll(
+            hashes.flatMap { key, fields -> [Question] in
+                [(key, ["HSET"], fields.flatMap { [$0.field, $0.value] }), (key, ["PEXPIRE"], [life])]
+            }
+        )
     }
 
     /// Takes a lease. Returns false if another process has it. The lease ends after `milliseconds`.
