@@ -46,6 +46,15 @@ struct HelpTests {
         #expect(run.output == (try ProgramRun.run("help", name, of: program)).output)
     }
 
+    @Test func `The plan says that it rounds the commands for each push`() throws {
+        #expect(try ProgramRun.run("plan", "--help").output.contains("rounded to hundredths"))
+        let load = ["--updates-per-minute", "600000", "--activities", "2000000"]
+        let plans = try ["1.234", "1.23"]
+            .map { try ProgramRun.run(ProgramRun.process(["plan"] + load + ["--commands-per-push", $0])).output }
+        #expect(plans[0].contains(#/commands for a push +1\.23\n/#))
+        #expect(plans[0] == plans[1])
+    }
+
     @Test(arguments: labCommands)
     func `A command that has moved says where to find it`(name: String) throws {
         let run = try ProgramRun.run(name, "--help")

@@ -39,7 +39,7 @@ struct PlanCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Members of an audience that each command reaches.", valueName: "count"))
     var audienceMembers: Int64?
 
-    @Option(help: ArgumentHelp("Commands for each push.", valueName: "number"))
+    @Option(help: ArgumentHelp("Commands for each push, rounded to hundredths.", valueName: "number"))
     var commandsPerPush: Double = 1
 
     @Option(help: ArgumentHelp("Devices that activities can be started on.", valueName: "count"))
