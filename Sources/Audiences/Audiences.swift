@@ -231,8 +231,8 @@ public struct Audiences: ~Copyable {
     /// - Returns: a random time between a half and the whole of `milliseconds`, so that calls which failed
     ///   together are not repeated together.
     mutating func jittered(_ milliseconds: Int64) -> Int64 {
-        let half = (milliseconds + 1) / 2
-        return half + Int64(randomness.next(below: UInt64(half))) + 1
+        let half = milliseconds / 2
+        return half + Int64(randomness.next(below: UInt64(milliseconds - half))) + 1
     }
 }
 

@@ -59,8 +59,8 @@ extension Delivery {
     /// Returns a random time between half of `milliseconds` and `milliseconds`, so that pushes which failed
     /// together are not retried together.
     private mutating func jittered(_ milliseconds: Int64) -> Int64 {
-        let half = (milliseconds + 1) / 2
-        return half + Int64(randomness.next(below: UInt64(half))) + 1
+        let half = milliseconds / 2
+        return half + Int64(randomness.next(below: UInt64(milliseconds - half))) + 1
     }
 
     /// Retries the current command after its wait. A push that APNs did not process keeps its timestamp and

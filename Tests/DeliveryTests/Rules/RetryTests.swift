@@ -136,6 +136,24 @@ import Testing
         #expect(core.results.first?.attempts == 255, "as far as they are counted")
     }
 
+    @Test func `A pause is never longer than its limit, whose half may be a fraction`() {
+        let core = CoreHarness {
+            ($0.retryBaseMilliseconds, $0.retryMaxMilliseconds) = (3, 3)
+            $0.deferredDelayMilliseconds = 1
+        }
+        var pauses: Set<Int64> = []
+        for number in 1...50 {
+            core.receive(.update(Int64(number)))
+            core.carry(.retryLater)
+            if let end = core.deferrals.last?.deferral.pauseEndMilliseconds {
+                pauses.insert(end - core.now.wallMilliseconds)
+            }
+            core.acknowledgeAll()
+            core.elapse(10_000)
+        }
+        #expect(pauses == [2, 3])
+    }
+
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
     func `A push that waits for the service expires`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
