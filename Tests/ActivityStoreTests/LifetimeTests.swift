@@ -221,6 +221,21 @@ import Testing
         #expect(comparison.server.command("KEYS", String(decoding: timetable, as: UTF8.self) + "*") == [])
     }
 
+    @Test func `The rights of Redis users on the chart's page are enough for lifetimes`() throws {
+        let comparison = try ScriptComparison()
+        comparison.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
+        let page = try Repository.text("Helm/causeway/README.md")
+        let block = try #require(page.split(separator: "ACL SETUSER causeway").last).prefix { $0 != "`" }
+        let rights = block.matches(of: #/\+[a-z|]+/#).map { Array($0.output.utf8) }
+        let words = ["ACL", "SETUSER", "causeway", "on", "nopass", "~{*"].map { Array($0.utf8) } + rights
+        try #require(comparison.server.command(bytes: words) == [Array("OK".utf8)])
+        let url = try RedisURL("unix://causeway:any@\(comparison.server.socketPath)")
+        let shared = try SharedHashes(configuration: RedisConfiguration(url: url))
+        let forgotten = try (0..<LifetimeKey.count).map(LifetimeKey.stored)
+            .filter { key in try shared.claimDue(key).contains { try shared.forget(key, $0) } }
+        #expect(forgotten.count == 1)
+    }
+
     private static func command(isStart: Bool) -> KeptCommand<[UInt8]> {
         KeptCommand(isStart: isStart, version: Version(timestamp: 1_790_000_000, sequence: 0), record: [1])
     }
