@@ -79,6 +79,8 @@ public struct Audiences: ~Copyable {
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
     var channelIndex: [BroadcastKey: UInt32] = [:]
+    /// The slot of `channels` at which the last search for an idle channel ended.
+    var evictionIndex: UInt32 = 0
     /// Requests to the keeper of channels that the shell has not fetched yet.
     var channelNeeds: [ChannelNeed] = []
 
@@ -136,7 +138,7 @@ public struct Audiences: ~Copyable {
         refusedMembers = Slab(limit: configuration.noticesMax)
         broadcasts = Slab(limit: configuration.recordsMax)
         // Abandoned channels keep their slots until their pushes are answered, and idle channels keep theirs
-        // for some time. So there can be more channels than records.
+        // for some time, unless a new channel needs the slot. So there can be more channels than records.
         channels = Slab(limit: configuration.recordsMax * 2)
         memberships = Slab(limit: configuration.membershipsMax)
         // Room for the outcomes that the shell has not fetched yet, and for those of all changes under way.

@@ -163,4 +163,51 @@ import Testing
         }
         #expect(bench.committableOffset == 60)
     }
+
+    private func channel() throws -> AudienceChannel {
+        AudienceChannel(
+            environment: .production,
+            storage: .newest,
+            identifier: try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
+        )
+    }
+
+    /// Channels that got one broadcast each keep their slots, so that repeats are recognized. The first app
+    /// has more of them than there are slots. A new channel gets the slot that was idle for longest.
+    @Test func `Idle channels make room for the next channels of every app`() throws {
+        let bench = RoundHarness(recordsMax: 8)
+        for number in 1...40 {
+            bench.command(number, audience(number), channel: try channel())
+            #expect(bench.finish().map(\.content) == [number])
+            bench.pass(milliseconds: 1_000)
+        }
+        bench.command(41, application: 1, channel: try channel())
+        #expect(bench.finish(application: 1).map(\.content) == [41])
+        #expect(bench.core.channels.count == bench.core.channels.limit)
+        // Kafka repeats the records of the channels that were in use last.
+        bench.log += bench.log.suffix(10)
+        bench.read()
+        #expect(bench.finish().isEmpty && bench.finish(application: 1).isEmpty)
+        #expect(bench.passedOver == 0 && bench.committableOffset == 51)
+    }
+
+    /// APNs may answer 429 if a channel gets two pushes within a second. (R31)
+    @Test func `A channel that rests after its push keeps its slot`() throws {
+        let bench = RoundHarness(recordsMax: 4)
+        for number in 1...8 {
+            bench.command(number, audience(number), channel: try channel())
+            #expect(bench.finish().map(\.content) == [number])
+        }
+        bench.command(9, audience(1), channel: try channel())
+        #expect(bench.passedOver == 0, "the channel has a slot")
+        bench.command(10, audience(10), channel: try channel())
+        #expect(bench.passedOver == 1)
+        #expect(bench.finish().isEmpty)
+        bench.pass(milliseconds: 1_000)
+        #expect(bench.finish().map(\.content) == [9])
+        bench.pass(milliseconds: 5_000)
+        bench.read()
+        #expect(bench.finish().map(\.content) == [10])
+        #expect(bench.passedOver == 0 && bench.committableOffset == 10)
+    }
 }

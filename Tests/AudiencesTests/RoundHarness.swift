@@ -47,6 +47,7 @@ final class RoundHarness {
         seed: UInt64 = 1,
         pagesMax: Int = 256,
         pageBytesMax: Int = 256 * PageSlot.bytesMax,
+        recordsMax: Int = 16_384,
         recordBytesMax: Int = 64 << 20,
         ledgerWindowOffsets: Int = 1 << 16,
         membershipsMax: Int = 4_096,
@@ -56,6 +57,7 @@ final class RoundHarness {
         core = Self.makeCore(seed: seed) {
             $0.pagesMax = pagesMax
             $0.pageBytesMax = pageBytesMax
+            $0.recordsMax = recordsMax
             $0.recordBytesMax = recordBytesMax
             $0.ledgerWindowOffsets = ledgerWindowOffsets
             $0.membershipsMax = membershipsMax

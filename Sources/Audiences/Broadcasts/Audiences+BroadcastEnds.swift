@@ -107,9 +107,40 @@ extension Audiences {
         let slot = channels[channel]
         guard slot.oldest == .max, !slot.isInLine else { return false }
         guard slot.phase != .running || idleEnd(of: channel) <= now.monotonicMilliseconds else { return false }
-        if channelIndex[slot.key] == channel { channelIndex[slot.key] = nil }
-        slot.audience.free()
+        free(channel: channel)
+        return true
+    }
+
+    private mutating func free(channel: UInt32) {
+        let (key, audience) = (channels[channel].key, channels[channel].audience)
+        if channelIndex[key] == channel { channelIndex[key] = nil }
+        audience.free()
         channels.free(channel)
+    }
+
+    /// How many idle channels are compared when one of them must make room.
+    private static var evictionSampleMax: Int { 16 }
+
+    /// Frees the longest idle of the next idle channels, because a new channel needs a slot. Otherwise one app
+    /// with many channels could block the broadcasts of all apps. (R30)
+    ///
+    /// A channel that rests after its push keeps its slot, so that its spacing holds. (R31)
+    /// - Returns: whether a channel was freed.
+    mutating func evictIdleChannel(now: Moment) -> Bool {
+        var longestIdle: UInt32?
+        var idleCount = 0
+        for _ in 0..<channels.indexBound where idleCount < Self.evictionSampleMax {
+            evictionIndex = evictionIndex + 1 < channels.indexBound ? evictionIndex + 1 : 0
+            guard channels.isInUse(evictionIndex), case let channel = channels.address(of: evictionIndex),
+                channel.pointee.oldest == .max, !channel.pointee.isInLine,
+                channel.pointee.restsUntilMilliseconds <= now.monotonicMilliseconds
+            else { continue }
+            idleCount += 1
+            let best = longestIdle.map { channels[$0].restsUntilMilliseconds } ?? .max
+            if channel.pointee.restsUntilMilliseconds < best { longestIdle = evictionIndex }
+        }
+        guard let longestIdle else { return false }
+        free(channel: longestIdle)
         return true
     }
 

@@ -23,12 +23,6 @@ extension Audiences {
         now: Moment
     ) {
         guard let partition = partitions[record.partition] else { return }
-        guard hasRoomForBroadcast(of: application, at: record.offset, of: record.partition) else {
-            return partition.pointee.passedOver
-                .insert(record.offset, of: application, admittedMilliseconds: order.admittedMilliseconds)
-        }
-        partition.pointee.passedOver.remove(record.offset)
-        partition.pointee.outstanding += 1
         let key = BroadcastKey(
             application: application,
             digest: command.channel.isAbsent
@@ -36,6 +30,12 @@ extension Audiences {
                 : withUnescaped(command.channel, from: value) { AudienceDigest(ofChannel: $0, in: target.environment) },
             environment: target.environment
         )
+        guard hasRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
+            return partition.pointee.passedOver
+                .insert(record.offset, of: application, admittedMilliseconds: order.admittedMilliseconds)
+        }
+        partition.pointee.passedOver.remove(record.offset)
+        partition.pointee.outstanding += 1
         let epoch = partition.pointee.epoch
         let channel = channelIndex[key] ?? addChannel(key, target, command, value, record.partition, epoch)
         let content = fanoutRecord(

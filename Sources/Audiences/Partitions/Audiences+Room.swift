@@ -34,9 +34,14 @@ extension Audiences {
 
     /// Whether there is room for a broadcast now. A newer state replaces the one that waits, so a channel has
     /// few records.
-    func hasRoomForBroadcast(of application: UInt16, at offset: Int64, of place: UInt32) -> Bool {
-        guard !broadcasts.isFull, !channels.isFull, let partition = partitions[place] else { return false }
-        return offset <= partition.pointee.passedOver.lowestOffset(of: application) && mayTakeOver(Int(application))
+    ///
+    /// A channel without a slot may get the slot of an idle channel.
+    mutating func hasRoomForBroadcast(_ key: BroadcastKey, at offset: Int64, of place: UInt32, now: Moment) -> Bool {
+        guard !broadcasts.isFull, let partition = partitions[place],
+            offset <= partition.pointee.passedOver.lowestOffset(of: key.application),
+            mayTakeOver(Int(key.application))
+        else { return false }
+        return channelIndex[key] != nil || !channels.isFull || evictIdleChannel(now: now)
     }
 
     /// Whether an app may begin rounds: only while it uses less room than is free. So there is always room
