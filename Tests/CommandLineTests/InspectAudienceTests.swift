@@ -40,7 +40,8 @@ private final class AudienceStage {
         )
         writer = try AudienceWriter(port: port, app: Self.app, audience: Self.audience)
         try join()
-        try finish()
+        try admit(Self.older, ranges: 4)
+        try finishRanges(of: Self.older)
         try begin()
     }
 
@@ -68,7 +69,7 @@ private final class AudienceStage {
         _ = try writer.perform(changed.map { .append($0) })
     }
 
-    private func admit(_ version: Version, ranges: UInt16) throws {
+    func admit(_ version: Version, ranges: UInt16) throws {
         let bucket = Policy.Bucket(pushes: 10, refillPerHour: 1, reservedForAlerts: 0)
         let admission = AudienceAdmission<[UInt8]>(
             version: version,
@@ -101,13 +102,17 @@ private final class AudienceStage {
 
     private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, count: 4)) }
 
-    private func finish() throws {
-        try admit(Self.older, ranges: 4)
+    func finishRanges(of version: Version) throws {
         for index in 0..<4 {
             let times = RoundTimes(firstResponseMilliseconds: 5_000, lastResponseMilliseconds: 8_000)
             let counts = Self.counts(delivered: 240, superseded: UInt32(index))
-            _ = try writer.perform(.finish(range(index), version: Self.older, counts, times))
+            _ = try writer.perform(.finish(range(index), version: version, counts, times))
         }
+    }
+
+    func finishBroadcast(of version: Version) throws {
+        let part = BroadcastPart(environment: .production, rangeCount: 4, broadcastCount: 1)
+        _ = try writer.perform(.finishBroadcast(part, version: version, .delivered, RoundTimes()))
     }
 
     /// Begins a second version. Range 0 has ended, although its last checkpoint is older. Range 1 has reached
@@ -226,6 +231,25 @@ struct InspectAudienceTests {
         #expect(channels.map { $0["environment"] as? String } == ["production", "sandbox"])
         #expect(channels.map { $0["storage"] as? String } == ["none", "newest"])
         #expect(channels.allSatisfy { $0["createdAt"] as? Int64 == created })
+    }
+
+    /// A broadcast may wait for hours, for example for a new channel. Until it ends, the command has no total.
+    @Test func `A round is under way until its broadcast has ended`() throws {
+        let stage = try AudienceStage()
+        let version = Version(timestamp: 1_790_000_002, sequence: 0)
+        try stage.announce("cHJvZHVjdGlvbg==", "production", .none, at: 1_790_000_000_000)
+        try stage.admit(version, ranges: 4)
+        try stage.finishRanges(of: version)
+        let open = try stage.inspect("--audience", AudienceStage.audience).outputLines
+        #expect(
+            open.contains { $0.hasPrefix("round ") && $0.hasSuffix("4 of 4 ranges finished, broadcasts not finished") },
+            "\(open)"
+        )
+        #expect(open.last?.contains("1790000000") == true, "\(open)")
+        try stage.finishBroadcast(of: version)
+        let over = try stage.inspect("--audience", AudienceStage.audience).outputLines
+        #expect(!over.contains { $0.contains("4 of 4 ranges finished") }, "\(over)")
+        #expect(over.contains { $0.contains(/1790000002  3 s +960 +6/) }, "\(over)")
     }
 
     @Test func `More pages than are read at once: an estimate; and pages that lanes did not write`() throws {

@@ -28,11 +28,12 @@ public struct AudienceInspection: Sendable, Equatable {
         public let admittedAtMilliseconds: Int64
         /// The indexes of the finished ranges.
         public internal(set) var finished: Set<Int> = []
-        /// The sum over the finished ranges; the total once all are finished.
+        /// The sum over the finished ranges; the total once the round is finished.
         public internal(set) var counts = MemberCounts()
         public internal(set) var times = RoundTimes()
 
-        public var isFinished: Bool { finished.count == rangeCount }
+        /// Whether all ranges and all broadcasts are finished.
+        public let isFinished: Bool
     }
 
     /// The last recorded position of a range's round.
@@ -141,14 +142,14 @@ extension AudienceInspection.Round {
         version = try part.storedVersion()
         rangeCount = Int(try part.number(bytes: 2))
         admittedAtMilliseconds = try part.recordMilliseconds()
-        let isOver = try part.byte() & 1 == 1
+        isFinished = try part.byte() & 1 == 1
         guard SegmentRange(index: 0, count: rangeCount) != nil else { throw part.error }
         let stored = values[[UInt8(ascii: "t")] + name]?.prefix(StoredCounts.bytes)
-        if isOver, let totals = stored?.withUnsafeBytes({ StoredCounts.read($0) }) {
+        if isFinished, let totals = stored?.withUnsafeBytes({ StoredCounts.read($0) }) {
             finished = Set(0..<rangeCount)
             (counts, times) = totals
         }
-        guard !isOver else { return }
+        guard !isFinished else { return }
         for index in 0..<rangeCount {
             let field = [UInt8(ascii: "m")] + name + [UInt8(index & 255), UInt8(index >> 8)]
             guard let part = values[field]?.withUnsafeBytes({ StoredCounts.read($0) }) else { continue }

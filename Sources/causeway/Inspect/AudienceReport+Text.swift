@@ -69,8 +69,9 @@ extension AudienceReport {
 
     private func progressText(_ round: UnderWay) -> String {
         let parked = round.parkedCount == 0 ? "" : ", \(round.parkedCount) members are tried again"
+        let broadcasts = round.rangesFinished == round.rangeCount ? ", broadcasts not finished" : ""
         return "\(text(round.version)): \(Self.percent(round.share)) of the way, \(round.rangesFinished) of "
-            + "\(round.rangeCount) ranges finished\(parked)"
+            + "\(round.rangeCount) ranges finished\(parked)\(broadcasts)"
     }
 
     private func speedText(_ round: UnderWay) -> String {

@@ -4,7 +4,7 @@ import LiveActivity
 
 /// The known facts about one audience. Times are UNIX milliseconds by Redis' clock.
 struct AudienceReport {
-    /// A version whose ranges are not all finished.
+    /// A version whose ranges and broadcasts are not all finished.
     struct UnderWay {
         var version: Version
         var admittedAtMilliseconds: Int64
@@ -47,7 +47,7 @@ struct AudienceReport {
     var frequentBudget: ActivityReport.Budget
     /// The versions under way, newest first.
     var underWay: [UnderWay]
-    /// Versions whose ranges are all finished, newest first.
+    /// Versions whose ranges and broadcasts are all finished, newest first.
     var finished: [AudienceInspection.Round]
 
     init(
