@@ -242,8 +242,8 @@ extension Connection {
             retire(.providerToken)
         } else if provesKey(slot.status, reason) {
             endTrial(.accepted)
+            authenticated()
         }
-        if phase == .cold, isAnswered, slot.status != 403, reason != .tooManyProviderTokenUpdates { authenticated() }
         let submittedAt = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
         pool.pushCompleted(
             result,
@@ -257,7 +257,7 @@ extension Connection {
     /// Whether APNs has checked the provider token and accepted it. An overloaded server may answer 429 or
     /// 5xx before it checks the token.
     private func provesKey(_ status: UInt16, _ reason: Reason) -> Bool {
-        status == 200
+        status / 100 == 2
             || (400..<500).contains(status) && ![403, 429].contains(status)
                 && reason != .tooManyProviderTokenUpdates
     }

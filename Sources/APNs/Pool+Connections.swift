@@ -122,7 +122,7 @@ extension Pool {
         considerOpening()
     }
 
-    /// Resets the back-off: the connection got a response that does not refuse its provider token.
+    /// Resets the back-off: the connection got a response that shows that APNs accepts its provider token.
     func connectionAuthenticated(_ connection: Connection) {
         opening.succeeded()
         report(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))

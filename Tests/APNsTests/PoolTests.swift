@@ -1,4 +1,5 @@
 import Glibc
+import Reactor
 import Testbed
 import Testing
 
@@ -52,11 +53,19 @@ import Testing
         #expect(request.connection.openStreamsPeak == 1)
     }
 
-    /// A 403 shows that APNs does not accept the provider token. The connection continues with one request at
-    /// a time.
-    @Test func `A connection stays cold after a 403`() throws {
+    /// A 403 shows that APNs does not accept the provider token, and an overloaded server may answer before it
+    /// checks the token. The connection continues with one request at a time.
+    @Test(
+        arguments: [
+            (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .limited),
+            (500, "InternalServerError", .retryLater), (503, "ServiceUnavailable", .retryLater),
+        ] as [(Int, String, Disposition)]
+    )
+    func `A connection stays cold until APNs accepts the token`(status: Int, reason: String, expected: Disposition)
+        throws
+    {
         let fixture = try PoolFixture()
-        fixture.server.respond = { $0.ordinal < 3 ? .status(403, reason: "Forbidden") : .accepted }
+        fixture.server.respond = { $0.ordinal < 3 ? .status(status, reason: reason) : .accepted }
         fixture.pool.start()
         for tag in 0..<4 {
             fixture.turn(until: { fixture.submit(UInt64(tag)) })
@@ -64,7 +73,19 @@ import Testing
             fixture.turn(until: { fixture.recorder.responses == tag + 1 })
         }
         #expect(fixture.pool.freeStreams == 1_000)
-        #expect(try fixture.recorder.only(2).disposition == .providerRefused)
+        #expect(try fixture.recorder.only(2).disposition == expected)
+        #expect(fixture.authenticatedConnections == 1)
+    }
+
+    /// Otherwise every worker would reconnect at once and without end to a server that is shutting down. (R21)
+    @Test func `A server that ends each connection with a 503 gets fewer and fewer connections`() throws {
+        let fixture = try PoolFixture { ($0.backoffBaseMilliseconds, $0.backoffMaxMilliseconds) = (60_000, 60_000) }
+        fixture.server.respond = { _ in .status(503, reason: "Shutdown") }
+        fixture.pool.start()
+        fixture.turn(until: { fixture.submit(1) })
+        fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
+        #expect(fixture.recorder.retirementCauses == [.serverClosing])
+        #expect(fixture.pool.opening.waitMilliseconds(now: fixture.loop.nowMilliseconds) > 0)
     }
 
     /// Even with few pushes, a new connection gets the next one, to test whether it works.
