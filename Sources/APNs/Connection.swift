@@ -263,8 +263,8 @@ enum ConnectionLimits {
     /// APNs' responses.
     static let receiveWindowBytes = 1 << 20
     /// The smallest send window with which a push is taken while other pushes are in flight: room for the
-    /// largest body to a device.
-    static let sendWindowBytesMin: Int64 = 4_096
+    /// largest body, which is a broadcast's.
+    static let sendWindowBytesMin: Int64 = 5_120
     /// The longest response body that is read. A stream with a longer body is reset. Below the 65,535 bytes
     /// of a stream's initial window, so no stream needs a WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384

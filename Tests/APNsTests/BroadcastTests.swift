@@ -137,4 +137,18 @@ import Testing
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(fixture.pool.statistics.identifiersChanged == 1)
     }
+
+    /// The window of 65,535 bytes has 4,215 bytes left, which is enough for a push but not for the largest
+    /// broadcast. A broadcast that waits with the caller can still be replaced by a newer state.
+    @Test func `A broadcast that does not fit the flow-control window is not taken`() throws {
+        let fixture = try PoolFixture(bodyBytes: 5_120)
+        fixture.warmUp()
+        fixture.server.respond = { _ in nil }
+        fixture.server.connections[0].isMute = true
+        #expect(fixture.submit(0, toChannel: Self.channel, bodyBytes: 5_000))
+        for tag in 1...10 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
+        #expect(fixture.pool.connections.map(\.sendWindow) == [4_215])
+        #expect(!fixture.submit(11, toChannel: Self.channel) && fixture.pool.freeStreams == 0)
+        fixture.pool.close()
+    }
 }
