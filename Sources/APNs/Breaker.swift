@@ -4,7 +4,8 @@ public enum BreakerCause: UInt8, Sendable {
     case availability
     /// A burst of BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is wrong, not the tokens.
     case deviceTokens
-    /// Several 403 responses in a row: the key, its team or its environment is wrong.
+    /// Several 403 responses, and none between them that accepts the provider token: the key, its team or its
+    /// environment is wrong.
     case providerToken
 }
 
@@ -23,7 +24,8 @@ public struct BreakerConfiguration: Sendable, Hashable {
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
-    /// The breaker opens after this many 403 responses without a success between them. Range 1 to 1,000.
+    /// The breaker opens after this many 403 responses without a response between them that accepts the provider
+    /// token. Range 1 to 1,000.
     public var forbiddenMax = 5
     /// The time from opening to the first probe, and from a failed probe to the next. Range 1 to 600,000.
     ///
@@ -53,6 +55,7 @@ enum BreakerSample {
     /// A 5xx, or no response in time. A lost connection is `inconclusive`, because the next connection may
     /// work.
     case unavailable
+    /// BadDeviceToken or DeviceTokenNotForTopic. APNs judges these only after it has accepted the provider token.
     case suspect
     /// 403, or the 429 about provider tokens.
     case forbidden
@@ -105,7 +108,8 @@ struct Breaker {
     private var windowFailures = 0
     private var suspectResponses = 0
     private var suspects = 0
-    private var forbiddenInRow = 0
+    /// 403 responses since the last response that accepts the provider token.
+    private var forbiddenCount = 0
 
     init(_ configuration: BreakerConfiguration) {
         self.configuration = configuration
@@ -173,16 +177,19 @@ struct Breaker {
         windowResponses += 1
         suspectResponses += 1
         switch sample {
-        case .succeeded: forbiddenInRow = 0
+        case .succeeded: forbiddenCount = 0
+        // A 5xx or a timeout says nothing about the provider token, so the count of 403 responses stays.
         case .unavailable: windowFailures += 1
-        case .suspect: suspects += 1
-        case .forbidden: forbiddenInRow += 1
+        case .suspect:
+            suspects += 1
+            forbiddenCount = 0
+        case .forbidden: forbiddenCount += 1
         case .inconclusive: break
         }
     }
 
     private var exceeded: BreakerCause? {
-        if forbiddenInRow >= configuration.forbiddenMax { return .providerToken }
+        if forbiddenCount >= configuration.forbiddenMax { return .providerToken }
         if suspects >= configuration.suspectResponsesMin,
             suspects * 100 > suspectResponses * configuration.suspectPercentMax
         {

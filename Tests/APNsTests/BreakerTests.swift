@@ -43,6 +43,27 @@ import Testing
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
+    /// APNs judges a device token only after it has accepted the provider token.
+    @Test func `An answer about a device token shows that the key is right`() {
+        var breaker = Breaker(BreakerConfiguration())
+        for _ in 0..<3 {
+            #expect(feed(&breaker, .forbidden, 4).isEmpty)
+            #expect(feed(&breaker, .suspect, 1).isEmpty)
+        }
+        #expect(feed(&breaker, .forbidden, 4).isEmpty)
+        #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+    }
+
+    @Test(arguments: [BreakerSample.unavailable, .inconclusive])
+    func `An answer that says nothing about the key lets the count of 403 answers stand`(sample: BreakerSample) {
+        var breaker = Breaker(BreakerConfiguration())
+        for _ in 0..<4 {
+            #expect(feed(&breaker, .forbidden, 1).isEmpty)
+            #expect(feed(&breaker, sample, 1).isEmpty)
+        }
+        #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+    }
+
     /// However long the breaker is open, it allows one probe a second, and only after the last probe was
     /// answered.
     @Test func `An open breaker allows one probe a second`() {
