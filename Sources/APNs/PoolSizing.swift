@@ -1,13 +1,14 @@
 /// Decides how many connections a pool keeps. Does no I/O; time is an argument.
 ///
 /// The pool asks once per ``intervalMilliseconds``:
-/// - **One more** when no stream was free for at least half of the interval and pushes were refused. Not when
-///   more than ``errorPercentMax`` of the interval's pushes failed, or the mean response took more than
-///   ``roundTripFactorMax`` times the shortest round trip of the last minutes: then APNs or this host is
-///   slow, and more connections would make it worse. The spacing between openings applies as well.
-/// - **One fewer** when for ``PoolConfiguration/shrinkMilliseconds`` no interval had more pushes in flight
-///   than half of what one connection fewer can carry. Apple asks for connections that last, so this time is
-///   minutes. The same rule lowers the number if a wanted connection never opened.
+/// - The pool opens **one more** connection if it had no free stream for at least half of the interval and
+///   turned pushes away. It opens none if more than ``errorPercentMax`` of the interval's pushes failed, or if
+///   the mean response took more than ``roundTripFactorMax`` times the shortest round trip of the last minutes.
+///   APNs or this host is then slow, and more connections would make both slower. The spacing between openings
+///   applies as well.
+/// - The pool keeps **one fewer** if, for ``PoolConfiguration/shrinkMilliseconds``, no interval had more pushes
+///   in flight than half of what one connection fewer can carry. This time is minutes, because Apple asks for
+///   connections that last. The pool also lowers the number if a wanted connection never opened.
 /// - ``Pool/retireSurplus()`` retires connections beyond the wanted number, one per interval.
 ///
 /// Never fewer than ``PoolConfiguration/connectionsMin``, never more than ``PoolConfiguration/connectionsMax``.

@@ -22,8 +22,8 @@ public enum LifetimeKey {
         (stored(number) + [startsLetter], stored(number) + [shownLetter])
     }
 
-    /// Splits a value of these hashes into the command's version and record; nil: another program wrote the
-    /// value.
+    /// Splits a value of the hashes of `keptCommands` into the command's version and record. Nil if another
+    /// program wrote the value.
     public static func keptCommand(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
         value.withUnsafeBytes { value in
             guard value.count > StoredVersion.textBytes,

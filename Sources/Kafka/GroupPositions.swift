@@ -49,7 +49,8 @@ public final class GroupPositions {
         precondition(!isOpen, "positions must be closed before they are released")
     }
 
-    /// Requests the positions of all partitions; they are returned in order.
+    /// Asks the brokers for the committed offset and the log's bounds of each partition, in the order of the
+    /// partitions.
     public func positions(timeoutMilliseconds: Int32) throws(KafkaError) -> [Position] {
         precondition(isOpen)
         let list = rd_kafka_topic_partition_list_new(Int32(partitions.count))

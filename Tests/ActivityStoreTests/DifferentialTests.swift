@@ -58,7 +58,7 @@ private final class DifferentialStage {
     private(set) var verdicts: [StoreVerdict: Int] = [:]
     private(set) var letters: [Character: Int] = [:]
     private(set) var calls = 0
-    /// The number of commands in which the server got these calls.
+    /// The number of EVALSHA commands that carried the calls.
     var commands: Int { server.calls("evalsha") }
     private var random = SplitMix64(seed: 11)
 

@@ -67,10 +67,10 @@ import Testing
         comparison.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
         shown = try activity()
         #expect(shown.newest?.state == .settled && shown.shownDigest == (1 << 48) - 2 && shown.held == nil)
-        #expect(shown.stretchLevel(pace, nowMilliseconds: Self.now) == 1)
+        #expect(shown.spacingDoublings(pace, nowMilliseconds: Self.now) == 1)
         #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now) == Self.now + 2_000)
         #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
-        #expect(shown.stretchLevel(pace, nowMilliseconds: Self.now + 60_000) == 0)
+        #expect(shown.spacingDoublings(pace, nowMilliseconds: Self.now + 60_000) == 0)
 
         comparison.pass(3_000)
         #expect(comparison.verdict(command(99, .end)) == .send)

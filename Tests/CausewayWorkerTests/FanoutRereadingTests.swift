@@ -39,7 +39,8 @@ import Testing
         )
     }
 
-    /// The same holds for two requests: the answer to the first one may come after the second request.
+    /// Two readings are requested. The answer to the first request may come after the second request, and must
+    /// not end the dropping of old records.
     @Test func `Records from before the new reading are dropped`() throws {
         var tests = self
         let before = try #require(tests.dealt())

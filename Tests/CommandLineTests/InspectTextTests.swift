@@ -18,7 +18,7 @@ struct InspectTextTests {
             activity: "final",
             nowMilliseconds: Self.now,
             policy: "sports",
-            pace: .init(spacingMilliseconds: 5_000, stretchLevel: 0, nextPushAtMilliseconds: nil),
+            pace: .init(spacingMilliseconds: 5_000, spacingDoublings: 0, nextPushAtMilliseconds: nil),
             budget: .init(left: 15, pushes: 15, reserved: 5, fullAtMilliseconds: nil)
         )
         change(&report)
@@ -130,7 +130,7 @@ struct InspectTextTests {
             line("pace") {
                 $0.pace = .init(
                     spacingMilliseconds: 40_000,
-                    stretchLevel: 3,
+                    spacingDoublings: 3,
                     nextPushAtMilliseconds: Self.now + 12_000
                 )
             } == "one push in 40 s, stretched by 429s (level 3); the next in 12 s"
@@ -193,7 +193,7 @@ struct InspectTextTests {
                     $0.budget.left = 15 - index % 16
                     if index < 28 { $0.sent = .init(timestamp: 1, atMilliseconds: Self.now - Int64(index) * 1_000) }
                     if index % 2 == 0 { $0.token = .init(fingerprint: "0", environment: .sandbox) }
-                    if index % 10 == 0 { $0.pace.stretchLevel = 1 }
+                    if index % 10 == 0 { $0.pace.spacingDoublings = 1 }
                     if index == 3 { $0.held = held(Version(timestamp: 1, sequence: 0)) }
                     if index < 4 {
                         $0.newest = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, state: .settled)

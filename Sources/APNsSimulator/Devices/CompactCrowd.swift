@@ -47,7 +47,7 @@ public struct CompactCrowd: Sendable, Equatable {
         case .uuid:
             var random = SplitMix64(seed: key ^ UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
             let (high, low) = (random.next(), random.next())
-            let digits = LightToken.hexadecimal(of: [high, low])
+            let digits = CompactToken.hexadecimal(of: [high, low])
             let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)]
             return parts.map { String(decoding: digits[$0.0..<$0.1], as: UTF8.self) }.joined(separator: "-")
         }
@@ -59,8 +59,8 @@ public struct CompactCrowd: Sendable, Equatable {
     ///
     /// - Parameter generation: the number of tokens that the activity had before. 0...255.
     public func token(_ number: Int, generation: Int = 0) -> String {
-        let words = LightToken.words(crowd: key, number: UInt32(number), generation: UInt8(generation))
-        return String(decoding: LightToken.hexadecimal(of: words), as: UTF8.self)
+        let words = CompactToken.words(crowd: key, number: UInt32(number), generation: UInt8(generation))
+        return String(decoding: CompactToken.hexadecimal(of: words), as: UTF8.self)
     }
 
     /// Returns the registration that the app posts when a phone's activity gets its token.
@@ -92,7 +92,7 @@ public struct CompactCrowd: Sendable, Equatable {
 
     /// Identifies the crowd in its tokens.
     var key: UInt64 {
-        var digest = LightDigest()
+        var digest = CompactDigest()
         digest.add(app)
         digest.add(name)
         return digest.value
@@ -101,7 +101,7 @@ public struct CompactCrowd: Sendable, Equatable {
 
 /// The token of a compact phone. It contains its owner: the crowd's key, the phone's number and the token's
 /// generation. The other eight words are derived from these three.
-enum LightToken {
+enum CompactToken {
     static let wordCount = TokenTable.tokenBytes / 8
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
 
@@ -151,7 +151,7 @@ enum LightToken {
 }
 
 /// A digest of a few short texts, the same in every process.
-struct LightDigest {
+struct CompactDigest {
     private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
 
     mutating func add(_ text: String) {

@@ -108,9 +108,9 @@ struct CompactPhones {
     /// Returns the owner of a token; nil if no crowd has it.
     func find(_ token: UnsafeRawBufferPointer) -> (crowd: Int, number: Int, generation: UInt8)? {
         guard !keys.isEmpty, token.count == TokenTable.tokenBytes else { return nil }
-        let key = LightToken.key(of: token)
+        let key = CompactToken.key(of: token)
         guard let crowd = keys.firstIndex(of: key),
-            let place = LightToken.place(of: token, crowd: key), place.number < crowds[crowd].phones.count
+            let place = CompactToken.place(of: token, crowd: key), place.number < crowds[crowd].phones.count
         else { return nil }
         return (crowd, place.number, place.generation)
     }

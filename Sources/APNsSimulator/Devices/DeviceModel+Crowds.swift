@@ -3,13 +3,13 @@ extension DeviceModel {
     /// Creates a crowd. Its app must exist.
     public mutating func create(_ crowd: CompactCrowd) throws(Fault) {
         let application = try application(crowd.app)
-        guard !light.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name })
+        guard !compact.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name })
         else { throw .crowdExists(crowd.name) }
-        guard light.crowds.count < CompactPhones.crowdsMax, (1...CompactCrowd.phonesMax).contains(crowd.count),
-            light.count + crowd.count <= CompactPhones.phonesMax
+        guard compact.crowds.count < CompactPhones.crowdsMax, (1...CompactCrowd.phonesMax).contains(crowd.count),
+            compact.count + crowd.count <= CompactPhones.phonesMax
         else { throw .tooMany("compact phones") }
-        let initial = CompactPhone(state: light.state([], timestamp: crowd.timestamp))
-        light.append(
+        let initial = CompactPhone(state: compact.state([], timestamp: crowd.timestamp))
+        compact.append(
             CompactPhones.Crowd(
                 definition: crowd,
                 application: application,
@@ -23,8 +23,8 @@ extension DeviceModel {
         throws(Fault)
     {
         let crowd = try crowd(name, app: app, numbers)
-        for number in numbers { light.crowds[crowd].phones[number].life = .gone }
-        light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        for number in numbers { compact.crowds[crowd].phones[number].life = .gone }
+        compact.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
 
     /// Gives the activities of some phones a new update token. `registrations` returns the new tokens.
@@ -32,8 +32,8 @@ extension DeviceModel {
         throws(Fault)
     {
         let crowd = try crowd(name, app: app, numbers)
-        for number in numbers { light.crowds[crowd].phones[number].generation &+= 1 }
-        light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        for number in numbers { compact.crowds[crowd].phones[number].generation &+= 1 }
+        compact.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
 
     /// Returns the registrations that the apps of some phones post, with the current tokens.
@@ -48,7 +48,7 @@ extension DeviceModel {
         app: String,
         nowMilliseconds: Int64
     ) throws(Fault) -> [RegistrationRecord] {
-        let crowd = light.crowds[try crowd(name, app: app, 0..<0)]
+        let crowd = compact.crowds[try crowd(name, app: app, 0..<0)]
         let last = min(crowd.phones.count, from.addingReportingOverflow(limit).partialValue)
         return (from..<max(from, last))
             .map { number in
@@ -62,10 +62,10 @@ extension DeviceModel {
 
     func crowd(_ name: String, app: String, _ numbers: Range<Int>) throws(Fault) -> Int {
         guard
-            let crowd = light.crowds.firstIndex(where: { $0.definition.app == app && $0.definition.name == name })
+            let crowd = compact.crowds.firstIndex(where: { $0.definition.app == app && $0.definition.name == name })
         else { throw .unknownCrowd(name) }
-        guard numbers.lowerBound >= 0, numbers.upperBound <= light.crowds[crowd].phones.count else {
-            throw .unknownDevice("\(name): \(numbers) of \(light.crowds[crowd].phones.count)")
+        guard numbers.lowerBound >= 0, numbers.upperBound <= compact.crowds[crowd].phones.count else {
+            throw .unknownDevice("\(name): \(numbers) of \(compact.crowds[crowd].phones.count)")
         }
         return crowd
     }
@@ -75,32 +75,32 @@ extension DeviceModel {
     /// The bit that tells the token of a compact phone from an index in `TokenTable`. Both are used as `token`.
     static let compactTokenBit = 1 << 48
 
-    /// Decides as `verdict(token:application:nowMilliseconds:)` does. Returns nil if no light
+    /// Decides as `verdict(token:application:nowMilliseconds:)` does. Returns nil if no compact
     /// phone has the token.
-    mutating func lightVerdict(
+    mutating func compactVerdict(
         token: UnsafeRawBufferPointer,
         application: Int?,
         nowMilliseconds: Int64
     ) -> (verdict: PushVerdict, token: Int)? {
-        guard let (crowd, number, generation) = light.find(token) else { return nil }
+        guard let (crowd, number, generation) = compact.find(token) else { return nil }
         let place = Self.compactTokenBit | crowd << 32 | number
-        guard light.crowds[crowd].definition.environment == environment else {
+        guard compact.crowds[crowd].definition.environment == environment else {
             return (PushVerdict(reason: .badDeviceToken), place)
         }
-        guard light.crowds[crowd].application == application else {
+        guard compact.crowds[crowd].application == application else {
             return (PushVerdict(reason: .deviceTokenNotForTopic), place)
         }
-        let phone = light.crowds[crowd].phones[number]
+        let phone = compact.crowds[crowd].phones[number]
         guard phone.life == .active, phone.generation == generation else {
-            light.crowds[crowd].phones[number].refused += phone.refused < .max ? 1 : 0
-            let at = light.crowds[crowd].retiredAtMilliseconds
+            compact.crowds[crowd].phones[number].refused += phone.refused < .max ? 1 : 0
+            let at = compact.crowds[crowd].retiredAtMilliseconds
             return (PushVerdict(reason: .expiredToken, atMilliseconds: at), place)
         }
         return (PushVerdict(reason: .success), place)
     }
 
     /// Delivers an accepted push to a compact phone, as `deliver(_:token:priority:tape:nowMilliseconds:)` does.
-    mutating func deliverLight(
+    mutating func deliverCompact(
         _ body: UnsafeRawBufferPointer,
         place: Int,
         priority: UInt8,
@@ -108,12 +108,12 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> PushEffect {
         let (crowd, number) = ((place & ~Self.compactTokenBit) >> 32, place & 0xFFFF_FFFF)
-        if priority == 10 { light.crowds[crowd].priority10 += 1 }
-        light.crowds[crowd].phones[number].pushes &+= 1
+        if priority == 10 { compact.crowds[crowd].priority10 += 1 }
+        compact.crowds[crowd].phones[number].pushes &+= 1
         let effect =
-            light.read(body, tape: &tape)
+            compact.read(body, tape: &tape)
             .map { apply($0, to: number, of: crowd, nowMilliseconds: nowMilliseconds) } ?? .malformed
-        light.crowds[crowd].effects[effect] += 1
+        compact.crowds[crowd].effects[effect] += 1
         return effect
     }
 
@@ -123,10 +123,10 @@ extension DeviceModel {
         of crowd: Int,
         nowMilliseconds: Int64
     ) -> PushEffect {
-        var phone = light.crowds[crowd].phones[number]
-        defer { light.crowds[crowd].phones[number] = phone }
+        var phone = compact.crowds[crowd].phones[number]
+        defer { compact.crowds[crowd].phones[number] = phone }
         guard reading.event != .start else { return .wrongToken }
-        let shown = light.states[Int(phone.state)].timestamp
+        let shown = compact.states[Int(phone.state)].timestamp
         if reading.timestamp < shown { phone.reversed += phone.reversed < .max ? 1 : 0 }
         if reading.timestamp == shown { phone.repeated += phone.repeated < .max ? 1 : 0 }
         if reading.event == .update {
@@ -138,12 +138,12 @@ extension DeviceModel {
         }
         if let state = reading.state, reading.timestamp >= shown {
             phone.state = state
-            light.noteShown(state, atMilliseconds: nowMilliseconds)
+            compact.noteShown(state, atMilliseconds: nowMilliseconds)
         }
         if reading.alert != 0 { _ = phone.hear(reading.alert) }
         guard reading.event == .end else { return .shown }
         phone.life = .ended
-        light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        compact.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
         return .ended
     }
 
@@ -151,7 +151,7 @@ extension DeviceModel {
 
     /// Writes sums over the phones of a crowd as one JSON object: what they show and what they have received.
     public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {
-        let crowd = light.crowds[try crowd(name, app: app, 0..<0)]
+        let crowd = compact.crowds[try crowd(name, app: app, 0..<0)]
         let tally = CompactTally(crowd.phones)
         var writer = JSONWriter()
         writer.object { writer in
@@ -179,10 +179,10 @@ extension DeviceModel {
     /// Writes the content states that phones show, newest first.
     private func writeShown(_ phonesByState: [UInt32: Int], to writer: inout JSONWriter) {
         let order = phonesByState.keys.sorted {
-            (light.states[Int($0)].timestamp, $0) > (light.states[Int($1)].timestamp, $1)
+            (compact.states[Int($0)].timestamp, $0) > (compact.states[Int($1)].timestamp, $1)
         }
         for number in order {
-            let state = light.states[Int(number)]
+            let state = compact.states[Int(number)]
             writer.object { writer in
                 writer.member("timestamp", state.timestamp)
                 writer.key("contentState")

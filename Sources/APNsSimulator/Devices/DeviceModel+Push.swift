@@ -16,8 +16,8 @@ extension DeviceModel {
         application: Int?,
         nowMilliseconds: Int64
     ) -> (verdict: PushVerdict, token: Int) {
-        if let light = lightVerdict(token: token, application: application, nowMilliseconds: nowMilliseconds) {
-            return light
+        if let compact = compactVerdict(token: token, application: application, nowMilliseconds: nowMilliseconds) {
+            return compact
         }
         guard let index = tokens.find(token) else { return (PushVerdict(reason: .badDeviceToken), -1) }
         let owner = tokens.entries[index].owner
@@ -49,7 +49,7 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> PushEffect {
         if token >= Self.compactTokenBit {
-            return deliverLight(
+            return deliverCompact(
                 body,
                 place: token,
                 priority: priority,

@@ -19,8 +19,8 @@ extension DeviceModel {
     /// - Parameter effect: the effect of a push that was delivered just now. After `started`, the phone's
     ///   last activity is the one that the push started.
     func subject(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushSubject? {
-        if let (crowd, number, _) = light.find(token) {
-            let definition = light.crowds[crowd].definition
+        if let (crowd, number, _) = compact.find(token) {
+            let definition = compact.crowds[crowd].definition
             return PushSubject(app: definition.app, device: nil, activity: definition.identifier(number))
         }
         guard let index = tokens.find(token) else { return nil }

@@ -95,7 +95,7 @@ public struct DeviceModel: ~Copyable {
     var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
     /// Pushes that APNs accepted for tokens that no longer reach a phone.
     var voidPushes = 0
-    var light = CompactPhones()
+    var compact = CompactPhones()
     var channels: ChannelTable
     /// Counts the changes of all phones. A request for screens names the count up to which
     /// the page knows them.

@@ -166,7 +166,7 @@ public struct ActivityInspection: Sendable, Equatable {
     // MARK: - By a policy's numbers
 
     /// Returns how often the spacing is doubled now because of 429s.
-    public func stretchLevel(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int {
+    public func spacingDoublings(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int {
         guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
         let recovered = (now &- limitedAtMilliseconds) / numbers.throttleRecoveryMilliseconds
         return Int(clamping: max(0, doublings &- recovered))
@@ -174,7 +174,7 @@ public struct ActivityInspection: Sendable, Equatable {
 
     /// Returns the least time between two pushes that applies now.
     public func spacingMilliseconds(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
-        let level = stretchLevel(numbers, nowMilliseconds: now)
+        let level = spacingDoublings(numbers, nowMilliseconds: now)
         // More than 22 doublings of a millisecond exceed the longest spacing.
         let stretched = level == 0 ? 0 : numbers.spacingMilliseconds << min(level, 22)
         return max(numbers.spacingMilliseconds, min(stretched, numbers.throttledSpacingMaxMilliseconds))

@@ -105,7 +105,7 @@ extension Audiences {
     /// - Returns: whether the channel was freed.
     mutating func removeIfFinished(channel: UInt32, now: Moment) -> Bool {
         let slot = channels[channel]
-        guard slot.oldest == .max, !slot.isInLine else { return false }
+        guard slot.oldest == .max, !slot.isQueued else { return false }
         guard slot.phase != .running || idleEnd(of: channel) <= now.monotonicMilliseconds else { return false }
         free(channel: channel)
         return true
@@ -132,7 +132,7 @@ extension Audiences {
         for _ in 0..<channels.indexBound where idleCount < Self.evictionSampleMax {
             evictionIndex = evictionIndex + 1 < channels.indexBound ? evictionIndex + 1 : 0
             guard channels.isInUse(evictionIndex), case let channel = channels.address(of: evictionIndex),
-                channel.pointee.oldest == .max, !channel.pointee.isInLine,
+                channel.pointee.oldest == .max, !channel.pointee.isQueued,
                 channel.pointee.restsUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
             idleCount += 1
@@ -167,7 +167,7 @@ extension Audiences {
     }
 
     private mutating func removeFromLine(_ channel: UInt32) {
-        guard channels[channel].isInLine else { return }
+        guard channels[channel].isQueued else { return }
         let key = channels[channel].key
         let (application, environment) = (Int(key.application), Int(key.environment.rawValue))
         var before = UInt32.max
@@ -183,7 +183,7 @@ extension Audiences {
         if queues[application].lastChannel[environment] == channel {
             queues[application].lastChannel[environment] = before
         }
-        channels[channel].isInLine = false
+        channels[channel].isQueued = false
     }
 
     // MARK: - Results

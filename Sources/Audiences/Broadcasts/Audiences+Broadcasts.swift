@@ -206,9 +206,9 @@ extension Audiences {
     }
 
     private mutating func enqueue(channel: UInt32) {
-        guard !channels[channel].isInLine else { return }
+        guard !channels[channel].isQueued else { return }
         let (application, environment) = place(of: channel)
-        channels[channel].isInLine = true
+        channels[channel].isQueued = true
         channels[channel].nextInLine = .max
         let last = queues[application].lastChannel[environment]
         if last == .max {
@@ -224,20 +224,20 @@ extension Audiences {
         return (Int(key.application), Int(key.environment.rawValue))
     }
 
-    private mutating func popLine(_ application: Int, _ environment: Int) -> UInt32? {
+    private mutating func popQueue(_ application: Int, _ environment: Int) -> UInt32? {
         let channel = queues[application].firstChannel[environment]
         guard channel != .max else { return nil }
         let next = channels[channel].nextInLine
         queues[application].firstChannel[environment] = next
         if next == .max { queues[application].lastChannel[environment] = .max }
-        channels[channel].isInLine = false
+        channels[channel].isQueued = false
         return channel
     }
 
     /// Returns the next broadcast of a pool; nil if none may be sent now.
     mutating func nextBroadcast(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
-        while let channel = popLine(application, environment) {
+        while let channel = popQueue(application, environment) {
             let slot = channels[channel]
             let mayGo =
                 slot.phase == .running && slot.waiting != .max && slot.current == .max && !slot.awaitsChannel

@@ -98,7 +98,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// Whether APNs does not know the channel and no replacement is known yet.
     var awaitsChannel = false
     /// Whether the channel is in its app's queue of channels with something to send.
-    var isInLine = false
+    var isQueued = false
     var nextInLine: UInt32 = .max
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerMilliseconds: Int64 = .max

@@ -34,7 +34,7 @@ extension Audiences {
         memberships[membership].isOverridden = true
         switch memberships[membership].stage {
         case .ready:
-            leaveJoinerLine(membership)
+            leaveJoinerQueue(membership)
             endMembership(membership)
         case .resting: endMembership(membership)
         case .queued, .notifying, .asking, .underWay: break
@@ -285,7 +285,7 @@ extension Audiences {
         switch memberships[membership].stage {
         case .resting where memberships[membership].dueMilliseconds <= now.monotonicMilliseconds: ask(membership)
         case .ready where isOver(membership, at: now.monotonicMilliseconds):
-            leaveJoinerLine(membership)
+            leaveJoinerQueue(membership)
             return endMembership(membership)
         case .ready, .asking, .underWay:
             // The member's pool or the store is unavailable. The member is checked again when the time for
@@ -297,7 +297,7 @@ extension Audiences {
         if memberships[membership].dueMilliseconds > now.monotonicMilliseconds { wakeMembership(membership) }
     }
 
-    private mutating func leaveJoinerLine(_ membership: UInt32) {
+    private mutating func leaveJoinerQueue(_ membership: UInt32) {
         let (application, environment) = line(of: membership)
         var before = UInt32.max
         var place = queues[application].firstJoiner[environment]

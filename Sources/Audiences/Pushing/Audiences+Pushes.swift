@@ -70,7 +70,7 @@ extension Audiences {
                 countBurst(application)
                 return push
             case .blocked:
-                moveToEndOfLine(application)
+                moveToEndOfQueue(application)
                 blocked += 1
             case .nothing: dequeueFirst(application)
             }

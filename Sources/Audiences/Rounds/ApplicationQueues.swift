@@ -35,8 +35,8 @@ extension Audiences {
     private static var burstMax: UInt16 { 64 }
 
     mutating func enqueueRound(_ round: UInt32) {
-        guard !rounds[round].isInLine else { return }
-        rounds[round].isInLine = true
+        guard !rounds[round].isQueued else { return }
+        rounds[round].isQueued = true
         rounds[round].nextInLine = .max
         rounds[round].burst = 0
         let application = Int(rounds[round].application)
@@ -57,14 +57,14 @@ extension Audiences {
     mutating func dequeueFirst(_ application: Int) {
         let round = queues[application].first
         let next = rounds[round].nextInLine
-        rounds[round].isInLine = false
+        rounds[round].isQueued = false
         queues[application].first = next
         if next == .max { queues[application].last = .max }
         queues[application].count -= 1
     }
 
     /// Moves the first round of an app's queue to the end.
-    mutating func moveToEndOfLine(_ application: Int) {
+    mutating func moveToEndOfQueue(_ application: Int) {
         let round = queues[application].first
         dequeueFirst(application)
         rounds[round].hasPriority = false
@@ -74,18 +74,18 @@ extension Audiences {
     mutating func countBurst(_ application: Int) {
         let round = queues[application].first
         rounds[round].burst += 1
-        if rounds[round].burst >= Self.burstMax { moveToEndOfLine(application) }
+        if rounds[round].burst >= Self.burstMax { moveToEndOfQueue(application) }
     }
 
     /// Removes a round that is being freed from every queue that has it.
     mutating func removeFromLines(_ round: UInt32) {
         let application = Int(rounds[round].application)
-        if rounds[round].isInLine {
+        if rounds[round].isQueued {
             for _ in 0..<queues[application].count {
                 if queues[application].first == round {
                     dequeueFirst(application)
                 } else {
-                    moveToEndOfLine(application)
+                    moveToEndOfQueue(application)
                 }
             }
         }

@@ -114,7 +114,7 @@ struct RoundSlot: BitwiseCopyable {
     var parkedDue: InlineArray<2, Int64> = .init(repeating: .max)
 
     // The app's queue of rounds that may have something to send, and its queue of rounds that need a page.
-    var isInLine = false
+    var isQueued = false
     var nextInLine: UInt32 = .max
     /// Whether the round takes precedence over the others, because its pages were too old in its turn.
     /// Without precedence, the pages that are read again would be too old again.

@@ -91,7 +91,7 @@ final class Backlog {
         defer { commandProducer.close() }
 
         try register(phones, commandProducer)
-        try pileUp(commandProducer)
+        try produceBacklog(commandProducer)
         // Measure before and after the worker, since other load on the machine changes.
         var readings = [try readAlone(), try readAlone()]
         let brokerBefore = deployment.brokerCPUMilliseconds
@@ -131,7 +131,7 @@ final class Backlog {
     }
 
     /// Writes the commands frame by frame, as during the season.
-    private func pileUp(_ commandProducer: CommandProducer) throws(LabError) {
+    private func produceBacklog(_ commandProducer: CommandProducer) throws(LabError) {
         for frame in 0..<commandsPerActivity {
             for match in records.indices {
                 records[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)

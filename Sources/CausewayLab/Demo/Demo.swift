@@ -83,7 +83,7 @@ final class Demo {
         let commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
         defer { commandProducer.close() }
 
-        try rehearse(phones, reader, commandProducer)
+        try startActivities(phones, reader, commandProducer)
         allowPageActions()
         let began = Clock.milliseconds
         try play(reader, commandProducer, began: began)
@@ -150,7 +150,7 @@ final class Demo {
 
     /// Begins an activity on every phone: the app starts half of them, and a push starts the others. Returns
     /// when all update tokens have reached the server, so that the season can begin.
-    private func rehearse(
+    private func startActivities(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader,
         _ commandProducer: CommandProducer

@@ -210,7 +210,7 @@ struct DemoCommand: DeployedRun {
 
     private var stays: Bool { stay || open }
 
-    func linger(on deployment: Deployment, until interruption: Interruption) {
+    func waitBeforeStop(on deployment: Deployment, until interruption: Interruption) {
         guard stays else { return }
         StandardStreams.printError("The page and its phones stay until Ctrl-C.")
         interruption.await()

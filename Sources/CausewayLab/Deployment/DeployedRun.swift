@@ -24,7 +24,7 @@ protocol DeployedRun: AsyncParsableCommand {
     func text(_ figures: Figures) -> String
     /// Waits after the figures are printed, for example until the user ends the run. The parts run until this
     /// method returns.
-    func linger(on deployment: Deployment, until interruption: Interruption)
+    func waitBeforeStop(on deployment: Deployment, until interruption: Interruption)
 }
 
 extension DeployedRun {
@@ -36,19 +36,19 @@ extension DeployedRun {
 
     private func playReportAndCheck() throws {
         do {
-            guard try playAndTell() else { throw ExitCode(1) }
+            guard try playAndReport() else { throw ExitCode(1) }
         } catch let error as LabError {
             FileHandle.standardError.write(Data("causeway-lab \(Self._commandName): \(error)\n".utf8))
             throw ExitCode(1)
         }
     }
 
-    func linger(on deployment: Deployment, until interruption: Interruption) {}
+    func waitBeforeStop(on deployment: Deployment, until interruption: Interruption) {}
 
     /// Plays the run and prints its figures.
     ///
     /// - Returns: whether the run was successful.
-    private func playAndTell() throws(LabError) -> Bool {
+    private func playAndReport() throws(LabError) -> Bool {
         let interruption = Interruption()
         let programs = try ProgramFiles()
         let files = try SeasonFiles(directory: data)
@@ -61,7 +61,7 @@ extension DeployedRun {
         let figures = try play(files, on: deployment, until: interruption)
         print(text(figures))
         if let json { try TextFile.write(figures: figures, to: json) }
-        linger(on: deployment, until: interruption)
+        waitBeforeStop(on: deployment, until: interruption)
         return figures.isGood
     }
 }

@@ -89,7 +89,7 @@ final class OutageRun {
             for index in feeds.indices { try feeds[index].advance(to: elapsed, commandProducer) }
             if let trouble = troubles.first, elapsed >= trouble.milliseconds {
                 troubles.removeFirst()
-                try bring(about: trouble.kind)
+                try inject(trouble.kind)
             }
             try poll()
         }
@@ -108,13 +108,13 @@ final class OutageRun {
         outage.expectations.contains { if case .committedWithin = $0 { true } else { false } }
     }
 
-    private func bring(about kind: Trouble.Kind) throws(LabError) {
+    private func inject(_ kind: Trouble.Kind) throws(LabError) {
         switch kind {
         case .rotateTokens: areRegistrationsHeld = true
         case .releaseTokens: areRegistrationsHeld = false
         default: break
         }
-        try deployment.bring(about: kind)
+        try deployment.inject(kind)
     }
 
     private func poll() throws(LabError) {

@@ -21,8 +21,9 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// records at a time.
     ///
     /// The season of `make demo` (718,800 commands and 162,090 pushes in 60 s, 2,650 pushes a second, one
-    /// worker with two lanes) took 8.71 s, and 7.4 s on quieter machines. The two costs above explain 2.78 s.
-    /// At full load this cost disappears, because batches are large and the worker rarely sleeps.
+    /// worker with two lanes) took 8.71 s of CPU. The two costs above explain 2.78 s. The other 5.93 s are
+    /// 0.1 core for 60 s. At full load this cost disappears, because batches are large and the worker rarely
+    /// sleeps.
     package var wakingHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half admissions and half settlements.

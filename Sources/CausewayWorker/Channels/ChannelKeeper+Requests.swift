@@ -90,7 +90,7 @@ extension ChannelKeeper {
         var (tendingDue, restoringDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
             if ContinuousClock.now >= restoringDue {
-                let pause = restoreOrTell() ? Self.lossCheckInterval : .milliseconds(Self.restoringPauseMilliseconds)
+                let pause = restoreOrReport() ? Self.lossCheckInterval : .milliseconds(Self.restoringPauseMilliseconds)
                 restoringDue = ContinuousClock.now + pause
             }
             if ContinuousClock.now >= tendingDue {
@@ -104,7 +104,7 @@ extension ChannelKeeper {
     /// Restores lost registers, and reports an error as an event.
     ///
     /// - Returns: whether Redis now has all entries of the topic.
-    private func restoreOrTell() -> Bool {
+    private func restoreOrReport() -> Bool {
         do throws(ChannelRefusal) {
             try restoreLost()
             return true

@@ -16,7 +16,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// which may have been freed.
     var lastRider: UInt32 = .max
     /// The pool of the activity's pushes, or `unknownEnvironment` while its environment is not known.
-    var line = PoolKey.Kind.unknownEnvironment
+    var poolKind = PoolKey.Kind.unknownEnvironment
     /// The pool from which the current command took its credit.
     var creditedPool = PoolKey.Kind.unknownEnvironment
     var deferred = ExpectedDeferral()

@@ -76,20 +76,20 @@ extension Delivery {
     private mutating func noteLine(of activity: UInt32) {
         let head = activities[activity].waiting.first
         guard records[head].hasOwnToken else { return }
-        activities[activity].line = PoolKey.Kind(records[head].environment)
+        activities[activity].poolKind = PoolKey.Kind(records[head].environment)
     }
 
     /// Takes a credit of the activity's pool, or makes the activity wait for a credit. A credit permits one
     /// push in flight.
     /// - Returns: false if the activity waits.
     mutating func takeCredit(_ activity: UInt32, now: Moment) -> Bool {
-        let line = pools.line(of: activities[activity].application, activities[activity].line)
-        guard pools.takeCredit(of: line) else {
+        let poolKey = pools.poolKey(of: activities[activity].application, activities[activity].poolKind)
+        guard pools.takeCredit(of: poolKey) else {
             activities.enter(.awaitingCredit, activity)
-            pools.appendAwaitingCredit(activity, of: line, now: now)
+            pools.appendAwaitingCredit(activity, of: poolKey, now: now)
             return false
         }
-        activities[activity].creditedPool = line.kind
+        activities[activity].creditedPool = poolKey.kind
         return true
     }
 
@@ -98,15 +98,15 @@ extension Delivery {
     /// - Returns: false if that pool has its maximum of pushes in flight.
     @inline(__always)
     mutating func moveCredit(of activity: UInt32, to pool: PoolIndex, now: Moment) -> Bool {
-        let line = PoolKey(pool)
-        activities[activity].line = line.kind
-        return activities[activity].creditedPool == line.kind || moveCredit(of: activity, to: line, now: now)
+        let poolKey = PoolKey(pool)
+        activities[activity].poolKind = poolKey.kind
+        return activities[activity].creditedPool == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
     }
 
-    private mutating func moveCredit(of activity: UInt32, to line: PoolKey, now: Moment) -> Bool {
-        let before = PoolKey(application: line.application, kind: activities[activity].creditedPool)
-        guard pools.moveCredit(from: before, to: line) else { return false }
-        activities[activity].creditedPool = line.kind
+    private mutating func moveCredit(of activity: UInt32, to poolKey: PoolKey, now: Moment) -> Bool {
+        let before = PoolKey(application: poolKey.application, kind: activities[activity].creditedPool)
+        guard pools.moveCredit(from: before, to: poolKey) else { return false }
+        activities[activity].creditedPool = poolKey.kind
         beginWithFreeCredits(of: before, now: now)
         return true
     }
@@ -178,16 +178,16 @@ extension Delivery {
 
     /// Returns the activity's credit to its pool, and begins activities that wait for one.
     mutating func returnCredit(of activity: UInt32, now: Moment) {
-        let line = PoolKey(application: activities[activity].application, kind: activities[activity].creditedPool)
-        pools.returnCredit(of: line)
-        beginWithFreeCredits(of: line, now: now)
+        let poolKey = PoolKey(application: activities[activity].application, kind: activities[activity].creditedPool)
+        pools.returnCredit(of: poolKey)
+        beginWithFreeCredits(of: poolKey, now: now)
     }
 
     /// Begins activities that wait for a credit of this pool.
-    mutating func beginWithFreeCredits(of line: PoolKey, now: Moment) {
+    mutating func beginWithFreeCredits(of poolKey: PoolKey, now: Moment) {
         // An activity whose commands have expired needs no credit. The loop continues until activities have
         // taken all free credits.
-        while let next = pools.popForFreeCredit(of: line) {
+        while let next = pools.popForFreeCredit(of: poolKey) {
             precondition(activities[next].phase == .awaitingCredit)
             if activities[next].current != .max {
                 retryCurrent(next, now: now)

@@ -119,7 +119,8 @@ extension Delivery {
             records[record].deferral.pauseMilliseconds(now: now) == 0
         else { return false }
         let activity = activityOf(record)
-        guard !pools.isBlocked(pools.line(of: activities[activity].application, activities[activity].line)) else {
+        guard !pools.isBlocked(pools.poolKey(of: activities[activity].application, activities[activity].poolKind))
+        else {
             if activities[activity].phase == .idle { activities.remove(activity) }
             return false
         }
@@ -170,7 +171,7 @@ extension Delivery {
         guard slot.pointee.deferred.isExpected(now: now), let head = slot.pointee.waiting.head else { return false }
         if slot.pointee.deferred.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
         guard !records[head].isStart else { return false }
-        if pools.isBlocked(pools.line(of: slot.pointee.application, slot.pointee.line)) { return true }
+        if pools.isBlocked(pools.poolKey(of: slot.pointee.application, slot.pointee.poolKind)) { return true }
         guard let deferred = slot.pointee.deferred.alert else { return false }
         return records.alertVersion(of: head).map { $0 < deferred } ?? true
     }
@@ -189,29 +190,29 @@ extension Delivery {
         nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkMilliseconds
         let silenceMilliseconds = min(OutageWatch.outageMilliseconds, configuration.deferAfterMilliseconds / 2)
         let isStoreAway = storeWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
-        for line in pools.lines {
+        for poolKey in pools.poolKeys {
             if isStoreAway {
-                pools.beginAgain(line, now: now)
+                pools.beginAgain(poolKey, now: now)
             } else {
                 pools.observe(
-                    line,
+                    poolKey,
                     patienceMilliseconds: configuration.deferAfterMilliseconds,
                     delayMilliseconds: configuration.deferredDelayMilliseconds,
                     now: now
                 )
             }
-            lookThroughReady(line, now: now)
-            if pools.isBlocked(line), !isStoreAway { lookThroughAwaitingCredit(line, now: now) }
+            lookThroughReady(poolKey, now: now)
+            if pools.isBlocked(poolKey), !isStoreAway { lookThroughAwaitingCredit(poolKey, now: now) }
             // While production is blocked, activities of unknown environment wait for credits of their own
             // kind. Perhaps no activity holds such a credit and returns it, so they are begun here.
-            beginWithFreeCredits(of: line, now: now)
+            beginWithFreeCredits(of: poolKey, now: now)
         }
     }
 
-    private mutating func lookThroughReady(_ line: PoolKey, now: Moment) {
-        let isBlocked = pools.isBlocked(line)
-        for _ in 0..<pools.readyCount(of: line) {
-            guard let record = pools.popReady(of: line) else { return }
+    private mutating func lookThroughReady(_ poolKey: PoolKey, now: Moment) {
+        let isBlocked = pools.isBlocked(poolKey)
+        for _ in 0..<pools.readyCount(of: poolKey) {
+            guard let record = pools.popReady(of: poolKey) else { return }
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
@@ -227,19 +228,19 @@ extension Delivery {
                 // Each push is offered to its pool once before it is deferred. Otherwise no push would be
                 // sent that shows that the pool works again (simulation `deferrals`, seeds 1 and 81). While
                 // the lane reads ahead, no push is offered, so this time does not count.
-                records[record].deferral.isSeenReady = !pools.watch(line).pointee.isReading
-                pools.appendReady(record, to: line, now: now)
+                records[record].deferral.isSeenReady = !pools.watch(poolKey).pointee.isReading
+                pools.appendReady(record, to: poolKey, now: now)
             }
         }
     }
 
-    private mutating func lookThroughAwaitingCredit(_ line: PoolKey, now: Moment) {
-        for _ in 0..<pools.awaitingCreditCount(of: line) {
-            guard let activity = pools.popAwaitingCredit(of: line) else { return }
+    private mutating func lookThroughAwaitingCredit(_ poolKey: PoolKey, now: Moment) {
+        for _ in 0..<pools.awaitingCreditCount(of: poolKey) {
+            guard let activity = pools.popAwaitingCredit(of: poolKey) else { return }
             let current = activities[activity].current
             if current != .max {
                 guard isOverdue(current, now: now) || isDeferredToNextOwner(current) else {
-                    pools.appendAwaitingCredit(activity, of: line, now: now)
+                    pools.appendAwaitingCredit(activity, of: poolKey, now: now)
                     continue
                 }
                 deferCurrent(of: activity, .retry, now: now)
@@ -248,8 +249,8 @@ extension Delivery {
             dropStale(activity, now: now)
             // The activity's environment is unknown, and the pool that is assumed for it has changed. The
             // activity moves to the other pool.
-            if activities[activity].line == .unknownEnvironment,
-                pools.line(of: line.application, .unknownEnvironment) != line
+            if activities[activity].poolKind == .unknownEnvironment,
+                pools.poolKey(of: poolKey.application, .unknownEnvironment) != poolKey
             {
                 activities.enter(.idle, activity)
                 begin(activity, now: now)
@@ -260,7 +261,7 @@ extension Delivery {
                 deferCommand(record, .pool, now: now)
             }
             guard activities[activity].waiting.isEmpty else {
-                pools.appendAwaitingCredit(activity, of: line, now: now)
+                pools.appendAwaitingCredit(activity, of: poolKey, now: now)
                 continue
             }
             activities.enter(.idle, activity)

@@ -63,7 +63,7 @@ extension Delivery {
     }
 
     private mutating func apply(_ decision: ReadAhead.Decision, now: Moment) {
-        guard decision == .beginParked else { return }
+        guard decision == .beginWaiting else { return }
         while let activity = activities.popParked() { begin(activity, now: now) }
     }
 }

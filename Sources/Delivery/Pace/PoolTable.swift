@@ -50,7 +50,7 @@ final class PoolTable {
     }
 
     /// The pools of all apps.
-    let lines: [PoolKey]
+    let poolKeys: [PoolKey]
     private let states: UnsafeMutablePointer<State>
     private let watches: UnsafeMutablePointer<OutageWatch>
     private let inFlightMax: Int
@@ -61,21 +61,21 @@ final class PoolTable {
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
         inFlightMax = configuration.inFlightMaxPerPool
-        lines = configuration.applications.indices.flatMap { application in
+        poolKeys = configuration.applications.indices.flatMap { application in
             PoolKey.Kind.allCases.map { PoolKey(application: UInt16(application), kind: $0) }
         }
-        watches = .allocate(capacity: lines.count)
-        watches.initialize(repeating: OutageWatch(), count: lines.count)
-        states = .allocate(capacity: lines.count)
-        for line in lines {
-            let application = configuration.applications[Int(line.application)]
+        watches = .allocate(capacity: poolKeys.count)
+        watches.initialize(repeating: OutageWatch(), count: poolKeys.count)
+        states = .allocate(capacity: poolKeys.count)
+        for poolKey in poolKeys {
+            let application = configuration.applications[Int(poolKey.application)]
             let exists =
-                switch line.kind {
+                switch poolKey.kind {
                 case .production: application.hasProduction
                 case .sandbox: application.hasSandbox
                 case .unknownEnvironment: application.hasProduction && application.hasSandbox
                 }
-            (states + line.position)
+            (states + poolKey.position)
                 .initialize(
                     to: State(
                         configuration: configuration,
@@ -88,7 +88,7 @@ final class PoolTable {
     }
 
     deinit {
-        states.deinitialize(count: lines.count)
+        states.deinitialize(count: poolKeys.count)
         states.deallocate()
         watches.deallocate()
     }
@@ -97,92 +97,94 @@ final class PoolTable {
 
     /// Returns the pool in which an activity waits. An unknown environment counts as production, unless
     /// production is blocked.
-    func line(of application: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
-        let line = PoolKey(application: application, kind: kind)
-        guard kind == .unknownEnvironment else { return line }
-        let assumed = PoolKey(application: application, kind: states[line.position].assumed)
-        return isBlocked(assumed) && states[line.position].exists ? line : assumed
+    func poolKey(of application: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
+        let poolKey = PoolKey(application: application, kind: kind)
+        guard kind == .unknownEnvironment else { return poolKey }
+        let assumed = PoolKey(application: application, kind: states[poolKey.position].assumed)
+        return isBlocked(assumed) && states[poolKey.position].exists ? poolKey : assumed
     }
 
     // MARK: - Credits
 
-    func takeCredit(of line: PoolKey) -> Bool {
-        guard hasCredit(of: line) else { return false }
-        states[line.position].creditsTaken += 1
+    func takeCredit(of poolKey: PoolKey) -> Bool {
+        guard hasCredit(of: poolKey) else { return false }
+        states[poolKey.position].creditsTaken += 1
         return true
     }
 
-    func returnCredit(of line: PoolKey) {
-        states[line.position].creditsTaken -= 1
-        precondition(states[line.position].creditsTaken >= 0, "a credit was returned that was not taken")
+    func returnCredit(of poolKey: PoolKey) {
+        states[poolKey.position].creditsTaken -= 1
+        precondition(states[poolKey.position].creditsTaken >= 0, "a credit was returned that was not taken")
     }
 
     /// Takes a credit of the new pool and returns the credit of the old one.
     /// - Returns: false if the new pool has no credit left.
-    func moveCredit(from before: PoolKey, to line: PoolKey) -> Bool {
-        guard takeCredit(of: line) else { return false }
+    func moveCredit(from before: PoolKey, to poolKey: PoolKey) -> Bool {
+        guard takeCredit(of: poolKey) else { return false }
         returnCredit(of: before)
         return true
     }
 
-    func hasCredit(of line: PoolKey) -> Bool {
-        let most = isBlocked(line) ? min(inFlightMax, Self.blockedInFlightMax) : inFlightMax
-        return states[line.position].creditsTaken < most
+    func hasCredit(of poolKey: PoolKey) -> Bool {
+        let most = isBlocked(poolKey) ? min(inFlightMax, Self.blockedInFlightMax) : inFlightMax
+        return states[poolKey.position].creditsTaken < most
     }
 
     /// Removes the next activity that may take a credit of this pool from the queue. The credit is not taken
     /// yet.
-    func popForFreeCredit(of line: PoolKey) -> UInt32? { hasCredit(of: line) ? popAwaitingCredit(of: line) : nil }
+    func popForFreeCredit(of poolKey: PoolKey) -> UInt32? {
+        hasCredit(of: poolKey) ? popAwaitingCredit(of: poolKey) : nil
+    }
 
     // MARK: - Queues
 
-    func appendReady(_ record: UInt32, to line: PoolKey, now: Moment) {
-        let position = line.position
+    func appendReady(_ record: UInt32, to poolKey: PoolKey, now: Moment) {
+        let position = poolKey.position
         states[position].ready.append(record)
         states[position].progress.wait(now: now)
         watches[position].noteWaiting(now: now)
         queuedCount += 1
     }
 
-    func prependReady(_ record: UInt32, to line: PoolKey) {
-        states[line.position].ready.prepend(record)
+    func prependReady(_ record: UInt32, to poolKey: PoolKey) {
+        states[poolKey.position].ready.prepend(record)
         queuedCount += 1
     }
 
-    func firstReady(of line: PoolKey) -> UInt32? { states[line.position].ready.first }
+    func firstReady(of poolKey: PoolKey) -> UInt32? { states[poolKey.position].ready.first }
 
-    func popReady(of line: PoolKey) -> UInt32? {
-        guard let record = states[line.position].ready.popFirst() else { return nil }
+    func popReady(of poolKey: PoolKey) -> UInt32? {
+        guard let record = states[poolKey.position].ready.popFirst() else { return nil }
         queuedCount -= 1
         return record
     }
 
-    func readyCount(of line: PoolKey) -> Int { states[line.position].ready.count }
+    func readyCount(of poolKey: PoolKey) -> Int { states[poolKey.position].ready.count }
 
-    func appendAwaitingCredit(_ activity: UInt32, of line: PoolKey, now: Moment) {
-        states[line.position].awaitingCredit.append(activity)
-        states[line.position].progress.wait(now: now)
+    func appendAwaitingCredit(_ activity: UInt32, of poolKey: PoolKey, now: Moment) {
+        states[poolKey.position].awaitingCredit.append(activity)
+        states[poolKey.position].progress.wait(now: now)
         queuedCount += 1
     }
 
-    func popAwaitingCredit(of line: PoolKey) -> UInt32? {
-        guard let activity = states[line.position].awaitingCredit.popFirst() else { return nil }
+    func popAwaitingCredit(of poolKey: PoolKey) -> UInt32? {
+        guard let activity = states[poolKey.position].awaitingCredit.popFirst() else { return nil }
         queuedCount -= 1
         return activity
     }
 
-    func awaitingCreditCount(of line: PoolKey) -> Int { states[line.position].awaitingCredit.count }
+    func awaitingCreditCount(of poolKey: PoolKey) -> Int { states[poolKey.position].awaitingCredit.count }
 
     // MARK: - Outages
 
     /// Notes that APNs has judged a push of this pool, which shows that APNs works.
-    func noteJudgement(of line: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
-        let position = line.position
+    func noteJudgement(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
+        let position = poolKey.position
         watches[position].noteAlive(isAwaited: !states[position].ready.isEmpty, now: now)
         guard isProgress else { return }
         states[position].progress.countResponse()
         guard states[position].progress.isBlocked else { return }
-        let waiting = waitingCount(of: line)
+        let waiting = waitingCount(of: poolKey)
         states[position].progress.unblock(waiting: waiting, delayMilliseconds: delayMilliseconds, now: now)
         if !states[position].progress.isBlocked { hasRecovery = true }
     }
@@ -193,18 +195,18 @@ final class PoolTable {
         return hasRecovery
     }
 
-    func watch(_ line: PoolKey) -> UnsafeMutablePointer<OutageWatch> { watches + line.position }
+    func watch(_ poolKey: PoolKey) -> UnsafeMutablePointer<OutageWatch> { watches + poolKey.position }
 
     // MARK: - Progress
 
     /// Whether the pushes that wait for the pool will not be sent soon.
-    func isBlocked(_ line: PoolKey) -> Bool { states[line.position].progress.isBlocked }
+    func isBlocked(_ poolKey: PoolKey) -> Bool { states[poolKey.position].progress.isBlocked }
 
-    func observe(_ line: PoolKey, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
+    func observe(_ poolKey: PoolKey, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
         // No push is counted for this kind: its activities continue as soon as Redis answers.
-        guard line.kind != .unknownEnvironment else { return }
-        let waiting = waitingCount(of: line)
-        states[line.position].progress
+        guard poolKey.kind != .unknownEnvironment else { return }
+        let waiting = waitingCount(of: poolKey)
+        states[poolKey.position].progress
             .observe(
                 waiting: waiting,
                 patienceMilliseconds: patienceMilliseconds,
@@ -215,9 +217,9 @@ final class PoolTable {
 
     /// Begins a new span of measurement while Redis is unavailable. The commands that have the pool's credits
     /// then wait for Redis, so the rate says nothing about the pool.
-    func beginAgain(_ line: PoolKey, now: Moment) { states[line.position].progress.beginAgain(now: now) }
+    func beginAgain(_ poolKey: PoolKey, now: Moment) { states[poolKey.position].progress.beginAgain(now: now) }
 
-    private func waitingCount(of line: PoolKey) -> Int {
-        states[line.position].ready.count + states[line.position].awaitingCredit.count
+    private func waitingCount(of poolKey: PoolKey) -> Int {
+        states[poolKey.position].ready.count + states[poolKey.position].awaitingCredit.count
     }
 }

@@ -36,7 +36,7 @@ struct ReadAhead {
     /// What the lane must do with its parked activities.
     enum Decision {
         case unchanged
-        case beginParked
+        case beginWaiting
     }
 
     /// How long a lane continues to read ahead while it is behind by less than half of the limit. Each record
@@ -114,7 +114,7 @@ struct ReadAhead {
             if nearDueMilliseconds <= now.monotonicMilliseconds { return end() }
             if longestDueMilliseconds <= now.monotonicMilliseconds || fullness == .aboveThreeQuarters {
                 phase = .emptying
-                return .beginParked
+                return .beginWaiting
             }
         case .emptying:
             if recordsBehind <= lagRecordsMax { return end() }
@@ -153,10 +153,10 @@ struct ReadAhead {
         nearSinceMilliseconds = .max
     }
 
-    /// Ends reading ahead. `beginParked` does nothing if no activity is parked any more.
+    /// Ends reading ahead. `beginWaiting` does nothing if no activity is parked any more.
     private mutating func end() -> Decision {
         phase = .off
         isBacklogKnown = false
-        return .beginParked
+        return .beginWaiting
     }
 }

@@ -9,7 +9,7 @@
 /// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`resume`), and reports
 /// these records as `settledBefore` when they are read.
 package struct PartitionLedger: ~Copyable {
-    package enum Reception {
+    package enum ReceiveResult {
         case accepted
         case alreadySeen
         /// An earlier owner of the partition has settled the record.
@@ -60,7 +60,7 @@ package struct PartitionLedger: ~Copyable {
 
     /// Notes that the record at `offset` was received and is not settled. Detects a second delivery of an
     /// offset, because the record must not be counted twice.
-    package mutating func receive(_ offset: Int64) -> Reception {
+    package mutating func receive(_ offset: Int64) -> ReceiveResult {
         if !isStarted { start(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
         precondition(hasRoom(for: offset))

@@ -25,8 +25,9 @@ struct RecordSlot: BitwiseCopyable {
     var followUps: FollowUps = []
     var application: UInt16 = .max
     private(set) var acknowledgementsOutstanding: UInt16 = 0
-    /// The partition's place in the lane's table, and `epoch`: the assignment of that place.
+    /// The index of the partition in the lane's table.
     let partition: UInt32
+    /// The number of the assignment. It tells a former assignment of this index from the present one.
     let epoch: UInt32
     var activity: UInt32 = .max
     /// The offset in the partition from which the record was read. The ledger counts this offset.

@@ -33,8 +33,8 @@ extension Delivery {
     private mutating func passCreditOn(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForItsServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
-        let line = PoolKey(application: activity.pointee.application, kind: activity.pointee.creditedPool)
-        guard pools.awaitingCreditCount(of: line) > 0 else { return false }
+        let poolKey = PoolKey(application: activity.pointee.application, kind: activity.pointee.creditedPool)
+        guard pools.awaitingCreditCount(of: poolKey) > 0 else { return false }
         waitForItsServer(ticket, now: now)
         return true
     }

@@ -173,8 +173,8 @@ public struct StateAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.
     public var mayUseReserve: Bool
-    /// Whether the command carries an alert, or cannot carry the held command's alert because the body would
-    /// be too large. Redis then does not offer the held alert again.
+    /// Whether Redis must not offer the alert of the held command. Either this command has an alert of its
+    /// own, or its body would be too large with the held alert.
     public var carriesAlert: Bool
     /// Whether the command is older than the system lets an activity live. Such a command is `expired` if
     /// Redis knows no version of the activity.

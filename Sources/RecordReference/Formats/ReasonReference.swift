@@ -121,7 +121,7 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "unexpected reply of the admit script",
             "`failed`",
-            "Redis answered what no version of the script answers.",
+            "The reply of the Redis script is not one that Causeway knows.",
             "Look for other programs that write to this Redis. Report it."
         ),
         ReasonReference(

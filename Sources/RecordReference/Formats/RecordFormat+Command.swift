@@ -92,7 +92,7 @@ private enum CommandFormat {
             RecordField(
                 "sequence",
                 .sequence,
-                "Orders commands with the same `aps.timestamp`. The higher one is the newer. Default: 0."
+                "Orders commands with the same `aps.timestamp`. The command with the higher number is newer. Default: 0."
             ),
             RecordField(
                 "priority",
@@ -161,7 +161,7 @@ private enum CommandFormat {
             RecordField(
                 "stale-date",
                 .number,
-                "UNIX seconds. After it the system marks the activity as outdated. It is also how long APNs keeps an update."
+                "UNIX seconds. After it the system marks the activity as outdated. APNs keeps an undelivered update until this time."
             ),
             RecordField(
                 "dismissal-date",

@@ -31,7 +31,7 @@ extension ActivityReport {
             "held": held?.record ?? .null,
             "pace": .members([
                 "spacingMilliseconds": .integer(pace.spacingMilliseconds),
-                "stretchLevel": .integer(Int64(pace.stretchLevel)),
+                "stretchLevel": .integer(Int64(pace.spacingDoublings)),
                 "nextPushAt": pace.nextPushAtMilliseconds.map(JSONValue.integer) ?? .null,
             ]),
             "budget": budget.json,

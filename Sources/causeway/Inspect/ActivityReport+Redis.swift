@@ -37,7 +37,7 @@ extension ActivityReport {
             },
             pace: Pace(
                 spacingMilliseconds: inspection.spacingMilliseconds(numbers, nowMilliseconds: now),
-                stretchLevel: inspection.stretchLevel(numbers, nowMilliseconds: now),
+                spacingDoublings: inspection.spacingDoublings(numbers, nowMilliseconds: now),
                 nextPushAtMilliseconds: inspection.waitUntilMilliseconds(numbers, nowMilliseconds: now)
             ),
             budget: Budget(inspection.budget(numbers, nowMilliseconds: now)),

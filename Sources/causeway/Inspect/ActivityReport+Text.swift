@@ -78,8 +78,8 @@ extension ActivityReport {
             pace.nextPushAtMilliseconds.map { "the next \(TimeText.relative($0, to: nowMilliseconds))" }
             ?? "the next may go now"
         let stretch =
-            pace.stretchLevel == 0
-            ? "" : ", stretched by 429s (level \(pace.stretchLevel))"
+            pace.spacingDoublings == 0
+            ? "" : ", stretched by 429s (level \(pace.spacingDoublings))"
         return "one push in \(TimeText.span(pace.spacingMilliseconds))\(stretch); \(next)"
     }
 

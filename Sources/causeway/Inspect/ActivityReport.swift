@@ -37,7 +37,7 @@ struct ActivityReport {
         /// The current spacing between two pushes.
         var spacingMilliseconds: Int64
         /// How often the spacing is doubled at present, because APNs answered 429.
-        var stretchLevel: Int
+        var spacingDoublings: Int
         /// When the next push may be sent; nil: at once.
         var nextPushAtMilliseconds: Int64?
     }

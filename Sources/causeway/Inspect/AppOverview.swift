@@ -29,7 +29,7 @@ struct AppOverview {
         if report.token != nil { withToken += 1 }
         if report.held != nil { held += 1 }
         if report.newest?.isEnd == true { ended += 1 }
-        if report.pace.stretchLevel > 0 { throttled += 1 }
+        if report.pace.spacingDoublings > 0 { throttled += 1 }
         if report.budget.left <= report.budget.reserved { outOfBudget += 1 }
         guard report.sent != nil else { return }
         let place = busiest.firstIndex { Self.isBusier(report, than: $0) } ?? busiest.endIndex

@@ -35,7 +35,7 @@ struct ReplayRebuilding {
 
     /// - Parameters:
     ///   - rate: the most calls a second; nil: as fast as Redis takes them.
-    ///   - isOver: returns true when every wait must end.
+    ///   - isOver: returns true when the user has stopped the replay. Then every wait ends.
     init(
         scope: ReplayScope,
         queries: RedisQueries,

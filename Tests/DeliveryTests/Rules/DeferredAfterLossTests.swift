@@ -43,7 +43,8 @@ import Testing
         #expect(core.committableOffset(core.deferred) == 1)
     }
 
-    /// The deferred record was read before the partition was read again, and its alert has rung.
+    /// The alert was deferred, read again and sent. Then Redis lost its data, and the commands partition is read
+    /// again.
     @Test func `An alert that came back before the loss does not ring again`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)

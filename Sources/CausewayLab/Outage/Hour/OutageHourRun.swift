@@ -103,7 +103,7 @@ final class OutageHourRun {
             }
             if let trouble = troubles.first, elapsed >= trouble.milliseconds {
                 troubles.removeFirst()
-                try deployment.bring(about: trouble.kind)
+                try deployment.inject(trouble.kind)
                 switch trouble.kind {
                 case .freeze: pushesAfterReturn.hostLeaves(atSeconds: Clock.wallMilliseconds / 1_000)
                 case .thaw: pushesAfterReturn.hostReturns()
