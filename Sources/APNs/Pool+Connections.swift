@@ -79,7 +79,7 @@ extension Pool {
 
     /// Connects to one of the addresses. Apple asks not to open a second connection to an address while others are free.
     private func connect(to addresses: [SocketAddress]) {
-        // Demand may have fallen while the look-up was under way.
+        // Give up if demand has fallen while the look-up was under way.
         guard wantsConnection else {
             opening.isUnderWay = false
             return opening.endRoomWait()

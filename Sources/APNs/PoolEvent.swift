@@ -32,7 +32,8 @@ public enum RetirementCause: UInt8, Sendable {
     case goAway
     /// APNs answered IdleTimeout or Shutdown.
     case serverClosing
-    /// APNs refused the connection's provider token, or its key.
+    /// APNs refused the connection's provider token or its key, the connection has no token that it may use,
+    /// or another key replaces its key.
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax

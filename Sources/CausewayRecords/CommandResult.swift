@@ -176,7 +176,7 @@ public struct MemberCounts: Codable, Hashable, Sendable {
         counts = [:]
         for key in container.allKeys {
             let outcome = Outcome(rawValue: key.stringValue)
-            // A later version may add members that are not counts.
+            // Ignore unknown members that are not counts, because a later version may add such members.
             counts[outcome] =
                 Self.outcomes.contains(outcome)
                 ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)

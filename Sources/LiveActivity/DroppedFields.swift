@@ -79,7 +79,7 @@ public struct DroppedFields: Sendable, Equatable {
         room.copyMemory(from: record)
         var count = record.count
         var fields: UInt8 = 0
-        // An end may have no content state.
+        // An end may have no content state. Then there is nothing to drop.
         guard !command.contentState.isAbsent else { return Trimmed(byteCount: count, fields: 0) }
         let state = Int(command.contentState.offset)
         for (index, path) in paths.enumerated() {

@@ -4,7 +4,7 @@ public enum Limits {
     public static let recordBytes = 65_536
     /// The nesting of objects and arrays, including the record's own object.
     public static let nestingDepth = 32
-    /// The length of a JSON string between its quotes, in bytes. Also for keys.
+    /// The length of a JSON string or key between its quotes, in bytes.
     public static let stringBytes = 8_192
     /// The length of a name, in bytes without escapes: an app, an activity, an audience, a device, an attributes type.
     public static let identifierBytes = 256

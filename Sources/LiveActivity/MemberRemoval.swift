@@ -83,7 +83,7 @@ struct MemberRemoval {
     private mutating func keep(upTo position: Int) {
         let count = position - taken
         if written != taken, let base = record.baseAddress {
-            // The bytes may overlap.
+            // The source and the destination may overlap, which `copyMemory` permits.
             (base + written).copyMemory(from: base + taken, byteCount: count)
         }
         written += count

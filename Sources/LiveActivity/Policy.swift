@@ -103,7 +103,7 @@ public struct Policy: Sendable, Equatable {
     /// Starts on one device, for all its activities. Nothing is reserved.
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
     /// The longest spacing of an activity whose token APNs limits. Each answer 429 doubles the activity's
-    /// spacing, up to this time. `spacingMilliseconds`...3,600,000.
+    /// spacing, up to this time. From ``spacingMilliseconds`` to 3,600,000.
     public var throttledSpacingMaxMilliseconds: Int64 = 60_000
     /// How long there must be no answer 429 before one doubling is undone. 1,000...3,600,000.
     public var throttleRecoveryMilliseconds: Int64 = 60_000

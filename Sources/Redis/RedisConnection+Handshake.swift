@@ -44,7 +44,7 @@ extension RedisConnection {
         }
         switch kind {
         case .authenticate:
-            // The text of an unknown error may contain the password.
+            // Do not report the text of an unknown error: it may contain the password.
             if let refusal { disconnect(RedisError(refusal.code == .unknown ? .wrongPassword : refusal.code)) }
         case .select:
             if let refusal { disconnect(refusal) }
@@ -66,7 +66,7 @@ extension RedisConnection {
                 }
                 guard configuration.topology.takes(information) else { return disconnect(RedisError(.clusterEnabled)) }
             }
-            // The handler may have closed the connection.
+            // Load nothing if the handler has closed the connection.
             if state == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }

@@ -44,8 +44,8 @@ public protocol RedisHandler: AnyObject {
     func redisWarns(_ warning: RedisWarning)
     /// Called each time that too few replicas acknowledged, and when enough replicas acknowledge again.
     func redisReplicas(_ replicas: RedisReplicas)
-    /// A reply to this many calls arrived. The session gets their results next. The time is measured between
-    /// turns of the loop.
+    /// A reply to this many calls arrived. The session gets their results after this method returns.
+    /// The round trip is the difference of two times of the loop, whose clock is normally read once a turn.
     func answered(calls: Int, roundTripMicroseconds: Int64)
 }
 

@@ -96,8 +96,8 @@ struct JudgesTests {
         #expect(decoded > 400 && refused > 400, "\(decoded) decoded, \(refused) refused")
     }
 
-    /// Whether the difference is known: shapes cannot describe these fields. `Badge` decodes an enum with
-    /// values, and `Amount` tries two types, so both are `any`. A shape also accepts an empty text for a URL.
+    /// Whether Foundation may refuse a state that the shapes accept. `Badge` decodes an enum with values, and
+    /// `Amount` tries two types, so both are `any`. A shape also accepts an empty text for a URL.
     private static func isKnown(_ state: String, _ isDecoded: Bool, _ mismatch: String?) -> Bool {
         struct Own: Decodable {
             var badge: RideState.Badge

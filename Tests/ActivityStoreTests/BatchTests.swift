@@ -250,7 +250,7 @@ import Testing
             #expect(caller.store.issue(held, key: key, tag: 2) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        // The longest held command fills a reply alone. Of the others, the first two fit.
+        // The longest held command fills a reply alone. Of the other four, the first three fit into one reply.
         #expect(heldLengths(caller, indices: [0, 1]) == [longest, nil])
         #expect(heldLengths(caller, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
         #expect(heldLengths(caller, indices: [4]) == [60_000])

@@ -374,7 +374,8 @@ final class RoundHarness {
     func finish(application: UInt16 = 0) -> [Sent] {
         var all: [Sent] = []
         var idleTurns = 0
-        // A request for a push may make the core read a member again.
+        // `send` can return nothing and yet make the core read a parked member again. So only two turns without
+        // a push are the end.
         while idleTurns < 2 {
             settle()
             let sent = send(application: application)

@@ -18,7 +18,7 @@ struct PolicyTests {
                 #expect(["oversize", "afterLifetime"].contains(key.name), "\(key.name) is no number")
                 continue
             }
-            // The smallest value that no other key forbids. It differs from the default.
+            // One above the lower bound: no default has this value, and no other key forbids it.
             let value = key.name == "throttledSpacingMaxMilliseconds" ? 1_001 : range.lowerBound + 1
             let path = key.name.split(separator: ".")
             let body = path.count == 1 ? "\(path[0]): \(value)" : "\(path[0]): {\(path[1]): \(value)}"

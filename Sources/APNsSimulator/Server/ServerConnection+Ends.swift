@@ -9,7 +9,8 @@ extension ServerConnection {
         let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > lastStreamPromised { return true }
-        // Requests may become complete in another order than that of their stream numbers.
+        // Requests may become complete in another order than their stream numbers. A stream below the last
+        // processed one must be processed too.
         let isLeft =
             faults.unprocessed > 0 && faults.goAwayAfter < .max && stream > lastProcessedStream
             && requestCount > faults.goAwayAfter - faults.unprocessed

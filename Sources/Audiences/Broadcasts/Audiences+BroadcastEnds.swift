@@ -76,7 +76,7 @@ extension Audiences {
         partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.outstanding -= 1
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
-        // Later broadcasts may have waited for this one.
+        // Settle the later broadcasts that have waited for this one.
         settleFinished(of: slot.channel, now: now)
     }
 

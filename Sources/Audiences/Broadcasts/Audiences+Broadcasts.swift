@@ -111,7 +111,8 @@ extension Audiences {
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
-        // An end may have an older version than the update before it. No update that was admitted earlier may follow an end.
+        // No update that was admitted before an end may follow the end, even if the update's version is newer.
+        // So an end counts as the highest version.
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)

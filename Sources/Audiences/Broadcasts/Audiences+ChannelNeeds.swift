@@ -24,7 +24,8 @@ extension Audiences {
         let rule = configuration.channelRules[application]
         let getsChannel = rule.map { slot.asksForChannel || $0.includes(audience) } ?? false
         if slot.event == .end {
-            // An earlier command may have asked for a channel that is still being created. The keeper must learn of the end.
+            // Report the end even without a channel: an earlier command may have asked for one that is still
+            // being created.
             guard channels.count > 0 || getsChannel else { return }
             need(
                 .ended(storedUntilMilliseconds: storedUntil(slot, channels, now: now)),

@@ -187,7 +187,7 @@ extension Audiences {
         pages[page].readMilliseconds = now.monotonicMilliseconds
         notePageBytes(page)
         let application = Int(pages[page].application)
-        // The page may be smaller than expected.
+        // If the page is smaller than expected, waiting rounds may get a page now.
         defer { offerFreePages(application) }
         let round = pages[page].round
         if pages[page].parked != .max { return parkedMemberRead(page, now: now) }

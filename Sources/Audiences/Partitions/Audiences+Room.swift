@@ -71,7 +71,7 @@ extension Audiences {
         guard let round = roundIndex[key] else { return }
         rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
         awaitNoPassedOver(round, now: now)
-        // The round may have waited for this record.
+        // Advance the round, because it may have waited for this record.
         if rounds[round].phase == .running { advance(round, now: now) }
     }
 

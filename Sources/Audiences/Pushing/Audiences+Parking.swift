@@ -48,7 +48,7 @@ extension Audiences {
     /// Parks the member once more.
     mutating func parkAgain(_ member: UInt32, pause: Int64, now: Moment) {
         parked[member].isUnderWay = false
-        // The version may be finished before the member gets its next attempt.
+        // Forget the version: it may be finished before the member gets its next attempt.
         parked[member].version = .max
         parked[member].dueMilliseconds = now.monotonicMilliseconds + pause
         noteDue(member)

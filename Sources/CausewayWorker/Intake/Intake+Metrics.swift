@@ -142,7 +142,8 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // The brokers may report a newer end for a partition from which nothing is fetched.
+        // The lane's known end does not count if the brokers have reported a newer one. The brokers are asked
+        // for the end while nothing is fetched.
         let reached = assignment.flatMap { entry in
             entry.endOffset >= max(0, unfetched.ends[partition] ?? -1)
                 ? PartitionLag.Reached(nextOffset: entry.nextOffset, endOffset: entry.endOffset) : nil

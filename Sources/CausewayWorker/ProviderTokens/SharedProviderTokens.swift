@@ -89,7 +89,7 @@ actor SharedProviderTokens {
         var next = step(found)
         if next == .renew {
             if try share.takeLease(name, milliseconds: Self.leaseMilliseconds) {
-                // Another worker may have signed between the poll and the lease.
+                // Read again, because another worker may have signed before this one got the lease.
                 found = try read(name)
                 next = step(found)
             } else {

@@ -49,7 +49,7 @@ extension Delivery {
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         completeIdentifier(of: record)
-        // An admission may have raised the timestamp. The command must be read again with its own version.
+        // Restore the command's own version, which its next reading needs: an admission may have raised the timestamp.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.note(cause)
         records[record].deferral.serviceFaults = activities[records[record].activity].serviceFaults

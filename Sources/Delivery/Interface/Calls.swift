@@ -61,7 +61,7 @@ public struct PushResult {
         /// The push was sent and no answer came.
         case ambiguous
 
-        /// Whether APNs judged this push or its token, which shows that APNs works.
+        /// Whether the answer decides about this push or its token. Such an answer shows that APNs works.
         package var isJudgement: Bool {
             switch self {
             case .accepted, .limited, .tokenDead, .tokenSuspect, .channelGone, .rejected: true

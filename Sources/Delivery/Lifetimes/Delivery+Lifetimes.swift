@@ -47,8 +47,8 @@ extension Delivery {
         guard slot.pointee.isLifetimeEnd else { return true }
         return switch slot.pointee.outcome {
         case .accepted, .ended, .failed, .expired: true
-        // The life stays if APNs had refused an earlier attempt and its worker died after it settled the end.
-        // The user may have dismissed the activity.
+        // The life stays if APNs had refused an earlier attempt of this end and its worker died afterwards:
+        // then the phone has not shown the end.
         case .duplicate: !slot.pointee.wasNotShown
         case .unregistered: isEndedByItself(slot)
         case .unchanged, .superseded, .held, .invalid, .unknown: false

@@ -177,7 +177,7 @@ final class PoolTable {
 
     // MARK: - Outages
 
-    /// Notes that APNs has judged a push of this pool, which shows that APNs works.
+    /// Notes an answer that decides about a push of this pool or its token. It shows that APNs works.
     func noteJudgement(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let position = poolKey.position
         watches[position].noteAlive(isAwaited: !states[position].ready.isEmpty, now: now)

@@ -241,7 +241,7 @@ extension Delivery {
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-        // The slot may still contain the token of the registration that released the held command.
+        // Clear the token: the slot may still have that of the registration that released the held command.
         slot.pointee.tokenBlock = .none
         slot.pointee.tokenCount = 0
         if let environment = command.environment, !command.token.isAbsent {

@@ -22,7 +22,7 @@ extension Delivery {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.resultsBefore < Self.resultsMax - 1 else { return }
         switch outcome {
-        // Starts of other activities may be held for a device's token.
+        // Register a device's token in any case: starts of other activities may be held for it.
         case .accepted, .unchanged, .failed, .unknown:
             if slot.pointee.isStart { slot.pointee.followUps.insert(.registerToken) }
         case .superseded, .duplicate, .ended, .expired: slot.pointee.followUps.insert(.registerToken)

@@ -196,7 +196,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// The outcome of a command to an audience, in one range or over all ranges.
     case roundOutcome
     case memberOutcome
-    /// The change of an audience's members that was written to its pages: join or leave.
+    /// How an audience's members changed: joined, left, or moved to another token.
     case membershipChange
     /// An app in an environment.
     case pool

@@ -1,8 +1,8 @@
 import Logging
 import Synchronization
 
-/// The last line and the number of lines of each kind, for /statusz. Also shares the remembered repetitions
-/// between all threads. The size is limited.
+/// The last line of each kind and the number of lines, for /statusz. It also holds the one ``LogRepetition``
+/// of the process, which all threads share. The size is limited.
 package final class RecentEvents: Sendable {
     struct Event: Sendable {
         var kind: LogKind

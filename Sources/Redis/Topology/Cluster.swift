@@ -104,7 +104,7 @@ final class Cluster {
         }
         let owner = Int(owners[place.slot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
-            // The slot may have a new owner.
+            // The slot may have a new owner, so ask the cluster for its slots again.
             requestRefresh()
             return nil
         }
@@ -216,7 +216,7 @@ final class Cluster {
     }
 
     private func startTimer(_ milliseconds: Int64) {
-        // An error handler may have scheduled a look-up already.
+        // Replace the look-up that an error handler may already have scheduled.
         loop.cancel(refreshTimer)
         refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: Timer.refresh.rawValue)
     }

@@ -128,7 +128,7 @@ final class CommandConnection {
             return { [weak self] result in
                 guard case .success(.error(let text)) = result else { return }
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
-                // The text of an unknown error may contain the password.
+                // Do not report the text of an unknown error: it may contain the password.
                 self?.end(error.code == .unknown && command[0] == "AUTH" ? RedisError(.wrongPassword) : error)
             }
         }
@@ -165,7 +165,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         guard reader.feed(bytes) else { return end(RedisError(.protocolViolation)) }
-        // A completion may close the connection.
+        // Stop reading if a completion has closed the connection.
         while stream === self.stream {
             switch reader.next() {
             case .incomplete:

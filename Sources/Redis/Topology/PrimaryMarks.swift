@@ -64,7 +64,7 @@ public final class PrimaryMarks {
                 guard !own.isEmpty, let primary = read(names, at: location, own) else { continue }
                 primaries.append(primary)
             }
-            // No primary answered. The primaries may have been replaced.
+            // No primary answered. Search again, because other servers may be the primaries now.
             if primaries.isEmpty { connections.searchAgain() }
             return primaries
         } catch {

@@ -109,7 +109,7 @@ struct ReplaySending {
             if answer != .retry { reopened[mark] = nil }
             return answer
         } catch {
-            // Redis may have carried out the call or not. Settling again does no harm.
+            // Settle again, because Redis may not have carried out the call. A second settlement does no harm.
             unwritten.append(mark)
             isStopped = true
             throw error
