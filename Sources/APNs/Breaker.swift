@@ -57,6 +57,8 @@ enum BreakerSample {
     case unavailable
     /// BadDeviceToken or DeviceTokenNotForTopic. APNs judges these only after it has accepted the provider token.
     case suspect
+    /// 429 about a device token. APNs works, but may answer 429 before it checks the provider token.
+    case limited
     /// 403, or the 429 about provider tokens.
     case forbidden
     /// The response tells nothing about APNs. It counts as a response, neither as success nor as failure. A
@@ -65,7 +67,8 @@ enum BreakerSample {
 
     init(kind: PushResponse.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
         switch disposition {
-        case .accepted, .tokenDead, .limited, .channelGone: self = .succeeded
+        case .accepted, .tokenDead, .channelGone: self = .succeeded
+        case .limited: self = .limited
         case .tokenSuspect, .topicSuspect: self = .suspect
         case .ambiguous: self = isDeadline ? .unavailable : .inconclusive
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
@@ -150,7 +153,7 @@ struct Breaker {
         case .open:
             return .none
         case .probing(let cause):
-            if sample == .succeeded {
+            if sample == .succeeded || sample == .limited && cause != .providerToken {
                 self = Breaker(configuration)
                 return .closed
             }
@@ -184,7 +187,7 @@ struct Breaker {
             suspects += 1
             forbiddenCount = 0
         case .forbidden: forbiddenCount += 1
-        case .inconclusive: break
+        case .limited, .inconclusive: break
         }
     }
 

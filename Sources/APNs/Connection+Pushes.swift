@@ -243,6 +243,8 @@ extension Connection {
         } else if provesKey(slot.status, reason) {
             endTrial(.accepted)
             authenticated()
+        } else if phase == .cold {
+            hasUnprovenAnswer = true
         }
         let submittedAt = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
         pool.pushCompleted(

@@ -41,6 +41,10 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
+    /// Whether an answer on the cold connection did not show that APNs accepts the provider token. Then the
+    /// connection has no priority for the next push: an overloaded server would get every push of a slow pool.
+    /// The pool clears the flag in each sizing interval, to try the connection again.
+    var hasUnprovenAnswer = false
 
     // The state of the HTTP/2 protocol on this connection.
     var reader = FrameReader()

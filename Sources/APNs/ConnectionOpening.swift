@@ -67,7 +67,7 @@ struct ConnectionOpening {
         awaitsRoom = false
     }
 
-    /// Resets the back-off: a new connection got a response that does not refuse its provider token.
+    /// Resets the back-off: a response on a new connection showed that APNs accepts its provider token.
     mutating func succeeded() {
         backoff.succeeded()
     }

@@ -66,12 +66,21 @@ extension Pool {
 
     func beginInterval() {
         interval = PoolSizing.Interval()
+        tryUnprovenConnections()
         intervalBeganMilliseconds = loop.nowMilliseconds
         sizingTimer = loop.schedule(
             afterMilliseconds: PoolSizing.intervalMilliseconds,
             handler: self,
             tag: PoolTimer.sizing.rawValue
         )
+    }
+
+    /// Gives cold connections their priority for the next push again.
+    private func tryUnprovenConnections() {
+        for connection in connections where connection.hasUnprovenAnswer {
+            connection.hasUnprovenAnswer = false
+            preferred = nil
+        }
     }
 
     /// Ends the time without a free stream, and adds this interval's part of the time to

@@ -183,7 +183,9 @@ public final class Pool {
         var bestFree = 0
         for connection in connections where connection.identifier != avoided {
             // A new connection must get one push before it can take more, so the next push goes there.
-            if connection.phase == .cold, connection.freeStreams > 0 { return connection }
+            if connection.phase == .cold, !connection.hasUnprovenAnswer, connection.freeStreams > 0 {
+                return connection
+            }
             if connection.freeStreams > bestFree {
                 best = connection
                 bestFree = connection.freeStreams

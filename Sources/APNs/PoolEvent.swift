@@ -2,7 +2,7 @@
 public enum PoolEvent: Sendable {
     /// TLS and HTTP/2 are set up; the first request may be sent.
     case connected(connection: UInt32, peer: String)
-    /// The first response came, and APNs now accepts requests in parallel.
+    /// A response showed that APNs accepts the provider token. APNs now accepts requests in parallel.
     case authenticated(connection: UInt32, streamsMax: Int)
     /// APNs changed how many streams it allows.
     case streamLimitChanged(connection: UInt32, streamsMax: Int)

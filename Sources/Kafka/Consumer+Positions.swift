@@ -216,23 +216,23 @@ extension Consumer {
         return offsets
     }
 
-    /// Asks the coordinator for the offsets that the group has committed, and waits for the answer. Nil where nothing is committed.
+    /// Asks the coordinator for the offsets that the group has committed, and waits for the answer.
     ///
-    /// - Throws: also if the coordinator refuses one of the partitions, because its offset is then unknown.
+    /// - Returns: for each partition its offset, nil if nothing is committed. A failure means that the
+    ///   coordinator refused this partition, so the offset is unknown.
     public func committed(
         _ partitions: [TopicPartition],
         timeoutMilliseconds: Int32 = Consumer.requestLimitMilliseconds
-    ) throws(KafkaError) -> [Int64?] {
+    ) throws(KafkaError) -> [Result<Int64?, KafkaError>] {
         precondition(isOpen)
         let list = PartitionList(partitions, of: topics)
         let code = list.withPointer { rd_kafka_committed(handle, $0, timeoutMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
-        var offsets: [Int64?] = []
-        for (partition, element) in zip(partitions, list.map { ($0.err, $0.offset) }) {
-            guard element.0 == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(element.0, partition: partition) }
-            offsets.append(element.1 >= 0 ? element.1 : nil)
-        }
-        return offsets
+        return zip(partitions, list.map { ($0.err, $0.offset) })
+            .map { partition, element in
+                element.0 == RD_KAFKA_RESP_ERR_NO_ERROR
+                    ? .success(element.1 >= 0 ? element.1 : nil) : .failure(KafkaError(element.0, partition: partition))
+            }
     }
 }
 

@@ -170,7 +170,7 @@ import Testing
         stage.model.noteLostResponses(atMilliseconds: (Self.birth + lostAt) * 1_000)
         try stage.push("here", at: 20, more: alert)
         let response = try stage.screens(at: 20)
-        #expect(response.number("rangTwice") == twice && response.number("rangAgainInDoubt") == inDoubt)
+        #expect(response.number("rangTwice") == twice && response.number("rangInDoubt") == inDoubt)
     }
 
     @Test func `The number of colour names is limited`() {

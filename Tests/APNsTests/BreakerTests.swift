@@ -54,7 +54,7 @@ import Testing
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
-    @Test(arguments: [BreakerSample.unavailable, .inconclusive])
+    @Test(arguments: [BreakerSample.unavailable, .limited, .inconclusive])
     func `An answer that says nothing about the key lets the count of 403 answers stand`(sample: BreakerSample) {
         var breaker = Breaker(BreakerConfiguration())
         for _ in 0..<4 {
@@ -62,6 +62,19 @@ import Testing
             #expect(feed(&breaker, sample, 1).isEmpty)
         }
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+    }
+
+    /// APNs may answer 429 before it checks the provider token.
+    @Test func `A limited device token ends an outage, but does not show that the key is right`() {
+        for (sample, count, transition) in [
+            (BreakerSample.unavailable, 100, Breaker.Transition.closed), (.forbidden, 5, .postponed),
+        ] {
+            var breaker = Breaker(BreakerConfiguration())
+            _ = feed(&breaker, sample, count)
+            #expect(!breaker.isClosed)
+            breaker.submitted()
+            #expect(breaker.record(.limited, nowMilliseconds: 1_000) == transition)
+        }
     }
 
     /// However long the breaker is open, it allows one probe a second, and only after the last probe was

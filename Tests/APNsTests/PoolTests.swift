@@ -88,6 +88,31 @@ import Testing
         #expect(fixture.pool.opening.waitMilliseconds(now: fixture.loop.nowMilliseconds) > 0)
     }
 
+    /// Otherwise an overloaded server at one address would get every push of a slow pool, and open its breaker.
+    @Test func `A new connection whose server answers 503 loses its priority`() throws {
+        let fixture = try PoolFixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+            $0.openSpacingMilliseconds = 200
+        }
+        var healthy: ServerConnection?
+        fixture.server.respond = { request in
+            healthy = healthy ?? request.connection
+            return request.connection === healthy ? .accepted : .status(503, reason: "ServiceUnavailable")
+        }
+        fixture.warmUp()
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.inFlight == 0 })
+        for tag in UInt64(0)..<4 {
+            #expect(fixture.submit(tag))
+            fixture.turn(until: { fixture.pool.inFlight == 0 })
+        }
+        #expect(try (0..<4).map { try fixture.recorder.only($0).status } == [503, 200, 200, 200])
+        fixture.pool.beginInterval()
+        #expect(fixture.submit(4))
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(try fixture.recorder.only(4).status == 503, "each interval tries the connection once")
+    }
+
     /// Even with few pushes, a new connection gets the next one, to test whether it works.
     @Test func `A new connection gets the next push`() throws {
         let fixture = try PoolFixture {

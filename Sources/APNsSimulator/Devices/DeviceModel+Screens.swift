@@ -18,7 +18,7 @@ extension DeviceModel {
     /// - `phones`: the number of phones; `active`, `stale`, `ended`, `gone`, `offline`, `empty`: how many are
     ///   in each state
     /// - `tints`: the names of the tints, in the order of their numbers
-    /// - `backInTime`, `startedTwice`, `rangTwice`, `rangAgainInDoubt`: the counts of `FaultCounts`, over all
+    /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `FaultCounts`, over all
     ///   phones
     /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first; its state, plus 16 if the last
     ///   push had priority 10; the number of its alerts, its tint, and a hash of its content, a byte each
@@ -45,7 +45,7 @@ extension DeviceModel {
             writer.member("backInTime", wrongs.backInTime)
             writer.member("startedTwice", wrongs.startedTwice)
             writer.member("rangTwice", wrongs.rangTwice)
-            writer.member("rangAgainInDoubt", wrongs.rangAgainInDoubt)
+            writer.member("rangInDoubt", wrongs.rangInDoubt)
             writer.member("tints", array: { writer in for name in tints.names { writer.string(name) } })
             writer.member("screens", Base64.text(of: screens))
             writer.member(
@@ -66,7 +66,7 @@ extension DeviceModel {
 
     mutating func noteRepeat(of earlier: Alert) {
         if lostResponses.mayInclude(atMilliseconds: earlier.atMilliseconds) {
-            wrongs.rangAgainInDoubt += 1
+            wrongs.rangInDoubt += 1
         } else {
             wrongs.rangTwice += 1
         }

@@ -26,7 +26,7 @@ struct FaultCounts {
     var rangTwice = 0
     /// Repeated alerts that are no fault of the sender, because the response to the first push may have been
     /// lost. The sender could not know that the alert had rung.
-    var rangAgainInDoubt = 0
+    var rangInDoubt = 0
 }
 
 /// The times at which responses may have been lost: a connection ended or was left half open.

@@ -2,12 +2,12 @@ import Glibc
 
 /// The provider tokens that one connection has presented. A state machine without I/O.
 ///
-/// - `unauthenticated`: no valid token yet. A valid token makes it `bound`, an expired one makes it `wedged`.
+/// - `unauthenticated`: no valid token yet. A valid token makes it `bound`, a token that is too old makes it `expired`.
 /// - `bound`: the connection belongs to the key of its first token. It may change to another token of that
 ///   key 20 minutes after the last change. An earlier change is answered 429, and the present token still
-///   works. A token of another key is answered `UnrelatedKeyIdInToken`. An expired token makes the
-///   connection `wedged`.
-/// - `wedged`: APNs answers `ExpiredProviderToken` to everything. The client must open a new connection.
+///   works. A token of another key is answered `UnrelatedKeyIdInToken`. A token that is too old makes the
+///   connection `expired`.
+/// - `expired`: APNs answers `ExpiredProviderToken` to everything. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
     /// The shortest time between two changes of a connection's token.
     static let changeMilliseconds: Int64 = 20 * 60_000

@@ -20,13 +20,13 @@ extension ChannelKeeper {
         let apns = configuration.apns
         let tls = try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
         let timeout = Int64(apns.connectTimeoutMilliseconds + apns.requestTimeoutMilliseconds)
-        var sites: [AppEnvironment] = []
+        var sites: [Site] = []
         for app in configuration.apps {
             for environment in app.channels.environments where app.environments.contains(environment) {
                 let endpoint = apns.endpoint(for: environment)
                 sites.append(
-                    AppEnvironment(
-                        place: Place(app: app.bundleId, environment: "\(environment.name)"),
+                    Site(
+                        appEnvironment: AppEnvironment(app: app.bundleId, environment: "\(environment.name)"),
                         storage: app.channels.storage == .none ? .none : .newest,
                         keepMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
                         isDeclared: !app.channels.audiences.isEmpty,

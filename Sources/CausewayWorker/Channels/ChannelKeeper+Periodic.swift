@@ -5,15 +5,17 @@ import Redis
 extension ChannelKeeper {
     /// Deletes channels that are due, publishes entries that are not published, and reconciles once a day. A
     /// lease in Redis makes sure that one worker at a time does this work.
-    func maintain(_ site: AppEnvironment) async throws(ChannelRefusal) {
+    func maintain(_ site: Site) async throws(ChannelRefusal) {
         // If no audience can have a channel, and none ever had one, write nothing to Redis and do not call
         // APNs.
         let first = try peek(site)
-        guard site.isDeclared || restoredPlaces.contains(site.place) || !first.entries.isEmpty || !first.intents.isEmpty
+        guard
+            site.isDeclared || restoredEnvironments.contains(site.appEnvironment) || !first.entries.isEmpty
+                || !first.intents.isEmpty
         else { return noteRegister(first, at: site) }
         let known = try readRegister(of: site)
         let isMine = try asking { () throws(RedisError) in
-            try register.takeLease("tend", site.place, milliseconds: Self.maintenanceLeaseMilliseconds)
+            try register.takeLease("tend", site.appEnvironment, milliseconds: Self.maintenanceLeaseMilliseconds)
         }
         guard isMine else { return }
         let refusal = try await actOnEach(known.entries) { keeper, entry throws(ChannelRefusal) in
@@ -52,37 +54,37 @@ extension ChannelKeeper {
 
     /// Reconciles if a reconciliation is due. If the attempt fails because a service is down, the next poll
     /// tries again.
-    private func reconcileDaily(_ site: AppEnvironment) async throws(ChannelRefusal) {
+    private func reconcileDaily(_ site: Site) async throws(ChannelRefusal) {
         let isMine = try asking { () throws(RedisError) in
-            try register.takeLease("daily", site.place, milliseconds: Self.reconciliationLeaseMilliseconds)
+            try register.takeLease("daily", site.appEnvironment, milliseconds: Self.reconciliationLeaseMilliseconds)
         }
         guard isMine else { return }
         do throws(ChannelRefusal) {
             let isEarly = try await reconcile(site, deletesUnknown: false).isEarly
             try asking { () throws(RedisError) in
-                if isEarly { return try register.endLease("daily", site.place) }
-                try register.keepLease("daily", site.place, milliseconds: Self.reconciliationMilliseconds)
+                if isEarly { return try register.endLease("daily", site.appEnvironment) }
+                try register.keepLease("daily", site.appEnvironment, milliseconds: Self.reconciliationMilliseconds)
             }
         } catch {
             // After a lasting refusal, the next attempt comes when the lease expires. If Redis is down, the
             // lease cannot be ended and expires too.
-            if error.isTransient { try? register.endLease("daily", site.place) }
+            if error.isTransient { try? register.endLease("daily", site.appEnvironment) }
             throw error
         }
     }
 
-    private func readRegister(of site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
+    private func readRegister(of site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try self.known(site)
         noteRegister(known, at: site)
         return known
     }
 
-    private func noteRegister(_ known: Reconciliation.Known, at site: AppEnvironment) {
-        note(.registerRead(app: site.place.app, environment: site.place.environment, known))
+    private func noteRegister(_ known: Reconciliation.Known, at site: Site) {
+        note(.registerRead(app: site.appEnvironment.app, environment: site.appEnvironment.environment, known))
     }
 
     /// Compares APNs' list of channels with the register, and acts on the differences.
-    func reconcile(_ site: AppEnvironment, deletesUnknown: Bool) async throws(ChannelRefusal) -> Reconciliation {
+    func reconcile(_ site: Site, deletesUnknown: Bool) async throws(ChannelRefusal) -> Reconciliation {
         let listedAt = now
         let listed: [String]
         do throws(ChannelError) {
@@ -95,7 +97,7 @@ extension ChannelKeeper {
         for intent in known.intents {
             // A process holds this lease while it creates a channel. If the process dies, the lease expires.
             let isLeased = try asking { () throws(RedisError) in
-                try register.isBeingCreated(intent.audience, site.place)
+                try register.isBeingCreated(intent.audience, site.appEnvironment)
             }
             if isLeased { underWay.insert(intent.identifier) }
         }
@@ -107,7 +109,9 @@ extension ChannelKeeper {
             deletesUnknown: deletesUnknown,
             nowMilliseconds: now
         )
-        note(.listed(app: site.place.app, environment: site.place.environment, channels: listed.count))
+        note(
+            .listed(app: site.appEnvironment.app, environment: site.appEnvironment.environment, channels: listed.count)
+        )
         let refusal = try await carryOut(reconciliation, known: known, at: site)
         for entry in known.entries where entry.state == .active && entry.deleteAfter == nil {
             try planDeletion(entry, at: site)
@@ -115,7 +119,7 @@ extension ChannelKeeper {
         }
         if let refusal { throw refusal }
         try asking { () throws(RedisError) in
-            try register.noteReconciliation(site.place, atMilliseconds: listedAt)
+            try register.noteReconciliation(site.appEnvironment, atMilliseconds: listedAt)
         }
         return reconciliation
     }
@@ -124,7 +128,7 @@ extension ChannelKeeper {
     private func carryOut(
         _ reconciliation: Reconciliation,
         known: Reconciliation.Known,
-        at site: AppEnvironment
+        at site: Site
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
         let orphanRefusal = try await actOnEach(reconciliation.orphans) { keeper, channel throws(ChannelRefusal) in
             do throws(ChannelError) {
@@ -133,14 +137,20 @@ extension ChannelKeeper {
                 throw keeper.refusal(error)
             }
             try keeper.asking { () throws(RedisError) in
-                if known.foreign.contains(channel) { try keeper.register.forgetForeign([channel], site.place) }
+                if known.foreign.contains(channel) { try keeper.register.forgetForeign([channel], site.appEnvironment) }
             }
-            keeper.note(.orphanDeleted(channel: channel, app: site.place.app, environment: site.place.environment))
+            keeper.note(
+                .orphanDeleted(
+                    channel: channel,
+                    app: site.appEnvironment.app,
+                    environment: site.appEnvironment.environment
+                )
+            )
         }
         try asking { () throws(RedisError) in
             // Keep the intents until all orphans are deleted. They prove that an orphan may be ours.
-            if orphanRefusal == nil { try register.remove(reconciliation.resolved, site.place) }
-            try register.noteForeign(reconciliation.newlyForeign, site.place)
+            if orphanRefusal == nil { try register.remove(reconciliation.resolved, site.appEnvironment) }
+            try register.noteForeign(reconciliation.newlyForeign, site.appEnvironment)
         }
         let refusals = [
             orphanRefusal,
@@ -155,18 +165,24 @@ extension ChannelKeeper {
             },
         ]
         if !reconciliation.unknown.isEmpty {
-            note(.unknown(reconciliation.unknown.count, app: site.place.app, environment: site.place.environment))
+            note(
+                .unknown(
+                    reconciliation.unknown.count,
+                    app: site.appEnvironment.app,
+                    environment: site.appEnvironment.environment
+                )
+            )
         }
         return refusals.compactMap(\.self).first
     }
 
     /// Plans the deletion of a channel whose audience has ended, in case the worker that admitted the end was
     /// killed before it planned the deletion.
-    private func planDeletion(_ entry: ChannelEntry, at site: AppEnvironment) throws(ChannelRefusal) {
+    private func planDeletion(_ entry: ChannelEntry, at site: Site) throws(ChannelRefusal) {
         try asking { () throws(RedisError) in
             // If the channel is newer than the end, commands after the end have created it.
             guard let end = try register.end(of: entry), entry.createdAt <= end.atMilliseconds,
-                let current = try register.entry(site.place, audience: entry.audience),
+                let current = try register.entry(site.appEnvironment, audience: entry.audience),
                 current.channel == entry.channel, current.state == .active, current.deleteAfter == nil
             else { return }
             var planned = current

@@ -66,8 +66,8 @@ extension ChannelKeeper {
         _ request: ChannelRequest,
         answer: @Sendable (ChannelRequest, ChannelResponse) -> Void
     ) async {
-        for site in sites where site.place.app == request.app {
-            let environment = site.place.environment
+        for site in sites where site.appEnvironment.app == request.app {
+            let environment = site.appEnvironment.environment
             if let only = request.environment, only != environment { continue }
             do throws(ChannelRefusal) {
                 switch request.kind {
@@ -116,11 +116,11 @@ extension ChannelKeeper {
 
     /// Does the periodic work of one site, and reports an error as an event, so that the work at other sites
     /// continues.
-    private func maintainOrReport(_ site: AppEnvironment) async {
+    private func maintainOrReport(_ site: Site) async {
         do throws(ChannelRefusal) {
             try await maintain(site)
         } catch {
-            note(.trouble(error.text, app: site.place.app, environment: site.place.environment))
+            note(.trouble(error.text, app: site.appEnvironment.app, environment: site.appEnvironment.environment))
         }
     }
 }

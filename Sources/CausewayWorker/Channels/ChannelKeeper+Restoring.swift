@@ -12,9 +12,9 @@ extension ChannelKeeper {
     static let restoringPauseMilliseconds: Int64 = 5_000
 
     /// Returns an audience's entry. Restores the register first if it may be incomplete.
-    func entry(of audience: String, at site: AppEnvironment) throws(ChannelRefusal) -> ChannelEntry? {
+    func entry(of audience: String, at site: Site) throws(ChannelRefusal) -> ChannelEntry? {
         func find() throws(ChannelRefusal) -> (entry: ChannelEntry?, isRestored: Bool) {
-            try asking { () throws(RedisError) in try register.find(site.place, audience: audience) }
+            try asking { () throws(RedisError) in try register.find(site.appEnvironment, audience: audience) }
         }
         let first = try find()
         guard first.entry == nil, !first.isRestored else { return first.entry }
@@ -22,46 +22,48 @@ extension ChannelKeeper {
         return try find().entry
     }
 
-    /// Reads everything that the register has for a place, even if the register is incomplete.
-    func peek(_ site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
-        let known = try asking { () throws(RedisError) in try register.known(site.place) }
-        if known.isRestored { restoredPlaces.insert(site.place) }
+    /// Reads everything that the register has for an app in an environment, even if the register is incomplete.
+    func peek(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
+        let known = try asking { () throws(RedisError) in try register.known(site.appEnvironment) }
+        if known.isRestored { restoredEnvironments.insert(site.appEnvironment) }
         return known
     }
 
-    /// Reads everything that the register has for a place. Restores the register first if it is incomplete.
-    func known(_ site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
+    /// Reads everything that the register has for an app in an environment. Restores the register first if it is incomplete.
+    func known(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try peek(site)
         if known.isRestored { return known }
         try restore([site])
         return try peek(site)
     }
 
-    /// Restores the registers that Redis has lost, of all places in use. Audiences with existing channels
+    /// Restores the registers that Redis has lost, of all apps and environments in use. Audiences with existing channels
     /// need them even if none asks for a new channel.
     func restoreLost() throws(ChannelRefusal) {
-        try restore(sites.filter { $0.isDeclared || restoredPlaces.contains($0.place) })
+        try restore(sites.filter { $0.isDeclared || restoredEnvironments.contains($0.appEnvironment) })
     }
 
     /// Copies entries from the topic to the incomplete registers, and tells admission of the channels.
     /// Several processes may do this at the same time.
-    func restore(_ sites: [AppEnvironment]) throws(ChannelRefusal) {
+    func restore(_ sites: [Site]) throws(ChannelRefusal) {
         for _ in 0..<Self.restoringsMax {
-            var tokens: [Place: [UInt8]] = [:]
+            var tokens: [AppEnvironment: [UInt8]] = [:]
             for site in sites {
-                tokens[site.place] = try asking { () throws(RedisError) in
-                    guard try !register.isRestored(site.place) else { return nil }
-                    return try register.beginRestoring(site.place)
+                tokens[site.appEnvironment] = try asking { () throws(RedisError) in
+                    guard try !register.isRestored(site.appEnvironment) else { return nil }
+                    return try register.beginRestoring(site.appEnvironment)
                 }
-                if tokens[site.place] == nil { restoredPlaces.insert(site.place) }
+                if tokens[site.appEnvironment] == nil { restoredEnvironments.insert(site.appEnvironment) }
             }
             guard !tokens.isEmpty else { return }
             let published = try published()
-            for (place, token) in tokens {
-                let entries = published.filter { $0.app == place.app && $0.environment == place.environment }
+            for (appEnvironment, token) in tokens {
+                let entries = published.filter {
+                    $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
+                }
                 // If this fails, the next pass of the loop tries again.
                 _ = try asking { () throws(RedisError) in
-                    try register.restore(entries, place, token: token, atMilliseconds: now)
+                    try register.restore(entries, appEnvironment, token: token, atMilliseconds: now)
                 }
             }
         }

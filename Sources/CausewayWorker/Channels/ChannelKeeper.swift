@@ -14,11 +14,9 @@ import Synchronization
 /// reconciliation finds and deletes the channel. A lease makes sure that only one process at a time creates
 /// an audience's channel.
 package actor ChannelKeeper {
-    typealias Place = ChannelRegister.Place
-
-    /// An app in an environment, and the settings of its channels.
-    struct AppEnvironment: Sendable {
-        var place: Place
+    /// An app in one environment, with the settings of its channels and the client that manages them.
+    struct Site: Sendable {
+        var appEnvironment: AppEnvironment
         var storage: ChannelEntry.Storage
         var keepMilliseconds: Int64
         /// Whether the configuration gives a channel to some audiences. Then `causeway.channels` must exist.
@@ -48,7 +46,7 @@ package actor ChannelKeeper {
     private let executor = BlockingExecutor(label: "channel keeper")
     nonisolated package var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    let sites: [AppEnvironment]
+    let sites: [Site]
     let register: ChannelRegister
     let topic: ChannelTopic
     /// A time that no creation exceeds. After this time, an attempt to create a channel has succeeded or
@@ -57,7 +55,7 @@ package actor ChannelKeeper {
     let note: @Sendable (ChannelEvent) -> Void
     /// Places whose register was complete at least once. If such a register becomes incomplete, Redis has
     /// lost it.
-    var restoredPlaces: Set<Place> = []
+    var restoredEnvironments: Set<AppEnvironment> = []
     /// Why the last restoration of a register failed. Its time says when the next restoration may begin.
     var restoringRefusal: ChannelRefusal?
     /// Audiences whose channel could not be created. Until the refusal expires, each further request gets the
@@ -68,12 +66,12 @@ package actor ChannelKeeper {
     let lines = AudienceQueues()
 
     private struct Refused: Hashable {
-        var place: Place
+        var appEnvironment: AppEnvironment
         var audience: String
     }
 
     init(
-        sites: [AppEnvironment],
+        sites: [Site],
         register: ChannelRegister,
         topic: ChannelTopic,
         timeoutMilliseconds: Int64,
@@ -89,14 +87,14 @@ package actor ChannelKeeper {
 
     var now: Int64 { wallMilliseconds() }
 
-    func site(_ place: Place) -> AppEnvironment? { sites.first { $0.place == place } }
+    func site(_ appEnvironment: AppEnvironment) -> Site? { sites.first { $0.appEnvironment == appEnvironment } }
 
     // MARK: - Requests
 
     /// Returns the channel of an audience. Creates the channel if the audience has none.
     func ensure(
         _ audience: String,
-        at site: AppEnvironment,
+        at site: Site,
         storage: ChannelEntry.Storage? = nil
     ) async throws(ChannelRefusal) -> ChannelEntry {
         let deadline = now + creationMilliseconds
@@ -105,11 +103,13 @@ package actor ChannelKeeper {
                 guard entry.state == .deleting else { return try settle(entry, isWanted: true) }
                 try await delete(entry, at: site)
             }
-            if let refusal = refusals[Refused(place: site.place, audience: audience)], now < refusal.untilMilliseconds {
+            if let refusal = refusals[Refused(appEnvironment: site.appEnvironment, audience: audience)],
+                now < refusal.untilMilliseconds
+            {
                 throw refusal
             }
             let isMine = try asking { () throws(RedisError) in
-                try register.takeCreation(of: audience, site.place, milliseconds: creationMilliseconds)
+                try register.takeCreation(of: audience, site.appEnvironment, milliseconds: creationMilliseconds)
             }
             if isMine, let entry = try await createUnlessThere(audience, at: site, storage: storage ?? site.storage) {
                 return entry
@@ -129,13 +129,13 @@ package actor ChannelKeeper {
     ///   register.
     private func createUnlessThere(
         _ audience: String,
-        at site: AppEnvironment,
+        at site: Site,
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let isNeeded = try asking { () throws(RedisError) in
-            let found = try register.find(site.place, audience: audience)
+            let found = try register.find(site.appEnvironment, audience: audience)
             let isNeeded = found.entry == nil && found.isRestored
-            if !isNeeded { try register.endCreation(of: audience, site.place) }
+            if !isNeeded { try register.endCreation(of: audience, site.appEnvironment) }
             return isNeeded
         }
         return isNeeded ? try await create(audience, at: site, storage: storage) : nil
@@ -144,10 +144,10 @@ package actor ChannelKeeper {
     /// Creates a channel. The caller must hold the audience's lease.
     private func create(
         _ audience: String,
-        at site: AppEnvironment,
+        at site: Site,
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
-        let place = site.place
+        let appEnvironment = site.appEnvironment
         let intent = ChannelIntent(
             identifier: "\(now)-\(UInt64.random(in: .min ... .max))",
             audience: audience,
@@ -158,12 +158,12 @@ package actor ChannelKeeper {
         do {
             let listed = try await site.management.list()
             try noteForeign(listed, at: site)
-            try register.write(intent, place)
+            try register.write(intent, appEnvironment)
             isOpen = true
             let channel = try await site.management.create(storesNewest: storage == .newest)
             let entry = ChannelEntry(
-                app: place.app,
-                environment: place.environment,
+                app: appEnvironment.app,
+                environment: appEnvironment.environment,
                 audience: audience,
                 channel: channel,
                 storage: storage,
@@ -173,36 +173,48 @@ package actor ChannelKeeper {
                 // Redis lost this process's lease meanwhile, and another process created a channel first.
                 // Phones know that channel, so this one is deleted.
                 isSpare = true
-                try register.write(intent, place)
+                try register.write(intent, appEnvironment)
                 try await site.management.delete(channel)
-                try register.remove([intent], place)
+                try register.remove([intent], appEnvironment)
                 return nil
             }
-            try register.remove([intent], place)
-            try register.endCreation(of: audience, place)
+            try register.remove([intent], appEnvironment)
+            try register.endCreation(of: audience, appEnvironment)
             note(.created(entry))
             return try settle(entry, isWanted: true)
         } catch {
             let refusal = refusal(error)
             // If APNs may have created the channel, keep the intent for the next reconciliation.
             let mayBeThere = isSpare || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
-            if isOpen, !mayBeThere { try? register.remove([intent], place) }
-            try? register.endCreation(of: audience, place)
+            if isOpen, !mayBeThere { try? register.remove([intent], appEnvironment) }
+            try? register.endCreation(of: audience, appEnvironment)
             refusals = refusals.filter { now < $0.value.untilMilliseconds }
-            if refusals.count < Self.refusalsMax { refusals[Refused(place: place, audience: audience)] = refusal }
-            note(.refused(audience: audience, app: place.app, environment: place.environment, refusal.text))
+            if refusals.count < Self.refusalsMax {
+                refusals[Refused(appEnvironment: appEnvironment, audience: audience)] = refusal
+            }
+            note(
+                .refused(
+                    audience: audience,
+                    app: appEnvironment.app,
+                    environment: appEnvironment.environment,
+                    refusal.text
+                )
+            )
             throw refusal
         }
     }
 
     /// Records channels as foreign (created by other programs) if no creation of ours was under way when they
     /// were listed.
-    private func noteForeign(_ listed: [String], at site: AppEnvironment) throws(ChannelRefusal) {
+    private func noteForeign(_ listed: [String], at site: Site) throws(ChannelRefusal) {
         let known = try known(site)
         guard known.intents.isEmpty else { return }
         let own = Set(known.entries.map(\.channel))
         try asking { () throws(RedisError) in
-            try register.noteForeign(listed.filter { !own.contains($0) && !known.foreign.contains($0) }, site.place)
+            try register.noteForeign(
+                listed.filter { !own.contains($0) && !known.foreign.contains($0) },
+                site.appEnvironment
+            )
         }
     }
 
@@ -239,7 +251,7 @@ package actor ChannelKeeper {
 
     /// Plans the deletion of an ended audience's channel. If another process is creating the channel, first
     /// waits for its entry.
-    func end(_ audience: String, at site: AppEnvironment, storedUntilMilliseconds: Int64) async throws(ChannelRefusal) {
+    func end(_ audience: String, at site: Site, storedUntilMilliseconds: Int64) async throws(ChannelRefusal) {
         let due = max(now + site.keepMilliseconds, storedUntilMilliseconds)
         let deadline = now + creationMilliseconds
         while true {
@@ -253,7 +265,7 @@ package actor ChannelKeeper {
                     try register.write(entry)
                     return true
                 }
-                return try !register.isBeingCreated(audience, site.place)
+                return try !register.isBeingCreated(audience, site.appEnvironment)
             }
             guard !isOver, now < deadline, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.waitingInterval)
@@ -261,7 +273,7 @@ package actor ChannelKeeper {
     }
 
     /// Replaces a channel that APNs no longer has, unless another worker has replaced it already.
-    func replace(_ channel: String, of audience: String, at site: AppEnvironment) async throws(ChannelRefusal)
+    func replace(_ channel: String, of audience: String, at site: Site) async throws(ChannelRefusal)
         -> ChannelEntry
     {
         try restore([site])
@@ -280,7 +292,7 @@ package actor ChannelKeeper {
     }
 
     /// Deletes a channel at APNs, in the topic and in the register. After a crash the periodic work completes the deletion.
-    func delete(_ entry: ChannelEntry, at site: AppEnvironment) async throws(ChannelRefusal) {
+    func delete(_ entry: ChannelEntry, at site: Site) async throws(ChannelRefusal) {
         var entry = entry
         entry.state = .deleting
         do {
@@ -289,7 +301,7 @@ package actor ChannelKeeper {
             try topic.publish(entry)
             try await site.management.delete(entry.channel)
             try topic.withdraw(entry)
-            try register.restartRestoration(site.place)
+            try register.restartRestoration(site.appEnvironment)
             try register.remove(entry)
             note(.deleted(entry))
         } catch {

@@ -14,12 +14,6 @@ import Redis
 ///
 /// Blocks. Use it from one thread at a time.
 final class ChannelRegister {
-    struct Place: Hashable, Sendable {
-        var app: String
-        /// `production` or `sandbox`.
-        var environment: String
-    }
-
     /// The lifetime of an audience's record after its last command.
     private static let recordMilliseconds: Int64 = 25 * 3_600_000
 
@@ -29,17 +23,17 @@ final class ChannelRegister {
         hashes = try SharedHashes(configuration: configuration)
     }
 
-    private func key(_ place: Place, _ suffix: String = "") -> [UInt8] {
-        Array("{channels:\(place.app):\(place.environment)}\(suffix)".utf8)
+    private func key(_ appEnvironment: AppEnvironment, _ suffix: String = "") -> [UInt8] {
+        Array("{channels:\(appEnvironment.app):\(appEnvironment.environment)}\(suffix)".utf8)
     }
 
     private func bytes(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
     /// Reads the whole hash at one moment. Skips values that it cannot read, because another release may have
     /// written them.
-    func known(_ place: Place) throws(RedisError) -> Reconciliation.Known {
+    func known(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.Known {
         var known = Reconciliation.Known()
-        for (field, value) in try hashes.hash(key(place)) {
+        for (field, value) in try hashes.hash(key(appEnvironment)) {
             let name = String(decoding: field.dropFirst(2), as: UTF8.self)
             switch field.first {
             case UInt8(ascii: "a"): if let entry = ChannelEntry(json: value) { known.entries.append(entry) }
@@ -59,28 +53,28 @@ final class ChannelRegister {
     /// Returns an audience's entry, and whether the register is complete. In an incomplete register, a
     /// missing entry does not mean that there is no channel.
     func find(
-        _ place: Place,
+        _ appEnvironment: AppEnvironment,
         audience: String
     ) throws(RedisError) -> (entry: ChannelEntry?, isRestored: Bool) {
-        let values = try hashes.values(key(place), [bytes("a", audience), Self.restored])
+        let values = try hashes.values(key(appEnvironment), [bytes("a", audience), Self.restored])
         return (values[0].flatMap(ChannelEntry.init(json:)), Self.isRestored(values[1]))
     }
 
-    func entry(_ place: Place, audience: String) throws(RedisError) -> ChannelEntry? {
-        try hashes.value(key(place), bytes("a", audience)).flatMap(ChannelEntry.init(json:))
+    func entry(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> ChannelEntry? {
+        try hashes.value(key(appEnvironment), bytes("a", audience)).flatMap(ChannelEntry.init(json:))
     }
 
     /// Adds the entry of a new channel.
     ///
     /// - Returns: false if the audience already has an entry, which stays unchanged.
     func add(_ entry: ChannelEntry) throws(RedisError) -> Bool {
-        let place = Place(app: entry.app, environment: entry.environment)
-        return try hashes.add(key(place), [(bytes("a", entry.audience), entry.json)]) == 1
+        let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
+        return try hashes.add(key(appEnvironment), [(bytes("a", entry.audience), entry.json)]) == 1
     }
 
     func write(_ entry: ChannelEntry) throws(RedisError) {
-        let place = Place(app: entry.app, environment: entry.environment)
-        try hashes.set(key(place), [(bytes("a", entry.audience), entry.json)])
+        let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
+        try hashes.set(key(appEnvironment), [(bytes("a", entry.audience), entry.json)])
     }
 
     /// Replaces an entry by its next version.
@@ -89,31 +83,35 @@ final class ChannelRegister {
     @discardableResult
     func change(_ entry: ChannelEntry, to next: ChannelEntry) throws(RedisError) -> Bool {
         let condition = SharedHashes.FieldCondition(bytes("a", entry.audience), entry.json, next: next.json)
-        return try hashes.add(key(Place(app: entry.app, environment: entry.environment)), [], if: condition) != nil
+        return try hashes.add(key(AppEnvironment(app: entry.app, environment: entry.environment)), [], if: condition)
+            != nil
     }
 
     func remove(_ entry: ChannelEntry) throws(RedisError) {
-        try hashes.remove(key(Place(app: entry.app, environment: entry.environment)), [bytes("a", entry.audience)])
+        try hashes.remove(
+            key(AppEnvironment(app: entry.app, environment: entry.environment)),
+            [bytes("a", entry.audience)]
+        )
     }
 
-    func write(_ intent: ChannelIntent, _ place: Place) throws(RedisError) {
-        try hashes.set(key(place), [(bytes("i", intent.identifier), intent.json)])
+    func write(_ intent: ChannelIntent, _ appEnvironment: AppEnvironment) throws(RedisError) {
+        try hashes.set(key(appEnvironment), [(bytes("i", intent.identifier), intent.json)])
     }
 
-    func remove(_ intents: [ChannelIntent], _ place: Place) throws(RedisError) {
-        try hashes.remove(key(place), intents.map { bytes("i", $0.identifier) })
+    func remove(_ intents: [ChannelIntent], _ appEnvironment: AppEnvironment) throws(RedisError) {
+        try hashes.remove(key(appEnvironment), intents.map { bytes("i", $0.identifier) })
     }
 
-    func noteForeign(_ channels: [String], _ place: Place) throws(RedisError) {
-        if !channels.isEmpty { try hashes.set(key(place), channels.map { (bytes("f", $0), []) }) }
+    func noteForeign(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
+        if !channels.isEmpty { try hashes.set(key(appEnvironment), channels.map { (bytes("f", $0), []) }) }
     }
 
-    func forgetForeign(_ channels: [String], _ place: Place) throws(RedisError) {
-        try hashes.remove(key(place), channels.map { bytes("f", $0) })
+    func forgetForeign(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
+        try hashes.remove(key(appEnvironment), channels.map { bytes("f", $0) })
     }
 
-    func noteReconciliation(_ place: Place, atMilliseconds: Int64) throws(RedisError) {
-        try hashes.set(key(place), [(bytes("r", ""), Array(String(atMilliseconds).utf8))])
+    func noteReconciliation(_ appEnvironment: AppEnvironment, atMilliseconds: Int64) throws(RedisError) {
+        try hashes.set(key(appEnvironment), [(bytes("r", ""), Array(String(atMilliseconds).utf8))])
     }
 
     // MARK: - Restoring
@@ -126,17 +124,17 @@ final class ChannelRegister {
 
     private static func token() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
 
-    func isRestored(_ place: Place) throws(RedisError) -> Bool {
-        Self.isRestored(try hashes.value(key(place), Self.restored))
+    func isRestored(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
+        Self.isRestored(try hashes.value(key(appEnvironment), Self.restored))
     }
 
     /// Marks the register as being restored. Call this before reading the topic. All processes that restore
     /// at the same time share the token.
     ///
     /// - Returns: nil if the register is already complete.
-    func beginRestoring(_ place: Place) throws(RedisError) -> [UInt8]? {
-        _ = try hashes.add(key(place), [(Self.restored, Self.token())])
-        let token = try hashes.value(key(place), Self.restored)
+    func beginRestoring(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
+        _ = try hashes.add(key(appEnvironment), [(Self.restored, Self.token())])
+        let token = try hashes.value(key(appEnvironment), Self.restored)
         return Self.isRestored(token) ? nil : token
     }
 
@@ -147,52 +145,58 @@ final class ChannelRegister {
     ///   channel was deleted, or another process completed the restoration.
     func restore(
         _ entries: [ChannelEntry],
-        _ place: Place,
+        _ appEnvironment: AppEnvironment,
         token: [UInt8],
         atMilliseconds: Int64
     ) throws(RedisError) -> Bool {
         for start in stride(from: 0, to: entries.count, by: Self.batchCount) {
             let fields = entries[start...].prefix(Self.batchCount).map { (bytes("a", $0.audience), $0.json) }
-            guard try hashes.add(key(place), fields, if: .init(Self.restored, token)) != nil else { return false }
+            guard try hashes.add(key(appEnvironment), fields, if: .init(Self.restored, token)) != nil else {
+                return false
+            }
         }
         // Admission must know the channels before the register counts as complete.
-        try announce(known(place).entries.filter { $0.state == .active })
+        try announce(known(appEnvironment).entries.filter { $0.state == .active })
         let now = Array(String(atMilliseconds).utf8)
-        return try hashes.add(key(place), [], if: .init(Self.restored, token, next: now)) != nil
+        return try hashes.add(key(appEnvironment), [], if: .init(Self.restored, token, next: now)) != nil
     }
 
     /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written
     /// and before its entry is removed. Otherwise a process that read the topic earlier could add the entry
     /// again.
-    func restartRestoration(_ place: Place) throws(RedisError) {
-        guard try !isRestored(place) else { return }
-        try hashes.set(key(place), [(Self.restored, Self.token())])
+    func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
+        guard try !isRestored(appEnvironment) else { return }
+        try hashes.set(key(appEnvironment), [(Self.restored, Self.token())])
     }
 
     // MARK: - Leases
 
-    func takeCreation(of audience: String, _ place: Place, milliseconds: Int64) throws(RedisError) -> Bool {
-        try hashes.takeLease(key(place, "create:\(audience)"), milliseconds: milliseconds)
+    func takeCreation(of audience: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError)
+        -> Bool
+    {
+        try hashes.takeLease(key(appEnvironment, "create:\(audience)"), milliseconds: milliseconds)
     }
 
-    func endCreation(of audience: String, _ place: Place) throws(RedisError) {
-        try hashes.endLease(key(place, "create:\(audience)"))
+    func endCreation(of audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) {
+        try hashes.endLease(key(appEnvironment, "create:\(audience)"))
     }
 
-    func isBeingCreated(_ audience: String, _ place: Place) throws(RedisError) -> Bool {
-        try hashes.isLeased(key(place, "create:\(audience)"))
+    func isBeingCreated(_ audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
+        try hashes.isLeased(key(appEnvironment, "create:\(audience)"))
     }
 
     /// - Parameter name: names the periodic work. Only one worker at a time holds its lease.
-    func takeLease(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) -> Bool {
-        try hashes.takeLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
+    func takeLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) -> Bool {
+        try hashes.takeLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
     }
 
-    func endLease(_ name: String, _ place: Place) throws(RedisError) { try hashes.endLease(key(place, "turn:\(name)")) }
+    func endLease(_ name: String, _ appEnvironment: AppEnvironment) throws(RedisError) {
+        try hashes.endLease(key(appEnvironment, "turn:\(name)"))
+    }
 
     /// Extends a lease that this process holds.
-    func keepLease(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) {
-        try hashes.keepLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
+    func keepLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) {
+        try hashes.keepLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
     }
 
     // MARK: - Audiences' records

@@ -47,7 +47,12 @@ extension Intake {
         let partitions = Array(stranded.errors.keys)
         do throws(KafkaError) {
             let committed = try consumer.committed(partitions, timeoutMilliseconds: Consumer.requestLimitMilliseconds)
-            for (partition, offset) in zip(partitions, committed) {
+            for (partition, answer) in zip(partitions, committed) {
+                guard case .success(let offset) = answer else {
+                    // The other partitions need not wait for the one that the coordinator refuses.
+                    if case .failure(let error) = answer { report(error) }
+                    continue
+                }
                 if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }
                 if offset != nil, let error = stranded.errors[partition] { count(error) }
                 if offset != nil { unfetched.stopped.insert(partition) }
@@ -56,8 +61,9 @@ extension Intake {
             }
         } catch {
             report(error)
-            loop.refreshClock()
-            stranded.postpone(nowMilliseconds: loop.nowMilliseconds)
         }
+        guard !stranded.errors.isEmpty else { return }
+        loop.refreshClock()
+        stranded.postpone(nowMilliseconds: loop.nowMilliseconds)
     }
 }

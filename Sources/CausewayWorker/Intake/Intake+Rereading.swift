@@ -157,7 +157,12 @@ extension Intake {
         let timeout = PartitionRereading.questionTimeoutMilliseconds
         expectQuiet(milliseconds: 4 * Int64(timeout))
         if !unknown.isEmpty, let offsets = try? consumer.committed(unknown, timeoutMilliseconds: timeout) {
-            for (partition, offset) in zip(unknown, offsets) { rereading.lateBeginnings[partition] = offset ?? 0 }
+            for (partition, answer) in zip(unknown, offsets) {
+                switch answer {
+                case .success(let offset): rereading.lateBeginnings[partition] = offset ?? 0
+                case .failure(let error): report(error)
+                }
+            }
         }
         let registrations = TopicIdentifier(index: Self.registrationsTopic)
         if rereading.asksForPartitions,

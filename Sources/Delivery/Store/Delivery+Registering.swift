@@ -22,7 +22,7 @@ extension Delivery {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.resultsBefore < Self.resultsMax - 1 else { return }
         switch outcome {
-        // Register a device's token in any case: starts of other activities may be held for it.
+        // Register the token of a start: starts of other activities may be held for the device's token.
         case .accepted, .unchanged, .failed, .unknown:
             if slot.pointee.isStart { slot.pointee.followUps.insert(.registerToken) }
         case .superseded, .duplicate, .ended, .expired: slot.pointee.followUps.insert(.registerToken)

@@ -42,7 +42,7 @@ struct ChannelOptions: ParsableArguments {
     var environment: String?
 
     /// Runs a command's work for the app and environment that the options choose.
-    func with(_ name: String, _ body: (ChannelKeeper, ChannelPlace) async throws -> Void) async throws {
+    func with(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
         let configuration = try file.load(requiresFiles: true)
         let keeper: ChannelKeeper?
         do {
@@ -55,14 +55,14 @@ struct ChannelOptions: ParsableArguments {
             StandardStreams.printError("causeway channels \(name): no app may have channels in any of its environments")
             throw ExitCode.configuration
         }
-        let places = await keeper.places
+        let appEnvironments = await keeper.appEnvironments
             .filter { (app == nil || $0.app == app) && (environment == nil || $0.environment == environment) }
-        guard places.count == 1 else {
-            let all = await keeper.places.map { "\($0.app) \($0.environment)" }.joined(separator: ", ")
+        guard appEnvironments.count == 1 else {
+            let all = await keeper.appEnvironments.map { "\($0.app) \($0.environment)" }.joined(separator: ", ")
             throw ValidationError("choose one with --app and --environment: \(all)")
         }
         do {
-            try await body(keeper, places[0])
+            try await body(keeper, appEnvironments[0])
             await keeper.close()
         } catch {
             await keeper.close()
@@ -94,8 +94,8 @@ struct ListChannelsCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        try await options.with("list") { keeper, place in
-            let entries = try await keeper.entries(place)
+        try await options.with("list") { keeper, appEnvironment in
+            let entries = try await keeper.entries(appEnvironment)
             for entry in entries {
                 StandardStreams.printOutput(
                     json ? String(decoding: entry.topicValue, as: UTF8.self) : ChannelText.line(entry)
@@ -103,7 +103,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
             }
             if !json {
                 StandardStreams.printOutput(
-                    "\(place.app) has \(entries.count) of at most \(Limits.channelsPerApp) channels in \(place.environment)"
+                    "\(appEnvironment.app) has \(entries.count) of at most \(Limits.channelsPerApp) channels in \(appEnvironment.environment)"
                 )
             }
         }
@@ -122,9 +122,11 @@ struct ShowChannelCommand: AsyncParsableCommand {
     var audience: String
 
     func run() async throws {
-        try await options.with("show") { keeper, place in
-            guard let (entry, isThere) = try await keeper.inspect(audience, place) else {
-                StandardStreams.printError("\(audience) has no channel in \(place.app) \(place.environment)")
+        try await options.with("show") { keeper, appEnvironment in
+            guard let (entry, isThere) = try await keeper.inspect(audience, appEnvironment) else {
+                StandardStreams.printError(
+                    "\(audience) has no channel in \(appEnvironment.app) \(appEnvironment.environment)"
+                )
                 throw ExitCode.failure
             }
             StandardStreams.printOutput(ChannelText.line(entry))
@@ -146,8 +148,8 @@ struct CreateChannelCommand: AsyncParsableCommand {
     var audience: String
 
     func run() async throws {
-        try await options.with("create") { keeper, place in
-            StandardStreams.printOutput(ChannelText.line(try await keeper.create(audience, place)))
+        try await options.with("create") { keeper, appEnvironment in
+            StandardStreams.printOutput(ChannelText.line(try await keeper.create(audience, appEnvironment)))
         }
     }
 }
@@ -164,9 +166,11 @@ struct DeleteChannelCommand: AsyncParsableCommand {
     var audience: String
 
     func run() async throws {
-        try await options.with("delete") { keeper, place in
-            guard let entry = try await keeper.delete(audience, place) else {
-                StandardStreams.printError("\(audience) has no channel in \(place.app) \(place.environment)")
+        try await options.with("delete") { keeper, appEnvironment in
+            guard let entry = try await keeper.delete(audience, appEnvironment) else {
+                StandardStreams.printError(
+                    "\(audience) has no channel in \(appEnvironment.app) \(appEnvironment.environment)"
+                )
                 throw ExitCode.failure
             }
             StandardStreams.printOutput("\(entry.audience): \(entry.channel) is deleted")
@@ -191,8 +195,8 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
     var deleteUnknown = false
 
     func run() async throws {
-        try await options.with("reconcile") { keeper, place in
-            let outcome = try await keeper.reconcile(place, deletesUnknown: deleteUnknown)
+        try await options.with("reconcile") { keeper, appEnvironment in
+            let outcome = try await keeper.reconcile(appEnvironment, deletesUnknown: deleteUnknown)
             StandardStreams.printOutput(
                 "deleted without an owner: \(outcome.orphans.count), deleted when due: \(outcome.due.count), "
                     + "created again: \(outcome.lost.count), published: \(outcome.unpublished.count), "

@@ -1,38 +1,32 @@
 import APNs
 
-/// An app in one environment, as the command line names it.
-package struct ChannelPlace: Sendable, Hashable {
-    package var app: String
-    package var environment: String
-}
-
 /// The operations of `causeway channels`.
 extension ChannelKeeper {
-    package var places: [ChannelPlace] {
-        sites.map { ChannelPlace(app: $0.place.app, environment: $0.place.environment) }
+    package var appEnvironments: [AppEnvironment] {
+        sites.map(\.appEnvironment)
     }
 
-    private func site(of place: ChannelPlace) throws(ChannelRefusal) -> AppEnvironment {
-        guard let site = site(Place(app: place.app, environment: place.environment)) else {
+    private func site(of appEnvironment: AppEnvironment) throws(ChannelRefusal) -> Site {
+        guard let site = site(appEnvironment) else {
             throw ChannelRefusal(
-                text: "\(place.app) has no channels in \(place.environment)",
+                text: "\(appEnvironment.app) has no channels in \(appEnvironment.environment)",
                 untilMilliseconds: now
             )
         }
         return site
     }
 
-    package func entries(_ place: ChannelPlace) throws(ChannelRefusal) -> [ChannelEntry] {
-        try known(site(of: place)).entries
+    package func entries(_ appEnvironment: AppEnvironment) throws(ChannelRefusal) -> [ChannelEntry] {
+        try known(site(of: appEnvironment)).entries
     }
 
     /// Returns an audience's channel, and whether APNs has it. Returns nil if the register has no channel of
     /// the audience.
     package func inspect(
         _ audience: String,
-        _ place: ChannelPlace
+        _ appEnvironment: AppEnvironment
     ) async throws(ChannelRefusal) -> (entry: ChannelEntry, isThere: Bool)? {
-        let site = try site(of: place)
+        let site = try site(of: appEnvironment)
         guard let entry = try known(site).entries.first(where: { $0.audience == audience }) else { return nil }
         do throws(ChannelError) {
             _ = try await site.management.read(entry.channel)
@@ -45,23 +39,27 @@ extension ChannelKeeper {
         }
     }
 
-    package func create(_ audience: String, _ place: ChannelPlace) async throws(ChannelRefusal) -> ChannelEntry {
-        try await ensure(audience, at: site(of: place))
+    package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelRefusal)
+        -> ChannelEntry
+    {
+        try await ensure(audience, at: site(of: appEnvironment))
     }
 
     /// Deletes an audience's channel and returns its entry. Returns nil if the audience has no channel.
-    package func delete(_ audience: String, _ place: ChannelPlace) async throws(ChannelRefusal) -> ChannelEntry? {
-        let site = try site(of: place)
+    package func delete(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelRefusal)
+        -> ChannelEntry?
+    {
+        let site = try site(of: appEnvironment)
         guard let entry = try known(site).entries.first(where: { $0.audience == audience }) else { return nil }
         try await delete(entry, at: site)
         return entry
     }
 
     package func reconcile(
-        _ place: ChannelPlace,
+        _ appEnvironment: AppEnvironment,
         deletesUnknown: Bool
     ) async throws(ChannelRefusal) -> Reconciliation {
-        try await reconcile(site(of: place), deletesUnknown: deletesUnknown)
+        try await reconcile(site(of: appEnvironment), deletesUnknown: deletesUnknown)
     }
 
     /// Closes the connections to Kafka.

@@ -1,0 +1,6 @@
+/// An app in one of APNs' environments. Each has its own channels.
+package struct AppEnvironment: Hashable, Sendable {
+    package var app: String
+    /// `production` or `sandbox`.
+    package var environment: String
+}
