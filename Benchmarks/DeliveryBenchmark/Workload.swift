@@ -170,7 +170,8 @@ struct Feed: ~Copyable {
         return "{\((members[first...] + members[..<first]).joined(separator: ","))}"
     }
 
-    /// The states of balls 61 to 180 of match 1136597 of the season, which `causeway-lab demo` plays: both innings, 350 bytes each.
+    /// The states of balls 61 to 180 of match 1136597 of the season, which `causeway-lab demo` plays: both
+    /// innings, 350 bytes each.
     static let innings: [String] = {
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("innings.jsonl")
         guard let text = try? String(contentsOf: file, encoding: .utf8) else {

@@ -120,8 +120,9 @@ func table() {
     }
 }
 
-/// For `valgrind --tool=callgrind`: runs only the decoding, a given number of times. The difference of two runs does not contain
-/// the cost of starting. Valgrind 3.19 cannot read the debug information of Swift 6.3: run a copy made with `strip -g`.
+/// For `valgrind --tool=callgrind`: runs only the decoding, a given number of times. The difference of two
+/// runs does not contain the cost of starting. Valgrind 3.19 cannot read the debug information of Swift 6.3:
+/// run a copy made with `strip -g`.
 func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)
     guard words.count == 3, let contender = Contender(rawValue: words[0]), let sample = Sample(rawValue: words[1]),
@@ -131,7 +132,8 @@ func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     return true
 }
 
-/// Whether our decoder allocates nothing. Only this figure repeats exactly, so only this figure can fail the check.
+/// Whether our decoder allocates nothing. Only this figure repeats exactly, so only this figure can fail the
+/// check.
 func check() -> Bool {
     Sample.allCases.allSatisfy { sample in
         [Contender.ours, .oursRepeated, .oursChanged]

@@ -53,8 +53,8 @@ extension Int {
     }
 }
 
-/// Settings that turn off work which Causeway's scripts do not need: a hook on each Lua instruction, which stops scripts that never end,
-/// and a histogram of each command's duration.
+/// Settings that turn off work which Causeway's scripts do not need: a hook on each Lua instruction, which
+/// stops scripts that never end, and a histogram of each command's duration.
 let recommended = ["--busy-reply-threshold", "0", "--latency-tracking", "no"]
 
 func measure(_ course: Course, over transport: RedisServerProcess.Transport, admissions: Int, _ name: String) throws {
@@ -98,7 +98,8 @@ func measureMembers(over transport: RedisServerProcess.Transport, callsPerComman
     }
 }
 
-/// Measures the cost of whole registrations of members in Redis: the activities' records and the audiences' pages.
+/// Measures the cost of whole registrations of members in Redis: the activities' records and the audiences'
+/// pages.
 func measureJoins(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
     let way = callsPerCommandMax == 1 ? "each call a command" : "up to \(callsPerCommandMax) calls a command"
     print("registrations that name an audience, over \(transport), \(way), CPU of one core:")

@@ -11,8 +11,8 @@ enum SimulatedApp {
     static let activities = 4_096
 }
 
-/// `serve`: runs an APNs simulator with one activity for each requested token. Prints its port and its directory, and runs until standard
-/// input ends.
+/// `serve`: runs an APNs simulator with one activity for each requested token. Prints its port and its
+/// directory, and runs until standard input ends.
 func serve(_ given: Arguments) async throws {
     var arguments = given
     let latency = try arguments.number("latency", 0, in: 0...10_000)

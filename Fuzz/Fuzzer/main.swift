@@ -1,7 +1,8 @@
 import CFuzzer
 import Glibc
 
-// causeway-fuzz TARGET [options and folders of libFuzzer]: runs one target until its time is up or an input breaks its rule.
+// causeway-fuzz TARGET [options and folders of libFuzzer]: runs one target until its time is up or an input
+// breaks its rule.
 
 /// The chosen target. Global, because libFuzzer passes no context to its callback.
 nonisolated(unsafe) private var target = FuzzTarget.frames

@@ -1,4 +1,5 @@
-/// The delay before the next connection attempt: full jitter over a window that doubles with each failure. (R21)
+/// The delay before the next connection attempt: full jitter over a window that doubles with each failure.
+/// (R21)
 struct Backoff {
     private let baseMilliseconds: Int64
     private let maxMilliseconds: Int64

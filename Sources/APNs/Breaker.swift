@@ -2,7 +2,8 @@
 public enum BreakerCause: UInt8, Sendable {
     /// Too many pushes got a 5xx or no response in time.
     case availability
-    /// A burst of BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is wrong, not the tokens.
+    /// A burst of BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is wrong, not
+    /// the tokens.
     case deviceTokens
     /// Several 403 responses, and none between them that accepts the provider token: the key, its team or its
     /// environment is wrong.
@@ -24,8 +25,8 @@ public struct BreakerConfiguration: Sendable, Hashable {
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
-    /// The breaker opens after this many 403 responses without a response between them that accepts the provider
-    /// token. Range 1 to 1,000.
+    /// The breaker opens after this many 403 responses without a response between them that accepts the
+    /// provider token. Range 1 to 1,000.
     public var forbiddenMax = 5
     /// The time from opening to the first probe, and from a failed probe to the next. Range 1 to 600,000.
     ///
@@ -55,7 +56,8 @@ enum BreakerSample {
     /// A 5xx, or no response in time. A lost connection is `inconclusive`, because the next connection may
     /// work.
     case unavailable
-    /// BadDeviceToken or DeviceTokenNotForTopic. APNs judges these only after it has accepted the provider token.
+    /// BadDeviceToken or DeviceTokenNotForTopic. APNs judges these only after it has accepted the provider
+    /// token.
     case suspect
     /// 429 about a device token. APNs works, but may answer 429 before it checks the provider token.
     case limited
@@ -75,7 +77,8 @@ enum BreakerSample {
         case .retryLater: self = status / 100 == 5 ? .unavailable : .succeeded
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .inconclusive
-        // The pool replaces an expired provider token automatically, one request at a time on a new connection.
+        // The pool replaces an expired provider token automatically, one request at a time on a new
+        // connection.
         case .retryNow, .refreshProviderToken: self = .inconclusive
         }
     }

@@ -34,7 +34,8 @@ extension Connection {
         case FrameType.pushPromise:
             throw ConnectionFault(.protocolError, "PUSH_PROMISE, which we have disabled (RFC 9113, 8.4)")
         default:
-            // PRIORITY is deprecated, and frames of unknown types must be ignored (RFC 9113, sections 5.3.2 and 5.5).
+            // PRIORITY is deprecated, and frames of unknown types must be ignored (RFC 9113, sections 5.3.2
+            // and 5.5).
             break
         }
     }
@@ -53,7 +54,8 @@ extension Connection {
     /// Returns the slot of a stream's push, or -1 if the stream is closed. The caller ignores frames of a
     /// closed stream: the server may have sent them before our reset arrived.
     private func slot(of stream: Int32) throws(ConnectionFault) -> Int32 {
-        // RFC 9113, section 5.1: no frame may arrive on a stream that we have not opened, and the server opens none.
+        // RFC 9113, section 5.1: no frame may arrive on a stream that we have not opened, and the server
+        // opens none.
         guard stream & 1 == 1, stream < nextStream else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
@@ -84,7 +86,8 @@ extension Connection {
         slot.pointee.status = head.status
         slot.pointee.retryAfterSeconds = head.retryAfterSeconds
         if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifiersChanged += 1 }
-        // A response without content may still state the length that its content would have (RFC 9110, section 8.6).
+        // A response without content may still state the length that its content would have (RFC 9110,
+        // section 8.6).
         slot.pointee.hasContentLength = head.contentBytes >= 0 && head.status != 204 && head.status != 304
         slot.pointee.responseBytesLeft = head.contentBytes
         if isLast { finishComplete(index) }

@@ -112,8 +112,8 @@ extension Connection {
             return false
         }
         if let token, token.keyGeneration != newest.keyGeneration {
-            // One connection never carries tokens of two keys. So this connection keeps its token of the old key until the pool replaces
-            // the connection, or the token is too old to use.
+            // One connection never carries tokens of two keys. So this connection keeps its token of the old
+            // key until the pool replaces the connection, or the token is too old to use.
             guard token.ageSeconds(at: seconds) < ProviderTokenTimes.lastUseSeconds else { return false }
             newest = token
         }
@@ -334,7 +334,8 @@ extension Connection {
         words.map(\.bigEndian).withUnsafeBytes { writeFrame(type, flags: FrameFlags.none, stream: stream, payload: $0) }
     }
 
-    /// Writes the client's preface (RFC 9113, section 3.4), our SETTINGS, and a larger window for the connection.
+    /// Writes the client's preface (RFC 9113, section 3.4), our SETTINGS, and a larger window for the
+    /// connection.
     func writePreface() {
         guard let output = openedStream else { return }
         let magic: StaticString = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -42,8 +42,8 @@ final class Connection {
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
     /// Whether an answer on the cold connection did not show that APNs accepts the provider token. Then the
-    /// connection has no priority for the next push: an overloaded server would get every push of a slow pool.
-    /// The pool clears the flag in each sizing interval, to try the connection again.
+    /// connection has no priority for the next push: an overloaded server would get every push of a slow
+    /// pool. The pool clears the flag in each sizing interval, to try the connection again.
     var hasUnprovenAnswer = false
 
     // The state of the HTTP/2 protocol on this connection.
@@ -316,8 +316,8 @@ extension Connection {
 
 /// Passes a stream's events on to its connection.
 ///
-/// `Stream` holds its handler weakly, and Swift makes every retain of a weakly referenced object more expensive. The
-/// connection is retained for every push, so the relay is the stream's handler instead.
+/// `Stream` holds its handler weakly, and Swift makes every retain of a weakly referenced object more
+/// expensive. The connection is retained for every push, so the relay is the stream's handler instead.
 private final class StreamRelay: StreamHandler {
     unowned let connection: Connection
 

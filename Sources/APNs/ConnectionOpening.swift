@@ -1,6 +1,7 @@
 import Reactor
 
-/// Decides when a pool may open its next connection: one at a time, spaced, and with a growing delay after failures.
+/// Decides when a pool may open its next connection: one at a time, spaced, and with a growing delay after
+/// failures.
 ///
 /// A ``ConnectionBudget`` without room does not count as a failure: the next attempt comes after
 /// ``roomWaitMilliseconds``, not after the back-off.
@@ -16,8 +17,8 @@ struct ConnectionOpening {
 
     /// The longest random delay of the first connection.
     private static let firstJitterMilliseconds: Int64 = 250
-    /// The delay between two attempts while the budget has no room. It is random, so that the pools of a process do not
-    /// all ask at once. It is at least a second, because each attempt may cost a look-up.
+    /// The delay between two attempts while the budget has no room. It is random, so that the pools of a
+    /// process do not all ask at once. It is at least a second, because each attempt may cost a look-up.
     static let roomWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
 
     private let spacingMilliseconds: Int64
@@ -39,7 +40,8 @@ struct ConnectionOpening {
         if awaitsRoom { return Int64.random(in: Self.roomWaitMilliseconds, using: &generator) }
         let backoffWait = backoff.delayMilliseconds(using: &generator)
         guard let last = lastOpenedMilliseconds else {
-            // The lanes of a worker, and the workers of a deployment, start at the same moment, so spread their openings.
+            // The lanes of a worker, and the workers of a deployment, start at the same moment, so spread
+            // their openings.
             return backoffWait
                 + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMilliseconds), using: &generator)
         }

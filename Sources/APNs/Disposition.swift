@@ -2,15 +2,19 @@
 public enum Disposition: UInt8, Sendable, CaseIterable {
     /// APNs accepted the push (2xx). That does not promise that the phone shows it.
     case accepted
-    /// APNs never processed the push, or asks for another connection. Send the push again at once, on another connection.
+    /// APNs never processed the push, or asks for another connection. Send the push again at once, on another
+    /// connection.
     case retryNow
-    /// APNs cannot take the push now (5xx, or too many provider tokens). Send the newest state later instead of this payload.
+    /// APNs cannot take the push now (5xx, or too many provider tokens). Send the newest state later instead
+    /// of this payload.
     case retryLater
     /// APNs limits this device token or channel (429). Send the newest state later, and less often.
     case limited
-    /// APNs refused the provider token. The pool gets a new token and a new connection automatically; send the push again.
+    /// APNs refused the provider token. The pool gets a new token and a new connection automatically; send
+    /// the push again.
     case refreshProviderToken
-    /// APNs refuses the sender (403): the key, team or certificate is wrong. Retry later, since the key may be replaced.
+    /// APNs refuses the sender (403): the key, team or certificate is wrong. Retry later, since the key may
+    /// be replaced.
     case providerRefused
     /// The device token is dead (410). Retire it, unless it was registered after the response's timestamp.
     case tokenDead
@@ -19,7 +23,8 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     case tokenSuspect
     /// The device token belongs to another topic. Usually the configuration is wrong, so keep the token.
     case topicSuspect
-    /// The channel does not exist: somebody deleted it, or it belongs to the other environment. A new channel replaces it.
+    /// The channel does not exist: somebody deleted it, or it belongs to the other environment. A new channel
+    /// replaces it.
     case channelGone
     /// APNs refuses this push, and no retry would help.
     case rejected
@@ -94,7 +99,8 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// Decides by the status alone. A 410 without a reason still means a dead token, and a 403 a refused provider.
+    /// Decides by the status alone. A 410 without a reason still means a dead token, and a 403 a refused
+    /// provider.
     private init(refusal status: UInt16) {
         switch status {
         case 403: self = .providerRefused

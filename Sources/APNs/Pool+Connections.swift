@@ -16,8 +16,8 @@ extension Pool {
         opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
     }
 
-    /// Whether the pool wants one more connection than it has. Retired connections that still wait for responses do not
-    /// count, so that a replacement need not wait for them.
+    /// Whether the pool wants one more connection than it has. Retired connections that still wait for
+    /// responses do not count, so that a replacement need not wait for them.
     private var wantsConnection: Bool {
         let extra = trialToken != nil || needsExtraConnection ? 1 : 0
         return connections.count(where: \.isLive) < sizing.wanted + extra
@@ -77,7 +77,8 @@ extension Pool {
         }
     }
 
-    /// Connects to one of the addresses. Apple asks not to open a second connection to an address while others are free.
+    /// Connects to one of the addresses. Apple asks not to open a second connection to an address while
+    /// others are free.
     private func connect(to addresses: [SocketAddress]) {
         // Give up if demand has fallen while the look-up was under way.
         guard wantsConnection else {

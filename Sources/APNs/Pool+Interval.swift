@@ -26,11 +26,11 @@ extension Pool {
         return connections.contains { $0.takesPushes && $0.isOfAnotherKey(than: generation) }
     }
 
-    /// Takes part in the trial of a new key. After the trial, retires the connections with the old key: one per
-    /// interval, and only while a connection with the new key is open.
+    /// Takes part in the trial of a new key. After the trial, retires the connections with the old key: one
+    /// per interval, and only while a connection with the new key is open.
     ///
-    /// A pool that has sent nothing lately takes no trial: it has no push to try the key with, and other pools would
-    /// wait for its verdict.
+    /// A pool that has sent nothing lately takes no trial: it has no push to try the key with, and other
+    /// pools would wait for its verdict.
     private func replaceOldKey() {
         for connection in connections where connection.takesPushes {
             if let token = connection.trialToken, tokens.isTrialObsolete(token) { connection.retire(.providerToken) }

@@ -2,8 +2,9 @@ public import Reactor
 
 /// The connections of one lane to APNs for one combination of environment, team, key and bundle.
 ///
-/// Belongs to its loop's thread: all calls come from that thread, and the handler is called on it. The pool opens its
-/// connections one after the other, replaces connections that end, and spreads the pushes over them.
+/// Belongs to its loop's thread: all calls come from that thread, and the handler is called on it. The pool
+/// opens its connections one after the other, replaces connections that end, and spreads the pushes over
+/// them.
 public final class Pool {
     enum Phase {
         /// Not started. → `running`, `closed`.
@@ -98,7 +99,8 @@ public final class Pool {
     /// Why the breaker is open, so that the pool takes only probes; nil if it is closed.
     public var openBreaker: BreakerCause? { breaker.cause }
 
-    /// Whether a response that a device token is unknown, or belongs to another topic, concerns that token alone. (R17)
+    /// Whether a response that a device token is unknown, or belongs to another topic, concerns that token
+    /// alone. (R17)
     ///
     /// True while the breaker is closed and APNs has accepted a push since the last response about a suspect
     /// token.
@@ -153,8 +155,8 @@ public final class Pool {
         finishDraining()
     }
 
-    /// Ends everything now. When the call returns, every push has its response: pushes without one end as `ambiguous` or
-    /// `notProcessed`. The handler is not called afterwards.
+    /// Ends everything now. When the call returns, every push has its response: pushes without one end as
+    /// `ambiguous` or `notProcessed`. The handler is not called afterwards.
     public func close() {
         guard phase != .closed else { return }
         phase = .closed

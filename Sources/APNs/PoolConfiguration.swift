@@ -39,8 +39,8 @@ public struct PoolConfiguration {
     public var backoffBaseMilliseconds: Int64 = 200
     /// The longest delay after a failure. Range `backoffBaseMilliseconds` to 600,000.
     public var backoffMaxMilliseconds: Int64 = 30_000
-    /// Requests after which a connection is replaced. HTTP/2 has 2^30 stream identifiers for a client (RFC 9113,
-    /// section 5.1.1). Range 1 to 1,000,000,000.
+    /// Requests after which a connection is replaced. HTTP/2 has 2^30 stream identifiers for a client (RFC
+    /// 9113, section 5.1.1). Range 1 to 1,000,000,000.
     public var requestsPerConnectionMax: Int64 = 1_000_000_000
     public var breaker = BreakerConfiguration()
 

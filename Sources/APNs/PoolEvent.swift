@@ -95,6 +95,7 @@ public struct PoolGauges: Sendable, Equatable {
     public var streams = 0
     /// Pushes in flight.
     public var inFlight = 0
-    /// When the provider token of the newest connection was issued, UNIX seconds; -1 if no connection has one.
+    /// When the provider token of the newest connection was issued, UNIX seconds; -1 if no connection has
+    /// one.
     public var providerTokenIssuedAtSeconds: Int64 = -1
 }

@@ -11,7 +11,8 @@
 ///   connections that last. The pool also lowers the number if a wanted connection never opened.
 /// - ``Pool/retireSurplus()`` retires connections beyond the wanted number, one per interval.
 ///
-/// Never fewer than ``PoolConfiguration/connectionsMin``, never more than ``PoolConfiguration/connectionsMax``.
+/// Never fewer than ``PoolConfiguration/connectionsMin``, never more than
+/// ``PoolConfiguration/connectionsMax``.
 struct PoolSizing {
     enum Change: Equatable {
         case none, grow, shrink

@@ -6,7 +6,8 @@ public final class ProviderToken: @unchecked Sendable {
     public let issuedAtSeconds: Int64
     /// `bearer <token>`. Its address stays the same as long as the object lives, since headers point to it.
     let headerValue: UnsafeRawBufferPointer
-    /// The number of the source's key that signed the token: 0 for the first key, and one more for each replacement.
+    /// The number of the source's key that signed the token: 0 for the first key, and one more for each
+    /// replacement.
     let keyGeneration: Int
 
     /// The text before the token in the `authorization` header.
@@ -38,8 +39,8 @@ public final class ProviderToken: @unchecked Sendable {
     }
 }
 
-/// The times that keep provider tokens within Apple's rules. A token may be used for at most 60 minutes, and a
-/// connection may change its token at most once in 20 minutes, or APNs answers TooManyProviderTokenUpdates
+/// The times that keep provider tokens within Apple's rules. A token may be used for at most 60 minutes, and
+/// a connection may change its token at most once in 20 minutes, or APNs answers TooManyProviderTokenUpdates
 /// ("Establishing a token-based connection to APNs").
 ///
 /// - A connection pins the newest token for 20 minutes. Tokens are renewed at 35 minutes, so a pinned token normally
@@ -51,8 +52,8 @@ public final class ProviderToken: @unchecked Sendable {
 public enum ProviderTokenTimes {
     /// The age at which a new token replaces the old one for new connections.
     public static let renewalSeconds: Int64 = 35 * 60
-    /// The age past which no connection uses a token. A connection that pins a token just before its renewal reaches
-    /// exactly this age at the end of its 20 minutes.
+    /// The age past which no connection uses a token. A connection that pins a token just before its renewal
+    /// reaches exactly this age at the end of its 20 minutes.
     public static let lastUseSeconds: Int64 = 55 * 60
     /// The shortest time for which a connection keeps a token before it may change it.
     public static let pinSeconds: Int64 = 20 * 60

@@ -2,8 +2,8 @@ import Synchronization
 
 /// Signs the provider tokens of one team, and gives all connections of the process the same token.
 ///
-/// A connection takes a token when it opens and at its next review, at most every 20 minutes, and keeps a
-/// reference. Pushes use the reference, so no push takes the lock. A token is immutable; a renewal replaces
+/// A connection takes a token when it opens, then a newer one at most every 20 minutes. It keeps a reference
+/// that its pushes use, so that a push does not take the lock. A token is immutable; a renewal replaces
 /// the reference.
 ///
 /// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process
@@ -77,7 +77,8 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             if let token = state.newest {
                 let age = token.ageSeconds(at: unixSeconds)
-                // A token from the future was signed before a clock was set back, or by a process whose clock is ahead.
+                // A token from the future was signed before a clock was set back, or by a process whose clock
+                // is ahead.
                 let youngest = state.isShared ? -ProviderTokenRenewal.clockSecondsMax : 0
                 let oldest = state.isShared ? ProviderTokenTimes.lastUseSeconds : ProviderTokenTimes.renewalSeconds
                 if age >= youngest && age < oldest { return token }
@@ -134,7 +135,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Signs a new token for the whole fleet and uses it here at once. Nil if signing fails or the key has been replaced.
+    /// Signs a new token for the whole fleet and uses it here at once. Nil if signing fails or the key has
+    /// been replaced.
     public func signForAll(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
         state.withLock { state in
             guard state.signer.keyIdentifier == keyIdentifier,
@@ -205,7 +207,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Records the verdict on a token from `takeTrial`. Ignored if a newer candidate was offered, or another pool has the trial.
+    /// Records the verdict on a token from `takeTrial`. Ignored if a newer candidate was offered, or another
+    /// pool has the trial.
     func endTrial(of token: ProviderToken, _ verdict: Verdict) {
         state.withLock { state in
             guard state.onTrial === token, let candidate = state.candidate else { return }

@@ -1,7 +1,7 @@
 /// Why APNs refused a push: the `reason` of its JSON answer, or of a GOAWAY frame's debug data.
 ///
-/// The cases are Apple's tables for `/3/device` and for channels, name by name ("Handling notification responses from
-/// APNs", "Handling error responses from broadcast and channel requests").
+/// The cases are Apple's tables for `/3/device` and for channels, name by name ("Handling notification
+/// responses from APNs", "Handling error responses from broadcast and channel requests").
 public enum Reason: UInt8, Sendable, CaseIterable {
     /// The response has no reason, as with every 200.
     case absent

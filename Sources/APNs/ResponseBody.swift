@@ -2,8 +2,8 @@ import Numbers
 
 /// The reason and timestamp in a response's JSON body, found in one pass that never fails.
 ///
-/// The body comes from outside and may be cut short. So the scanner reads the members of one object as far as possible,
-/// keeps the values found before the text becomes invalid, and holds slices instead of copies.
+/// The body comes from outside and may be cut short. So the scanner reads the members of one object as far as
+/// possible, keeps the values found before the text becomes invalid, and holds slices instead of copies.
 struct ResponseBody {
     /// The `reason` between its quotes, not unescaped; empty if there is none.
     var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)

@@ -6,7 +6,8 @@
 public struct RetryBudget: Sendable {
     /// Retries for each hundred first attempts.
     public static let percent = 10
-    /// The most retries that can be saved up. A new budget starts with them, so that a pool that has sent little may retry.
+    /// The most retries that can be saved up. A new budget starts with them, so that a pool that has sent
+    /// little may retry.
     public static let savedMax = 100
 
     private static let retryCost = 100

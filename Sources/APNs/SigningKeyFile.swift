@@ -1,7 +1,8 @@
 import Glibc
 
-/// A key file that may be replaced while it is in use: in place, by a rename, or, as Kubernetes does, by swapping the
-/// symbolic link to a directory above it. The file is checked only on ``poll()``; an unchanged file costs one `stat`.
+/// A key file that may be replaced while it is in use: in place, by a rename, or, as Kubernetes does, by
+/// swapping the symbolic link to a directory above it. The file is checked only on ``poll()``; an unchanged
+/// file costs one `stat`.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged

@@ -31,7 +31,8 @@ struct Slot {
     var retryAfterSeconds: Int32 = -1
     /// Bytes of the response's body that have arrived, padding included.
     var responseBytesReceived: Int32 = 0
-    /// Bytes that the response's `content-length` says are still to come. Only meaningful if `hasContentLength`.
+    /// Bytes that the response's `content-length` says are still to come. Only meaningful if
+    /// `hasContentLength`.
     var responseBytesLeft: Int32 = 0
     /// Bytes of the response's body that are kept.
     var responseBytes: UInt16 = 0
@@ -48,8 +49,8 @@ struct Slot {
 
 /// The slots of one connection, each with the body of its response.
 ///
-/// All memory is allocated once, for the most pushes that the connection may carry. The changing parts are behind
-/// pointers, so that a connection can hold its table as a constant.
+/// All memory is allocated once, for the most pushes that the connection may carry. The changing parts are
+/// behind pointers, so that a connection can hold its table as a constant.
 struct SlotTable: ~Copyable {
     private struct Lists {
         var firstFree: Int32 = 0
@@ -118,8 +119,8 @@ struct SlotTable: ~Copyable {
         slot.pointee.responseBytes = UInt16(truncatingIfNeeded: kept + count)
     }
 
-    /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same timeout, so
-    /// the list is in the order in which the deadlines pass.
+    /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same
+    /// timeout, so the list is in the order in which the deadlines pass.
     func take(deadlineMilliseconds: Int64) -> Int32 {
         let index = lists.pointee.firstFree
         let slot = pointer(index)

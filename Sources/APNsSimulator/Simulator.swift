@@ -134,7 +134,8 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Ends all connections and threads. Requests in flight are not answered. Does nothing if the service is not running.
+    /// Ends all connections and threads. Requests in flight are not answered. Does nothing if the service is
+    /// not running.
     public func stop() async {
         let running = state.withLock { state -> Running? in
             guard case .running(let running) = state else { return nil }
@@ -275,7 +276,8 @@ public final class Simulator: Sendable {
         try await onEveryThread { $0.sendGoAwayToAll(goAway) }
     }
 
-    /// Closes all connections without GOAWAY and without TLS's close_notify. Requests in flight are not answered.
+    /// Closes all connections without GOAWAY and without TLS's close_notify. Requests in flight are not
+    /// answered.
     public func cutConnections() async throws(SimulatorError) {
         try await onEveryThread { $0.cutAll() }
     }
@@ -287,7 +289,8 @@ public final class Simulator: Sendable {
         try await onEveryThread { $0.silenceAll(stopsReading: stopsReading) }
     }
 
-    /// Advances the clock of the simulated world: activities grow old and provider tokens expire. Latencies are not affected.
+    /// Advances the clock of the simulated world: activities grow old and provider tokens expire. Latencies
+    /// are not affected.
     ///
     /// - Parameter milliseconds: at least 0. All advances together are limited to ten years.
     public func advanceClock(milliseconds: Int64) async throws(SimulatorError) {

@@ -6,8 +6,8 @@ public struct SimulatorConfiguration: Sendable {
     public enum Security: Sendable {
         /// TLS with this certificate; both files are PEM.
         case certificate(certificateFile: String, keyFile: String)
-        /// TLS with a certificate from a certificate authority that the simulator makes. The authority's file is `ca.pem` in this
-        /// directory, see `Simulator.caFile`.
+        /// TLS with a certificate from a certificate authority that the simulator makes. The authority's file
+        /// is `ca.pem` in this directory, see `Simulator.caFile`.
         case selfSigned(directory: String)
         /// HTTP/2 without TLS, for profiling.
         case cleartext

@@ -1,6 +1,7 @@
 /// The form of the JSON value that a Swift value is decoded from.
 ///
-/// The JSON form is that of a file of shapes: `"int"`, `"string?"`, `{"array": "date"}`, `{"object": {…}}`, `{"enum": ["a", "b"]}`.
+/// The JSON form is that of a file of shapes: `"int"`, `"string?"`, `{"array": "date"}`, `{"object": {…}}`,
+/// `{"enum": ["a", "b"]}`.
 public indirect enum FieldShape: Equatable, Sendable {
     /// A value of one of the kinds that have a name: `string`, `int`, `date` and others.
     case scalar(String)

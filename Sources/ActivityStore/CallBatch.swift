@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Updates, ends and settlements of activities that are collected for one command: one key for each call, one argument with all
-/// calls, and the paces that they name. (R15)
+/// Updates, ends and settlements of activities that are collected for one command: one key for each call, one
+/// argument with all calls, and the paces that they name. (R15)
 ///
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
@@ -198,7 +198,8 @@ enum CallBits {
 /// The outcome of a settlement, as a number that the script `admit` reads.
 enum SettlementNumber: UInt8 {
     case accepted, notShown, unknown, limited
-    /// The settlement says nothing about the version. It retires a token, and the command waits for the next token.
+    /// The settlement says nothing about the version. It retires a token, and the command waits for the next
+    /// token.
     case retires
 
     init(_ settlement: Settlement) {

@@ -18,7 +18,8 @@ enum CallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    /// The script, for a log. An activity's settlement runs in the script `admit`, together with the admissions of its batch.
+    /// The script, for a log. An activity's settlement runs in the script `admit`, together with the
+    /// admissions of its batch.
     var script: StoreScript {
         switch self {
         case .settle: .settle
@@ -65,8 +66,8 @@ enum CallKind: UInt8, BitwiseCopyable {
     private static let ofLife = VerdictSet(.settled, .retry, .superseded)
     private static let none = VerdictSet()
 
-    /// The verdicts that the script can give to a call of this kind. Any other verdict shows that replies and calls are out of
-    /// step.
+    /// The verdicts that the script can give to a call of this kind. Any other verdict shows that replies and
+    /// calls are out of step.
     var verdicts: VerdictSet {
         switch self {
         case .update: Self.ofUpdate

@@ -3,15 +3,16 @@ import Redis
 
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
-    /// Decides about a command, a hold, a registration or a look-up of a token, and settles versions of activities.
+    /// Decides about a command, a hold, a registration or a look-up of a token, and settles versions of
+    /// activities.
     case admit
     /// Settles a device's held starts, and refunds starts.
     case settle
     /// Keeps the timetables of lifetimes.
     case lifetime
 
-    /// The scripts by their raw values. Made once: substituting all constants takes milliseconds, too long for a lane that
-    /// reconnects.
+    /// The scripts by their raw values. Made once: substituting all constants takes milliseconds, too long
+    /// for a lane that reconnects.
     static let bodies = allCases.map(\.body)
 
     /// The script with its named constants replaced by their values.

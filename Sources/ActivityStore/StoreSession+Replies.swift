@@ -14,8 +14,8 @@ extension StoreSession {
         take(reply, on: connection)
     }
 
-    /// Takes the reply to a batch: an array of three parts. First one element for each call. Then, in the same order, the stored values
-    /// of the calls that are answered with a number. Last the clock, if an answer needs it.
+    /// Takes the reply to a batch. It is an array: one element for each call; then, in the same order, the
+    /// stored values of the calls that are answered with a number; then the clock, if an answer needs it.
     private func take(
         _ reply: Reply,
         ofBatch count: Int,
@@ -85,7 +85,8 @@ extension StoreSession {
         case failure(RedisError)
         /// The reply fits its call, but it contains a stored value that the scripts did not write.
         case malformedContent
-        /// The call cannot have this reply. Replies and calls are out of step, so no later reply can be trusted.
+        /// The call cannot have this reply. Replies and calls are out of step, so no later reply can be
+        /// trusted.
         case violation
     }
 
@@ -117,7 +118,8 @@ extension StoreSession {
         return .reply(result)
     }
 
-    /// Returns the audiences that were left, which follow a reply's word and a `=`; nil if there are none.
+    /// Returns the audiences that the member has left. A reply names them after its word and a `=`. Nil if
+    /// there are none, or if they cannot be read.
     private static func leaves(behind word: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
         let leaves = Bytes(rebasing: reply[(word + 1)...])
@@ -224,8 +226,8 @@ extension StoreSession {
         )
     }
 
-    /// Reads the registration in a device's fields `t` and `u`, one after the other: the time and the token; nil if the scripts
-    /// did not write them.
+    /// Reads the registration in a device's fields `t` and `u`, one after the other: the time and the token;
+    /// nil if the scripts did not write them.
     private func registration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
         guard stored.count > StoredTime.digits, let memory = tokenMemory.baseAddress,
             let milliseconds = StoredTime.parse(UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digits])),
@@ -240,8 +242,8 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// Whether the reply is an activity's value and not a word: among its first bytes are the token's form and the high byte of
-    /// its length, which are neither letters nor digits.
+    /// Whether the reply is an activity's value and not a word: among its first bytes are the token's form
+    /// and the high byte of its length, which are neither letters nor digits.
     fileprivate var isValue: Bool {
         kind == .string && bytes.count >= StoredRecord.token && bytes[StoredRecord.kind] < 0x10
     }

@@ -12,13 +12,15 @@ struct SessionCall: BitwiseCopyable {
     var frequentBudget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
 }
 
-/// The store's part of one connection. Writes calls of the scripts, collects calls that leave as one command, and reads replies.
+/// The store's part of one connection. Writes calls of the scripts, collects calls that leave as one command,
+/// and reads replies.
 final class StoreSession: RedisSession {
     weak var handler: (any ActivityStoreHandler)?
     var scripts: [String] { StoreScript.bodies }
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<SessionCall>
-    /// Updates, ends and settlements that are not written yet. While there are any, their calls are the newest of ``calls``.
+    /// Updates, ends and settlements that are not written yet. While there are any, their calls are the
+    /// newest of ``calls``.
     var batch: CallBatch
     /// Registrations and confirmations that are not written yet. Only one of the two batches has calls at a
     /// time.

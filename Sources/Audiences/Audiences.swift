@@ -31,11 +31,11 @@ import Numbers
 /// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``produced(_:_:now:)``.
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
-/// The steps of a command: `take` → it waits, and newer commands replace it → the core asks for the audience's size → `admit` → one
-/// fan-out record for each range → `settle` → it is handed back.
+/// The steps of a command: `take` → it waits, and newer commands replace it → the core asks for the
+/// audience's size → `admit` → one fan-out record for each range → `settle` → it is handed back.
 ///
-/// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish` and its result → its offset
-/// counts as settled.
+/// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish`
+/// and its result → its offset counts as settled.
 ///
 /// A *round* passes through the positions of one range as long as the range has versions under way. Its
 /// position only grows (`UInt64`). The member at a position is the one whose ordinal is the position modulo

@@ -202,8 +202,8 @@ extension Node {
         return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
     }
 
-    /// Whether the text is a plain decimal number. YAML's octal (010), sexagesimal (1:30) and hexadecimal forms are
-    /// refused, because they surprise more than they help.
+    /// Whether the text is a plain decimal number. YAML's octal (010), sexagesimal (1:30) and hexadecimal
+    /// forms are refused, because they surprise more than they help.
     fileprivate var isDecimalInteger: Bool {
         guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
         var digits = scalar.string.utf8[...]

@@ -19,8 +19,8 @@ package typealias ConfigurationExamination =
 package struct ConfigurationLoader: Sendable {
     /// The environment variables. Tests pass their own.
     package var environment: [String: String]
-    /// Whether the files that the configuration names must be readable. True for a worker's start, false for a check on
-    /// another machine.
+    /// Whether the files that the configuration names must be readable. True for a worker's start, false for
+    /// a check on another machine.
     package var requiresFiles: Bool
     /// Finds faults that the schema does not know; nil: no further checks.
     package var examination: ConfigurationExamination?

@@ -14,9 +14,11 @@ package struct ConfigurationWarning: Sendable, Equatable, CustomStringConvertibl
 }
 
 extension ConfigurationWarning {
-    /// The session timeouts that brokers accept by default: `group.min.session.timeout.ms` to `group.max.session.timeout.ms`.
+    /// The session timeouts that brokers accept by default: `group.min.session.timeout.ms` to
+    /// `group.max.session.timeout.ms`.
     private static let brokerSessionsMilliseconds = 6_000...1_800_000
-    /// The fewest heartbeats that must fit into a session. With fewer, one late heartbeat costs a worker its partitions.
+    /// The fewest heartbeats that must fit into a session. With fewer, one late heartbeat costs a worker its
+    /// partitions.
     private static let heartbeatsPerSessionMin = 3
 
     private static func sessionWarnings(_ kafka: WorkerConfiguration.Kafka) -> [ConfigurationWarning] {

@@ -22,8 +22,8 @@ package enum SecretFile {
         }
     }
 
-    /// Whether the file's mode lets others read it (`o+r`). Kubernetes' secrets have this mode unless they are mounted
-    /// with `defaultMode: 0440`.
+    /// Whether the file's mode lets others read it (`o+r`). Kubernetes' secrets have this mode unless they
+    /// are mounted with `defaultMode: 0440`.
     package static func isReadableByOthers(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0

@@ -4,17 +4,20 @@ import Logging
 
 /// The complete configuration of a worker as plain values, from the YAML file and the environment.
 ///
-/// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The initial values are
-/// the defaults. `ConfigurationSchema` has the ranges and the explanations; a test compares the names.
+/// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The
+/// initial values are the defaults. `ConfigurationSchema` has the ranges and the explanations; a test
+/// compares the names.
 package struct WorkerConfiguration: Sendable {
     package var log = Log()
     package var http = HTTP()
     package var kafka = Kafka()
     package var redis = Redis()
     package var apns = APNs()
-    /// The apps whose commands are sent, in the order of their names. At least one, at most 255; their bundle ids differ.
+    /// The apps whose commands are sent, in the order of their names. At least one, at most 255; their bundle
+    /// ids differ.
     package var apps: [App] = []
-    /// The policies, sets of numbers for pace and budget: `default` first, then the others in the order of their names.
+    /// The policies, sets of numbers for pace and budget: `default` first, then the others in the order of
+    /// their names.
     /// 1...64; their names differ.
     package var policies = [Policy(name: WorkerConfiguration.defaultPolicyName)]
     package var worker = Worker()
@@ -71,8 +74,8 @@ extension WorkerConfiguration {
         package var supersededResults = SupersededResults.countedWhenBehind
         /// librdkafka properties of both clients.
         package var properties: [KafkaProperty] = []
-        /// More librdkafka properties of both clients, whose values are in files: passwords and keys. Each property may
-        /// be either here or in `properties`.
+        /// More librdkafka properties of both clients, whose values are in files: passwords and keys. Each
+        /// property may be either here or in `properties`.
         package var propertyFiles: [KafkaPropertyFile] = []
         /// librdkafka properties of the consumer; they override `properties`.
         package var consumer: [KafkaProperty] = []
@@ -96,7 +99,8 @@ extension WorkerConfiguration {
         }
 
         package var mode = Mode.single
-        /// `redis://`, `rediss://` (TLS) or `unix://`; see `RedisURL` for the form. May have a password, so never print it.
+        /// `redis://`, `rediss://` (TLS) or `unix://`; see `RedisURL` for the form. May have a password, so
+        /// never print it.
         package var url = ""
         /// The Sentinels' addresses, in mode `sentinel`. May have a password, so never print it.
         package var sentinelURL: String?
@@ -142,10 +146,11 @@ extension WorkerConfiguration {
         )
         /// PEM file with the authorities for APNs' certificate; nil: the system's authorities.
         package var caFile: String?
-        /// File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers of a fleet
-        /// use the same key and so share their tokens. If nil, each worker signs its own tokens.
+        /// File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers
+        /// of a fleet use the same key and so share their tokens. If nil, each worker signs its own tokens.
         package var sharedTokenKeyFile: String?
-        /// The most HTTP/2 connections that each lane opens for each app and environment. The number in use follows demand. 1...16.
+        /// The most HTTP/2 connections that each lane opens for each app and environment. The number in use
+        /// follows demand. 1...16.
         package var connectionsPerPool = 2
         /// The most unanswered requests on one connection. APNs' own limit applies if it is lower. 1...4,096.
         package var inFlightPerConnection = 1_000
@@ -198,7 +203,8 @@ extension WorkerConfiguration {
 
     /// One app, and the key that signs its provider tokens.
     package struct App: Sendable {
-        /// The name under `apps` in the file. Used only in logs, metrics and the names of environment variables.
+        /// The name under `apps` in the file. Used only in logs, metrics and the names of environment
+        /// variables.
         package let name: String
         package var bundleId = ""
         /// Ten characters from Apple.
@@ -233,11 +239,13 @@ extension WorkerConfiguration {
 
     /// The worker's own numbers.
     package struct Worker: Sendable {
-        /// The number of threads that send commands; 0 for as many as the processors that the process may use. 0...256.
+        /// The number of threads that send commands; 0 for as many as the processors that the process may
+        /// use. 0...256.
         package var lanes = 0
         /// How long a stopping worker waits for commands in progress. 0...600,000.
         package var drainMilliseconds = 20_000
-        /// The most memory of the process; 0 for 85 % of its control group's limit, or 1,024 if there is no limit. 0...1,048,576.
+        /// The most memory of the process; 0 for 85 % of its control group's limit, or 1,024 if there is no
+        /// limit. 0...1,048,576.
         package var memoryMebibytes = 0
         /// The most commands that a lane holds, from receipt to the acknowledged result. 64...4,194,304.
         package var commandsPerLane = 131_072
@@ -258,8 +266,8 @@ extension WorkerConfiguration {
         package var endpoint: String?
         /// PEM file with the authorities for the collector's certificate; nil: the system's authorities.
         package var caFile: String?
-        /// File with the headers that the collector requires, one `Name: value` per line. Read again for each request,
-        /// so that a credential can be replaced.
+        /// File with the headers that the collector requires, one `Name: value` per line. Read again for each
+        /// request, so that a credential can be replaced.
         package var headersFile: String?
         /// The number of commands, of a million without a `traceparent`, for which a trace is
         /// started. 0...1,000,000.

@@ -6,7 +6,8 @@ public protocol KafkaRecord: Codable, Sendable {
     static var defaultTopic: String { get }
     /// The key of the Kafka record.
     var key: String { get }
-    /// The value of the Kafka record. The same record always gives the same bytes, so that Causeway notices an unchanged state.
+    /// The value of the Kafka record. The same record always gives the same bytes, so that Causeway notices
+    /// an unchanged state.
     func value() throws -> Data
     /// Reads the value of a Kafka record.
     init(value: Data) throws

@@ -66,7 +66,8 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// The command is not sent after this time.
     public var expiration: Date?
     public var policy: String?
-    /// Only for a command to an audience: whether the audience gets a broadcast channel. Nil: the configuration decides.
+    /// Only for a command to an audience: whether the audience gets a broadcast channel. Nil: the
+    /// configuration decides.
     public var asksForChannel: Bool?
     /// The activity's token, used as if a registration had brought it. Only for a single activity.
     public var token: (token: PushToken, environment: PushEnvironment)?

@@ -1,7 +1,8 @@
 /// The memory that a core needs, and the freeing of blocks that it no longer needs.
 extension Delivery {
-    /// The memory for each record that the core may hold, without the record's blocks: the slot, its places in the queues of
-    /// calls, productions, deferrals and commands to audiences, its change of audiences, and two activities.
+    /// The memory for each record that the core may hold, without the record's blocks: the slot, its places
+    /// in the queues of calls, productions, deferrals and commands to audiences, its change of audiences, and
+    /// two activities.
     public static var bytesPerRecord: Int {
         Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }

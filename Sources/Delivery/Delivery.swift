@@ -4,13 +4,14 @@ import Synchronization
 
 /// The core of one lane: decides about every record, and does no I/O. (R1)
 ///
-/// Events come in as calls (a record, a reply of the store, an APNs answer, a delivery report, the time), each with the `Moment`
-/// at which it happened. Decisions go out through three queues that the shell empties when it can: store calls, pushes,
-/// productions. The same events in the same order give the same decisions, so one seed replays any interleaving of faults.
+/// Events come in as calls (a record, a reply of the store, an APNs answer, a delivery report, the time),
+/// each with the `Moment` at which it happened. Decisions go out through three queues that the shell empties
+/// when it can: store calls, pushes, productions. The same events in the same order give the same decisions,
+/// so one seed replays any interleaving of faults.
 ///
-/// The steps of a record: `receive` → (it waits, and newer commands of its activity may replace it) → `admit` in Redis → push →
-/// `finish`: its result is produced and its outcome is settled in Redis → both are acknowledged: its offset counts as settled in
-/// its partition's ledger.
+/// The steps of a record: `receive` → (it waits, and newer commands of its activity may replace it) → `admit`
+/// in Redis → push → `finish`: its result is produced and its outcome is settled in Redis → both are
+/// acknowledged: its offset counts as settled in its partition's ledger.
 ///
 /// What must hold:
 /// - At most one command of an activity is worked on at a time (`ActivitySlot.current`). All others wait without an admission,
@@ -33,14 +34,16 @@ public struct Delivery: ~Copyable {
     var records: Records
     var activities: Activities
     var partitions = PartitionTable<Partition>()
-    /// The last `aps` dictionary that was read. It is remembered so that a dictionary that many commands repeat is decoded once.
+    /// The last `aps` dictionary that was read. It is remembered so that a dictionary that many commands
+    /// repeat is decoded once.
     var lastAps = RepeatedAps()
     /// The apps' contracts, which say what their phones can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
     var readAhead: ReadAhead
     var storeWatch = OutageWatch()
-    /// When the activities and calls that wait for reading ahead are checked again; `.max`: nothing waits for it.
+    /// When the activities and calls that wait for reading ahead are checked again; `.max`: nothing waits for
+    /// it.
     var readingDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
@@ -61,8 +64,9 @@ public struct Delivery: ~Copyable {
     /// When `deferBlocked` next scans the commands that wait for pools.
     var nextDeferralCheckMilliseconds: Int64 = .min
     let pools: PoolTable
-    /// Never read. An `Atomic` exists only in memory, so the compiler passes the core by its address. Without it, each call of a
-    /// method that only reads would copy the whole struct: 1,112 bytes, five times for each command.
+    /// Never read. An `Atomic` exists only in memory, so the compiler passes the core by its address. Without
+    /// it, each call of a method that only reads would copy the whole struct: 1,112 bytes, five times for
+    /// each command.
     private let addressed = Atomic<Bool>(false)
     /// The changes that `nextPush` made for the last push, in case no stream takes that push.
     var handedOut = HandedOutPush()
@@ -133,7 +137,8 @@ public struct Delivery: ~Copyable {
     /// Returns the number of admitted pushes of a pool that wait for a stream.
     public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: PoolKey(pool)) }
 
-    /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of activities. (R4)
+    /// Whether one more record may be received: the lane is below its limits of records, of their bytes and
+    /// of activities. (R4)
     public var canReceive: Bool {
         !records.isFull && records.blockBytes < configuration.blockBytesMax
             && activities.count < Self.activitiesReceivedMax(configuration)

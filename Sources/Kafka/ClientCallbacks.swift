@@ -1,8 +1,8 @@
 import CRdkafka
 import Glibc
 
-/// Receives a client's log lines, errors and statistics, on the thread that polls the client, inside the poll. The
-/// bytes are valid only during the call. librdkafka's own text is UTF-8.
+/// Receives a client's log lines, errors and statistics, on the thread that polls the client, inside the
+/// poll. The bytes are valid only during the call. librdkafka's own text is UTF-8.
 public protocol ClientLogHandler: AnyObject {
     /// - Parameters:
     ///   - level: syslog severity, 0 (emergency) to 7 (debug).
@@ -15,8 +15,8 @@ public protocol ClientLogHandler: AnyObject {
     func clientStatistics(json: UnsafeRawBufferPointer)
 }
 
-/// The one context that librdkafka passes to every callback of a client. It must outlive the client: its owner releases
-/// it only after `rd_kafka_destroy` has returned.
+/// The one context that librdkafka passes to every callback of a client. It must outlive the client: its
+/// owner releases it only after `rd_kafka_destroy` has returned.
 final class ClientCallbacks {
     weak var logHandler: (any ClientLogHandler)?
     weak var consumer: Consumer?

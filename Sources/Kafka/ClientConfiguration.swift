@@ -1,6 +1,7 @@
 import CRdkafka
 
-/// An `rd_kafka_conf_t` under construction. It is freed exactly once, whatever fails: by librdkafka after `makeClient`, or by `deinit`.
+/// An `rd_kafka_conf_t` under construction. It is freed exactly once, whatever fails: by librdkafka after
+/// `makeClient`, or by `deinit`.
 struct ClientConfiguration: ~Copyable {
     private let handle: OpaquePointer
 

@@ -4,8 +4,8 @@ extension Consumer {
     /// The longest single wait inside `close`, after which the deadline is checked again.
     private static let waitMilliseconds: Int32 = 100
 
-    /// Gives the partitions back through `revoked`, commits, leaves the group and frees the client, if all of this
-    /// succeeds before the deadline. Afterwards no other call is allowed.
+    /// Gives the partitions back through `revoked`, commits, leaves the group and frees the client, if all of
+    /// this succeeds before the deadline. Afterwards no other call is allowed.
     ///
     /// Every `Message` must be released first: the client cannot be freed while one exists.
     ///

@@ -12,10 +12,10 @@ public struct Watermarks: Hashable, Sendable {
 extension Consumer {
     /// Wakes the broker threads that lead these partitions, so that they fetch at once if they may.
     ///
-    /// librdkafka before 2.2 stops fetching while its queue is full and does not tell its broker threads when there is
-    /// room again. An idle thread notices only after a wait of up to a second. Any request wakes the thread. This one
-    /// asks for the ends of the partitions, which changes nothing, and does not wait for the answer; librdkafka
-    /// discards answers that nobody waits for.
+    /// librdkafka before 2.2 stops fetching while its queue is full and does not tell its broker threads when
+    /// there is room again. An idle thread notices only after a wait of up to a second. Any request wakes the
+    /// thread. This one asks for the ends of the partitions, which changes nothing, and does not wait for the
+    /// answer; librdkafka discards answers that nobody waits for.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
         guard !partitions.isEmpty else { return }
@@ -23,7 +23,8 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // The call normally times out. Other errors do not matter either: the thread wakes automatically within a second.
+        // The call normally times out. Other errors do not matter either: the thread wakes automatically
+        // within a second.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
@@ -63,8 +64,9 @@ extension Consumer {
         wakeFetching(wanted)
     }
 
-    /// Wakes the broker threads after a resume. librdkafka 2.0.2 does not tell them, so an idle thread would notice
-    /// only after up to a second. A seek wakes them; a seek to the present position changes nothing else.
+    /// Wakes the broker threads after a resume. librdkafka 2.0.2 does not tell them, so an idle thread would
+    /// notice only after up to a second. A seek wakes them; a seek to the present position changes nothing
+    /// else.
     private func wakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = positions(of: CollectionOfOne(partition))
@@ -89,8 +91,8 @@ extension Consumer {
         return list
     }
 
-    /// Continues reading at another position. Records fetched before are dropped. Waits until the seek is done, at most
-    /// `requestLimitMilliseconds`.
+    /// Continues reading at another position. Records fetched before are dropped. Waits until the seek is
+    /// done, at most `requestLimitMilliseconds`.
     ///
     /// Also restarts a partition that stopped after an error. With the eager protocol this needs a new
     /// assignment of all partitions: the others continue where they are, and their fetched records that were
@@ -180,8 +182,8 @@ extension Consumer {
         return ends
     }
 
-    /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the topic does not exist or
-    /// this client may not see it.
+    /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the topic does not
+    /// exist or this client may not see it.
     public func partitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
         precondition(isOpen)
         var answer: UnsafePointer<rd_kafka_metadata>?
@@ -192,7 +194,8 @@ extension Consumer {
             .reduce(0) { $0 + ($1.err == RD_KAFKA_RESP_ERR_NO_ERROR ? Int($1.partition_cnt) : 0) }
     }
 
-    /// Asks the brokers for the first offset in each partition whose record has this time or a later one, and waits for the answer.
+    /// Asks the brokers for the first offset in each partition whose record has this time or a later one, and
+    /// waits for the answer.
     ///
     /// - Parameter sinceMilliseconds: UNIX milliseconds.
     /// - Returns: the offsets; a partition without such a record is missing.

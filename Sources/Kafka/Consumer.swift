@@ -1,13 +1,15 @@
 import CRdkafka
 import Glibc
 
-/// Reacts to partitions that are assigned or revoked. Called inside `poll` and `close`, on the polling thread.
+/// Reacts to partitions that are assigned or revoked. Called inside `poll` and `close`, on the polling
+/// thread.
 public protocol ConsumerHandler: AnyObject {
     /// Handles the end of a rebalance. Reading from these partitions begins after this call.
     ///
-    /// With the eager protocol these are all of the member's partitions, with the cooperative protocol only the new
-    /// ones. The list may be empty: librdkafka reports an empty assignment too, so this call always marks the end of a
-    /// rebalance. The handler must not call the consumer, but may read `startPositions` and `committedOffsets`.
+    /// With the eager protocol these are all of the member's partitions, with the cooperative protocol only
+    /// the new ones. The list may be empty: librdkafka reports an empty assignment too, so this call always
+    /// marks the end of a rebalance. The handler must not call the consumer, but may read `startPositions`
+    /// and `committedOffsets`.
     func assigned(_ partitions: [TopicPartition])
 
     /// Handles partitions that are about to go to another member. The handler stops new work and lets work in
@@ -34,20 +36,23 @@ public enum ConsumerEvent: ~Copyable {
 
 /// A member of a consumer group.
 ///
-/// Only one thread may use it: the thread that polls. All callbacks happen inside `poll` and `close`. Records are
-/// polled one by one, since the batch calls of librdkafka 2.0.2 can lose records when partitions are paused or revoked.
+/// Only one thread may use it: the thread that polls. All callbacks happen inside `poll` and `close`. Records
+/// are polled one by one, since the batch calls of librdkafka 2.0.2 can lose records when partitions are
+/// paused or revoked.
 ///
-/// Offsets are stored here (`storeOffset`) and committed by this class (`commitIfDue`, and when partitions are
-/// revoked). librdkafka cannot do this: before 2.2 it commits stored offsets without their metadata.
+/// Offsets are stored here (`storeOffset`) and committed by this class (`commitIfDue`, and when partitions
+/// are revoked). librdkafka cannot do this: before 2.2 it commits stored offsets without their metadata.
 ///
-/// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an open
-/// consumer is a programming error: only `close` gives the partitions back.
+/// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an
+/// open consumer is a programming error: only `close` gives the partitions back.
 public final class Consumer {
-    /// The longest wait for the last commit of a revocation. If it is exceeded, the next owner reads the records again.
+    /// The longest wait for the last commit of a revocation. If it is exceeded, the next owner reads the
+    /// records again.
     public static let revokeCommitLimitMilliseconds: Int64 = 5_000
     /// The default time limit of `seek` and `committed`, which wait for the broker.
     public static let requestLimitMilliseconds: Int32 = 5_000
-    /// The longest wait for the ends of the logs at an assignment. If it is exceeded, settled records are read again.
+    /// The longest wait for the ends of the logs at an assignment. If it is exceeded, settled records are
+    /// read again.
     static let logEndLimitMilliseconds: Int32 = 2_000
 
     /// Whether a full queue stops fetching for up to a second, even if the queue is empty sooner. If so,
@@ -63,8 +68,8 @@ public final class Consumer {
 
     /// The partitions that this member has since the last rebalance.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins. Missing if the coordinator did not answer. Also
-    /// missing before a seek if `auto.offset.reset` is not `error`.
+    /// The position at which reading of each assigned partition begins. Missing if the coordinator did not
+    /// answer. Also missing before a seek if `auto.offset.reset` is not `error`.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition
     /// is missing if the brokers did not answer for it.
@@ -74,8 +79,8 @@ public final class Consumer {
     /// The offset of `pause(_:rereadingFrom:)` for each partition without a polled record since.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
 
-    /// Whether there was an assignment. Closing before the first one aborts the process (a failed assertion in
-    /// librdkafka's sticky assignor).
+    /// Whether there was an assignment. Closing before the first one aborts the process (a failed assertion
+    /// in librdkafka's sticky assignor).
     var hasHadAssignment = false
     var isOpen = true
     /// The time by which the consumer must be closed; nil before `close`.
@@ -214,7 +219,8 @@ extension Consumer {
         callbacks.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_rebalance_cb($0, rebalanceCallback) }
         let client = try configuration.makeClient(RD_KAFKA_CONSUMER)
-        // Log lines and errors go to the main queue, and the main queue to the consumer queue, so that one poll serves all.
+        // Log lines and errors go to the main queue, and the main queue to the consumer queue, so that one
+        // poll serves all.
         rd_kafka_set_log_queue(client, nil)
         rd_kafka_poll_set_consumer(client)
         return client

@@ -1,7 +1,8 @@
 import CRdkafka
 import Reactor
 
-/// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the demo.
+/// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the
+/// demo.
 ///
 /// The cluster cannot have more than one member per group (a second member never gets an assignment), look up
 /// offsets by time, delete topics, or keep data over a restart. It ignores `fetch.min.bytes` and answers a
@@ -74,8 +75,8 @@ public final class EmbeddedBroker {
         try check(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
-    /// Answers the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each; later requests
-    /// succeed. -195 (`_TRANSPORT`) closes the connection instead.
+    /// Answers the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each; later
+    /// requests succeed. -195 (`_TRANSPORT`) closes the connection instead.
     public func fail(_ request: Request, with errors: [Int32]) {
         let codes = errors.map { rd_kafka_resp_err_t($0) }
         rd_kafka_mock_push_request_errors_array(cluster, request.rawValue, codes.count, codes)

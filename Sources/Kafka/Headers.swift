@@ -1,7 +1,8 @@
 import CRdkafka
 import Glibc
 
-/// The headers of a received record. The headers, their names and their values are valid as long as the message.
+/// The headers of a received record. The headers, their names and their values are valid as long as the
+/// message.
 public struct MessageHeaders {
     let list: OpaquePointer
 

@@ -2,8 +2,8 @@ import CRdkafka
 
 /// An error from librdkafka or from this module's own checks.
 ///
-/// librdkafka divides errors in three: retry the call (`isRetriable`), replace the client (`isFatal`), or neither. In
-/// the last case the caller must change something.
+/// librdkafka divides errors in three: retry the call (`isRetriable`), replace the client (`isFatal`), or
+/// neither. In the last case the caller must change something.
 public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// `rd_kafka_resp_err_t` as a number. Negative codes come from the client, positive ones from a broker.
     public var code: Int32
@@ -32,8 +32,8 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         self.partition = partition
     }
 
-    /// Whether the offset to read a partition from is unknown or out of range, and `auto.offset.reset` is `error`. The
-    /// partition is not read until `seek`.
+    /// Whether the offset to read a partition from is unknown or out of range, and `auto.offset.reset` is
+    /// `error`. The partition is not read until `seek`.
     public var isPositionUnknown: Bool { code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET.rawValue }
 
     /// Whether the broker has no such topic, or this client may not see it.
@@ -50,7 +50,8 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code of an impossible record, for example at an offset that no log reaches.
     public static let badRecord = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue
 
-    /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. Short, and one of a fixed set, so fit for a metric label.
+    /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. Short, and one of a fixed set, so fit for
+    /// a metric label.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 
     public var description: String { reason.isEmpty ? name : isOwn ? reason : "\(name): \(reason)" }

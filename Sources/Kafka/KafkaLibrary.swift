@@ -18,8 +18,9 @@ public enum KafkaLibrary {
             }
     }
 
-    /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. librdkafka reports only
-    /// when the last broker is lost, so the statistics are the one way to learn that a broker is back.
+    /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. librdkafka
+    /// reports only when the last broker is lost, so the statistics are the one way to learn that a broker is
+    /// back.
     public static func hasBrokerUp(statistics json: UnsafeRawBufferPointer) -> Bool {
         let pattern: StaticString = "\"state\":\"UP\""
         let count = pattern.utf8CodeUnitCount

@@ -17,8 +17,9 @@ public enum KafkaProperties {
     /// After a worker is killed, its partitions are unread for this time and for a rebalance: the other
     /// members must send their next heartbeats, drain and join. Both together take at most 12 s.
     ///
-    /// A short session has a price: a worker that is cut off or paused for this long loses its partitions, and another worker
-    /// reads its unsettled records again. Brokers refuse a session below `group.min.session.timeout.ms`, 6 s by default.
+    /// A short session has a price: a worker that is cut off or paused for this long loses its partitions,
+    /// and another worker reads its unsettled records again. Brokers refuse a session below
+    /// `group.min.session.timeout.ms`, 6 s by default.
     public static let sessionMilliseconds = 8_000
     /// The interval of heartbeats, after which members learn of a rebalance. Several heartbeats fit into a
     /// session, so a late one does no harm.
@@ -42,12 +43,14 @@ public enum KafkaProperties {
         common + [
             // `Consumer` itself commits, because librdkafka before 2.2 commits no metadata with the offsets.
             ("enable.auto.commit", "false"),
-            // After a kill, the records settled since the last commit are read again, and their results are written twice.
+            // After a kill, the records settled since the last commit are read again, and their results are
+            // written twice.
             ("auto.commit.interval.ms", "250"),
             // Offsets are stored when a command is settled, not when its record is polled.
             ("enable.auto.offset.store", "false"),
-            // Gives each worker the same partition numbers of all topics. `cooperative-sticky` counts the partitions of
-            // all topics together, and may give one worker all commands and another all registrations.
+            // Gives each worker the same partition numbers of all topics. `cooperative-sticky` counts the
+            // partitions of all topics together, and may give one worker all commands and another all
+            // registrations.
             ("partition.assignment.strategy", "range"),
             // A reset is never silent: the consumer reports an error that names the partition.
             ("auto.offset.reset", "error"),
@@ -56,8 +59,8 @@ public enum KafkaProperties {
             ("max.poll.interval.ms", "120000"),
             ("isolation.level", "read_committed"),
             ("check.crcs", "true"),
-            // A log can end with a transaction's marker or an open transaction, which are no records for a reader. Only
-            // this property tells the reader that it has reached the end.
+            // A log can end with a transaction's marker or an open transaction, which are no records for a
+            // reader. Only this property tells the reader that it has reached the end.
             ("enable.partition.eof", "true"),
             ("queued.min.messages", "100000"),
             ("queued.max.messages.kbytes", String(consumerQueueKilobytes)),
@@ -89,8 +92,8 @@ public enum KafkaProperties {
             ("linger.ms", "5"),
             ("batch.num.messages", "10000"),
             ("compression.type", "lz4"),
-            // The Java client's partitioner, so that every client puts a key into the same partition of topics of equal
-            // size. Records without a key are spread at random.
+            // The Java client's partitioner, so that every client puts a key into the same partition of
+            // topics of equal size. Records without a key are spread at random.
             ("partitioner", "murmur2_random"),
             ("queue.buffering.max.messages", String(producerQueueMessages)),
             ("queue.buffering.max.kbytes", String(producerQueueKilobytes)),
@@ -99,8 +102,8 @@ public enum KafkaProperties {
             ("delivery.report.only.error", "false"),
         ]
 
-    /// A value that one of Causeway's promises depends on. It is checked after the user's properties were applied, and
-    /// under its canonical name, so that librdkafka's aliases are covered.
+    /// A value that one of Causeway's promises depends on. It is checked after the user's properties were
+    /// applied, and under its canonical name, so that librdkafka's aliases are covered.
     struct Promise {
         var name: String
         var isKept: @Sendable (_ value: String) -> Bool

@@ -2,7 +2,8 @@ import CProcessor
 import CRdkafka
 import Glibc
 
-/// The index of a topic in the list that a `Consumer` was created with. Small, and free of reference counting.
+/// The index of a topic in the list that a `Consumer` was created with. Small, and free of reference
+/// counting.
 public struct TopicIdentifier: Hashable, Sendable {
     public var index: Int32
 
@@ -24,8 +25,9 @@ public struct TopicPartition: Hashable, Sendable {
 
 /// One record, in librdkafka's own memory, which is freed with this value.
 ///
-/// A record keeps alive its client and the whole batch that it was fetched in. So a record that is kept for long pins some
-/// hundred kilobytes, and every record must be released before the consumer is closed. Any thread may read and destroy it.
+/// A record keeps alive its client and the whole batch that it was fetched in. So a record that is kept for
+/// long pins some hundred kilobytes, and every record must be released before the consumer is closed. Any
+/// thread may read and destroy it.
 @frozen
 public struct Message: ~Copyable {
     /// librdkafka's record, as a pointer that can be passed between threads.
@@ -44,7 +46,8 @@ public struct Message: ~Copyable {
         rd_kafka_message_destroy(pointer)
     }
 
-    /// Gives up ownership, to pass the record through a ring to another thread. The receiver must call `init(taking:)`.
+    /// Gives up ownership, to pass the record through a ring to another thread. The receiver must call
+    /// `init(taking:)`.
     @inlinable
     public consuming func take() -> UnsafeMutablePointer<rd_kafka_message_t> {
         let taken = pointer
@@ -62,7 +65,8 @@ public struct Message: ~Copyable {
     @inlinable
     public var offset: Int64 { pointer.pointee.offset }
 
-    /// UNIX milliseconds, set by the producer or the broker as the topic is configured; -1 if there is no time.
+    /// UNIX milliseconds, set by the producer or the broker as the topic is configured; -1 if there is no
+    /// time.
     public var timestampMilliseconds: Int64 { rd_kafka_message_timestamp(pointer, nil) }
 
     /// Nil if the record has no key. Valid as long as the message.
@@ -88,14 +92,16 @@ public struct Message: ~Copyable {
         CProcessor_prefetch(UnsafeRawPointer(pointer) + 64)
     }
 
-    /// Prefetches the first four cache lines of the record's value. The processor prefetches the rest automatically.
+    /// Prefetches the first four cache lines of the record's value. The processor prefetches the rest
+    /// automatically.
     public static func prefetchValue(of pointer: Pointer) {
         guard let start = UnsafeRawPointer(pointer.pointee.payload) else { return }
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
     }
 
-    /// Nil if the record has no headers. For most records with a key this is detected without asking librdkafka, which
-    /// allocates a buffer. Headers are parsed at the first call, which must not run on two threads at once.
+    /// Nil if the record has no headers. For most records with a key this is detected without asking
+    /// librdkafka, which allocates a buffer. Headers are parsed at the first call, which must not run on two
+    /// threads at once.
     public var headers: MessageHeaders? {
         if let key, let value, BatchFormat.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?

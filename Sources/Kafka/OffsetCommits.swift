@@ -6,7 +6,8 @@ public struct CommittedOffset: Sendable {
     public var offset: Int64
     /// The bytes that the partition's owner committed with the offset.
     public var metadata: [UInt8]
-    /// The offset of the partition's next record; nil if the brokers did not answer. Requested only if there is metadata.
+    /// The offset of the partition's next record; nil if the brokers did not answer. Requested only if there
+    /// is metadata.
     public var logEnd: Int64?
 
     public init(offset: Int64, metadata: [UInt8]) {
@@ -22,8 +23,8 @@ public struct CommittedOffset: Sendable {
 
 /// The offsets that a consumer has stored, and whether the group has committed them.
 ///
-/// At most one commit is in flight at a time. When partitions are revoked a second one may follow behind it, on the
-/// same connection; the caller waits for its answer.
+/// At most one commit is in flight at a time. When partitions are revoked a second one may follow behind it,
+/// on the same connection; the caller waits for its answer.
 struct OffsetCommits {
     private struct Stored {
         var nextOffset: Int64
@@ -145,7 +146,8 @@ struct OffsetCommits {
 }
 
 extension Consumer {
-    /// Notes that all records before `nextOffset` are done. The offset is committed within `auto.commit.interval.ms`.
+    /// Notes that all records before `nextOffset` are done. The offset is committed within
+    /// `auto.commit.interval.ms`.
     ///
     /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`). Brokers
     ///   accept 4,096 bytes by default.
@@ -175,7 +177,8 @@ extension Consumer {
         return commits.send(handle, topics: topics) ?? failure
     }
 
-    /// Commits the stored offsets that are not committed, and waits for the answer, at most `requestLimitMilliseconds`.
+    /// Commits the stored offsets that are not committed, and waits for the answer, at most
+    /// `requestLimitMilliseconds`.
     ///
     /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka before 2.10 can
     ///   then lose the assignment. The consumer itself commits when partitions are revoked.
@@ -184,8 +187,8 @@ extension Consumer {
         return commit(until: Deadline(afterMilliseconds: Int64(Self.requestLimitMilliseconds)))
     }
 
-    /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the commit is
-    /// answered on a queue of its own.
+    /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the
+    /// commit is answered on a queue of its own.
     ///
     /// A temporary refusal is retried until the deadline. During a rebalance the coordinator accepts no
     /// commit before the leader has answered, and a member that leaves has no later commit.

@@ -29,8 +29,8 @@ public struct ProducerTopic: @unchecked Sendable {
 
 /// An idempotent producer.
 ///
-/// Any thread may call `produce`, also concurrently. All other methods are for one thread: the one that polls the
-/// reports. `close` must follow the return of the last `produce`.
+/// Any thread may call `produce`, also concurrently. All other methods are for one thread: the one that polls
+/// the reports. `close` must follow the return of the last `produce`.
 public final class Producer: @unchecked Sendable {
     /// The maximum number of events that one `pollReports` takes. A report event has the reports of one
     /// batch.
@@ -166,9 +166,9 @@ public final class Producer: @unchecked Sendable {
         return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
     }
 
-    /// The error that made this producer unusable; nil if there was none. An idempotent producer stops when it can no
-    /// longer guarantee order and uniqueness. Its owner polls the remaining reports, closes it and creates another.
-    /// Records reported as `.notPersisted` or `.possiblyPersisted` are produced again.
+    /// The error that made this producer unusable; nil if there was none. An idempotent producer stops when
+    /// it can no longer guarantee order and uniqueness. Its owner polls the remaining reports, closes it and
+    /// creates another. Records reported as `.notPersisted` or `.possiblyPersisted` are produced again.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
     /// The number of records without a report, and of other events that wait to be polled.
@@ -182,8 +182,9 @@ public final class Producer: @unchecked Sendable {
 // MARK: - Reports
 
 extension Producer {
-    /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there are reports to poll. The reader first
-    /// drains the descriptor and then polls. If `pollReports` leaves reports, it writes to the descriptor again.
+    /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there are reports to poll. The
+    /// reader first drains the descriptor and then polls. If `pollReports` leaves reports, it writes to the
+    /// descriptor again.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         wakeupDescriptor = descriptor
@@ -256,7 +257,8 @@ extension Producer {
             topics.removeAll()
         }
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
-        // The client's threads may continue to use the callbacks' context, so the context is then never freed.
+        // The client's threads may continue to use the callbacks' context, so the context is then never
+        // freed.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
         return outcome
     }

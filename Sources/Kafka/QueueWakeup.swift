@@ -4,7 +4,8 @@ import Glibc
 /// The number that is written to an eventfd to wake its reader.
 private let one: UInt64 = 1
 
-/// Makes librdkafka write to `descriptor` when `queue` becomes non-empty, once until the queue is polled again.
+/// Makes librdkafka write to `descriptor` when `queue` becomes non-empty, once until the queue is polled
+/// again.
 ///
 /// - Parameter descriptor: an eventfd, non-blocking.
 func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
@@ -15,7 +16,8 @@ func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
     wake(descriptor)
 }
 
-/// Stops the writes for this queue. None happens after the return, since librdkafka writes with the queue locked.
+/// Stops the writes for this queue. None happens after the return, since librdkafka writes with the queue
+/// locked.
 ///
 /// A client that could not be closed in time continues to run. Its owner closes the descriptor, and the
 /// system may give the number to another file or connection. Without this call, the client would write to

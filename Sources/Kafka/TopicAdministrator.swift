@@ -145,7 +145,8 @@ public final class TopicAdministrator {
         isOpen = false
         rd_kafka_queue_destroy(queue)
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
-        // The client's threads may continue to use the callbacks' context, so the context is then never freed.
+        // The client's threads may continue to use the callbacks' context, so the context is then never
+        // freed.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
         return outcome
     }

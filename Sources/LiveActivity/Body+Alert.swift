@@ -1,4 +1,5 @@
-/// Changes a body so that it carries another command's alert, or has no alert any more because its own is too old.
+/// Changes a body so that it carries another command's alert, or has no alert any more because its own is too
+/// old.
 extension Body {
     /// The key of an alert that is inserted at the dictionary's beginning. A comma follows the alert.
     private static let alertKey: StaticString = "\"alert\":"

@@ -1,4 +1,5 @@
-/// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as the producer wrote them.
+/// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as the producer wrote
+/// them.
 ///
 /// The body is `{"aps":`, the dictionary, and then either `}`, or `,`, the custom keys and `}`.
 public enum Body {

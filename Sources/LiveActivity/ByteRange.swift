@@ -1,7 +1,7 @@
 /// Some bytes of a record, by position. A decoded command holds ranges instead of copies.
 ///
-/// A range is valid only together with the record from which it was taken. It is within that record's bounds, because only the
-/// decoders make ranges, from positions that they have read.
+/// A range is valid only together with the record from which it was taken. It is within that record's bounds,
+/// because only the decoders make ranges, from positions that they have read.
 @frozen
 public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
     /// The position of the first byte in the record. `UInt32.max`: the range is absent.
@@ -55,7 +55,8 @@ extension ByteRange {
 @frozen
 public struct TextRange: Equatable, Sendable, BitwiseCopyable {
     public var range: ByteRange
-    /// Whether the bytes contain escapes, so that ``unescape(_:from:into:)`` gives fewer bytes than the range has.
+    /// Whether the bytes contain escapes, so that ``unescape(_:from:into:)`` gives fewer bytes than the range
+    /// has.
     public var isEscaped: Bool
 
     @inlinable

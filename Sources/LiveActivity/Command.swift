@@ -19,7 +19,8 @@ public struct Command: Sendable, BitwiseCopyable {
     /// Whether a command to an audience asks for a broadcast channel, even if the configuration gives the
     /// audience none.
     public var asksForChannel: Bool
-    /// The device whose push-to-start token is used. Present in an ``Event/start`` of one activity and nowhere else.
+    /// The device whose push-to-start token is used. Present in an ``Event/start`` of one activity and
+    /// nowhere else.
     public var device: TextRange
     /// The command's own `id`. If absent, the command is named by its place in the topic.
     public var identifier: TextRange
@@ -42,7 +43,8 @@ public struct Command: Sendable, BitwiseCopyable {
     public var attributes: ByteRange
     /// The object of custom keys, including its braces.
     public var payload: ByteRange
-    /// The members of ``payload`` without its braces and without the white space at both ends; also absent if there are none.
+    /// The members of ``payload`` without its braces and without the white space at both ends; also absent if
+    /// there are none.
     public var payloadMembers: ByteRange
     /// `apns-priority`: 5 or 10; 0 leaves it to the policy.
     public var priority: UInt8

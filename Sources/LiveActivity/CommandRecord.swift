@@ -1,8 +1,8 @@
 /// A command that Causeway writes again from its parts, to hold, defer or fan out the command. Texts are
 /// plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
 ///
-/// Decoding the written record gives the same command, with the same digest and body. `aps` is copied byte for byte, except for
-/// an alert that the command carries.
+/// Decoding the written record gives the same command, with the same digest and body. `aps` is copied byte
+/// for byte, except for an alert that the command carries.
 public struct CommandRecord {
     public var app: UnsafeRawBufferPointer
     /// The activity's id; nil for a command to an audience that is not a start.
@@ -26,12 +26,14 @@ public struct CommandRecord {
     public var policy: UnsafeRawBufferPointer?
     /// UNIX seconds; -1 for none.
     public var expiration: Int64 = -1
-    /// The version of the older command that brought the alert; nil if the alert is the command's own. No producer may write it.
+    /// The version of the older command that brought the alert; nil if the alert is the command's own. No
+    /// producer may write it.
     public var alertVersion: Version?
     /// In a start whose ``aps`` comes from ``StartAddress/openDictionary(_:into:)``: the address that
     /// completes ``aps``.
     public var address: StartAddress?
-    /// The token that the command brings. A held command has none, because another token may be valid when it is sent.
+    /// The token that the command brings. A held command has none, because another token may be valid when it
+    /// is sent.
     public var token: (digits: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
 
     public init(app: UnsafeRawBufferPointer, activity: UnsafeRawBufferPointer, aps: UnsafeRawBufferPointer) {

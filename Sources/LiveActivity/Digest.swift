@@ -1,10 +1,11 @@
 /// A 64-bit digest of bytes. Two 64-bit words at a time are folded by a multiplication to 128 bits.
 ///
-/// Digests are stored and compared across machines and releases, so the digest of the same bytes never changes. It is not keyed.
-/// A producer that chooses an activity's content can make two contents collide, which harms only that activity.
+/// Digests are stored and compared across machines and releases, so the digest of the same bytes never
+/// changes. It is not keyed. A producer that chooses an activity's content can make two contents collide,
+/// which harms only that activity.
 struct Digest {
-    // The fractional parts of the square roots of 2, 3 and 5, the last one made odd. None is eight bytes of well-formed UTF-8, so
-    // no text makes a factor zero.
+    // The fractional parts of the square roots of 2, 3 and 5, the last one made odd. None is eight bytes of
+    // well-formed UTF-8, so no text makes a factor zero.
     private static let first: UInt64 = 0x6A09_E667_F3BC_C908
     private static let second: UInt64 = 0xBB67_AE85_84CA_A73B
     private static let multiplier: UInt64 = 0x3C6E_F372_FE94_F82B
@@ -21,8 +22,8 @@ struct Digest {
             add(word(bytes, position), word(bytes, position &+ 8))
             position &+= 16
         }
-        // Adds the remaining bytes, together with bytes before them if there are any. The number of bytes is added too, so two
-        // inputs never give the same words.
+        // Adds the remaining bytes, together with bytes before them if there are any. The number of bytes is
+        // added too, so two inputs never give the same words.
         if count >= 16 {
             add(word(bytes, count &- 16), word(bytes, count &- 8))
         } else if count >= 8 {

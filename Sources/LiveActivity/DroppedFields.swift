@@ -1,4 +1,5 @@
-/// The fields of `content-state` that a policy drops from a body that is too large, in the order in which they are dropped.
+/// The fields of `content-state` that a policy drops from a body that is too large, in the order in which
+/// they are dropped.
 ///
 /// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state`
 /// is shortened. A start's `attributes` are never shortened, because no later push can add attributes.

@@ -2,8 +2,8 @@
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var field: FieldPath
-    /// The position in the record: the start of the wrong value, of the key that must not be there, or of the object that lacks a
-    /// key.
+    /// The position in the record: the start of the wrong value, of the key that must not be there, or of the
+    /// object that lacks a key.
     public var offset: Int
     /// For a value above a limit: the value's amount, in the limit's unit. Otherwise 0.
     public var amount: UInt32

@@ -24,7 +24,8 @@ extension JSONText {
         guard end == count else { throw Fault(.trailingBytes, .record, at: end) }
     }
 
-    /// Reads a name: a string that is not empty, contains no control character, and has at most `most` bytes without its escapes.
+    /// Reads a name: a string that is not empty, contains no control character, and has at most `most` bytes
+    /// without its escapes.
     @inline(__always)
     func name(_ position: Int, atMost most: Int, _ field: Field) throws(Fault) -> JSONString {
         let string = try string(position, field)

@@ -21,8 +21,8 @@ struct JSONString {
 private let quote = UInt8(ascii: "\"")
 private let backslash = UInt8(ascii: "\\")
 
-/// Marks, by the top bit of each byte, the bytes of a word that are not plain: quotes, backslashes, control characters, DEL, and
-/// everything that is not ASCII.
+/// Marks, by the top bit of each byte, the bytes of a word that are not plain: quotes, backslashes, control
+/// characters, DEL, and everything that is not ASCII.
 /// - `b ^ 2` changes the quote, 0x22, to 0x20. Control characters stay within 0 to 0x1F. After 0x21 is
 ///   subtracted, the quote and the control characters are negative, so their top bit is set.
 /// - `b ^ 0x5C` is zero only for the backslash, so subtracting 1 sets the top bit only for the backslash.

@@ -1,7 +1,7 @@
 /// The bytes of a record, read as JSON (RFC 8259). (R6)
 ///
-/// Functions take the position of the next byte and return the position after what they read. So positions stay in registers and
-/// the reader has no mutable state. The caller skips white space before a value.
+/// Functions take the position of the next byte and return the position after what they read. So positions
+/// stay in registers and the reader has no mutable state. The caller skips white space before a value.
 /// - Important: `position` is never negative and at most `count`. Each function compares the position with
 ///   `count` before it reads there, because reads through `base` are not checked.
 struct JSONText {

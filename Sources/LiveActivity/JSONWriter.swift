@@ -1,7 +1,7 @@
 import Numbers
 
-/// Writes JSON into a buffer of its own. The buffer grows as needed and is used again, so that in the steady state nothing is
-/// allocated.
+/// Writes JSON into a buffer of its own. The buffer grows as needed and is used again, so that in the steady
+/// state nothing is allocated.
 ///
 /// The writer adds the commas between members. Objects may be nested. There are no functions for arrays.
 public struct JSONWriter: ~Copyable {

@@ -1,4 +1,5 @@
-/// The bounds of a record. Records are hostile input: each loop over a record is bounded by one of these numbers. (R4)
+/// The bounds of a record. Records are hostile input: each loop over a record is bounded by one of these
+/// numbers. (R4)
 public enum Limits {
     /// The length of a record, in bytes.
     public static let recordBytes = 65_536
@@ -6,24 +7,28 @@ public enum Limits {
     public static let nestingDepth = 32
     /// The length of a JSON string or key between its quotes, in bytes.
     public static let stringBytes = 8_192
-    /// The length of a name, in bytes without escapes: an app, an activity, an audience, a device, an attributes type.
+    /// The length of a name, in bytes without escapes: an app, an activity, an audience, a device, an
+    /// attributes type.
     public static let identifierBytes = 256
     /// The length of a command's `id`, in bytes without escapes.
     public static let commandIdentifierBytes = 64
     /// The length of a policy's name, in bytes.
     public static let policyNameBytes = 64
-    /// The number of a token's hexadecimal digits. Apple promises no length: update tokens of 64 to 160 digits have been seen.
+    /// The number of a token's hexadecimal digits. Apple promises no length: update tokens of 64 to 160
+    /// digits have been seen.
     public static let tokenDigitsMin = 8
     public static let tokenDigitsMax = 200
-    /// The length of a request's body to one device, in bytes (Apple, "Sending notification requests to APNs").
-    public static let bodyBytes = 4_096
-    /// The length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast push notification requests to
+    /// The length of a request's body to one device, in bytes (Apple, "Sending notification requests to
     /// APNs").
+    public static let bodyBytes = 4_096
+    /// The length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast push
+    /// notification requests to APNs").
     public static let broadcastBodyBytes = 5_120
-    /// The number of broadcast channels of one app in one environment (Apple, "Sending channel management requests to APNs").
+    /// The number of broadcast channels of one app in one environment (Apple, "Sending channel management
+    /// requests to APNs").
     public static let channelsPerApp = 10_000
-    /// The number of unknown keys that are passed on in one of Apple's dictionaries. The limit keeps the search for duplicates
-    /// cheap.
+    /// The number of unknown keys that are passed on in one of Apple's dictionaries. The limit keeps the
+    /// search for duplicates cheap.
     public static let passedKeys = 32
     /// The length of the longest known key, with some reserve.
     static let knownKeyBytes = 32
@@ -34,8 +39,8 @@ public enum Limits {
     /// it probably counts milliseconds, or seconds since 2001.
     public static let timestampMin: Int64 = 1_000_000_000
     public static let timestampMax: Int64 = 9_999_999_999
-    /// How many seconds `aps.timestamp` may be ahead of the reader's clock. A version that is further ahead would make Redis
-    /// refuse every correct command after it.
+    /// How many seconds `aps.timestamp` may be ahead of the reader's clock. A version that is further ahead
+    /// would make Redis refuse every correct command after it.
     public static let timestampLeadSeconds: Int64 = 300
     /// The number of fields, elements and raw values in all shapes of one app.
     public static let shapeNodes = 4_096

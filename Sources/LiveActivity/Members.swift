@@ -1,8 +1,8 @@
-/// Reads the members of an object one by one. The caller knows some of the keys; ``Unknown`` says what becomes
-/// of the others.
+/// Reads the members of an object one by one. The caller knows some of the keys; ``Unknown`` says what
+/// becomes of the others.
 ///
-/// ``next(in:_:)`` reads a key up to its value. The caller reads the value at ``position`` and sets ``position`` to the byte
-/// after it.
+/// ``next(in:_:)`` reads a key up to its value. The caller reads the value at ``position`` and sets
+/// ``position`` to the byte after it.
 struct Members {
     /// How unknown keys are handled.
     enum Unknown {

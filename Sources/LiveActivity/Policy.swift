@@ -1,4 +1,5 @@
-/// How often one activity gets pushes, and how urgently. Apple does not publish these numbers, so the user sets them.
+/// How often one activity gets pushes, and how urgently. Apple does not publish these numbers, so the user
+/// sets them.
 ///
 /// Apple documents that the device has a budget for pushes of priority 10 and none for priority 5, that
 /// frequent updates widen that budget, and that starts have their own. Apple publishes none of the numbers
@@ -79,13 +80,14 @@ public struct Policy: Sendable, Equatable {
     /// How long starts, alerts and states may be sent, in seconds. 1...43,200: an activity is visible for at
     /// most 12 hours.
     public struct Expiration: Sendable, Equatable {
-        /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs does not store it for longer.
+        /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs does not store
+        /// it for longer.
         public var startSeconds: Int64 = 600
-        /// The maximum age of an alert of an update or end when it is sent, counted from its command's `aps.timestamp`. The state
-        /// is sent without an older alert.
+        /// The maximum age of an alert of an update or end when it is sent, counted from its command's
+        /// `aps.timestamp`. The state is sent without an older alert.
         public var alertSeconds: Int64 = 300
-        /// How long APNs stores an update without an expiration and without a stale date. An update with a stale date is stored
-        /// until then.
+        /// How long APNs stores an update without an expiration and without a stale date. An update with a
+        /// stale date is stored until then.
         public var updateSeconds: Int64 = 600
         public var endSeconds: Int64 = 14_400
         public init() {}
@@ -109,7 +111,8 @@ public struct Policy: Sendable, Equatable {
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
-    /// ``DroppedFields/countMax`` names by ``DroppedFields/isName(_:)``. If there are none, such a command is `invalid`.
+    /// ``DroppedFields/countMax`` names by ``DroppedFields/isName(_:)``. If there are none, such a command is
+    /// `invalid`.
     public var oversize: [String] = []
     /// How long after its start an activity is ended with its last state, in seconds; 0 for no limit.
     /// 0...``lifetimeSecondsMax``.

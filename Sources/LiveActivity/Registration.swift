@@ -30,8 +30,8 @@ public struct Registration: Sendable, BitwiseCopyable {
         /// The array of audience ids, including its brackets. Every element is a valid id.
         public var audiences: ByteRange
         public var audienceCount: Int
-        /// The device has iOS 18 or newer and its app supports broadcast channels, so activities may begin on one. False if
-        /// absent.
+        /// The device has iOS 18 or newer and its app supports broadcast channels, so activities may begin on
+        /// one. False if absent.
         public var takesChannels: Bool
     }
 

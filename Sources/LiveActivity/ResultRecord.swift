@@ -3,7 +3,8 @@ import Numbers
 /// The record for the results topic that says what became of one command. Texts are plain bytes without
 /// escapes. They are borrowed until ``write(to:)`` has returned.
 public struct ResultRecord {
-    /// The command's `id`. If it is absent, the result names the command by its place, `topic/partition/offset`.
+    /// The command's `id`. If it is absent, the result names the command by its place,
+    /// `topic/partition/offset`.
     public var command: UnsafeRawBufferPointer?
     /// Absent if the record could not be decoded.
     public var app: UnsafeRawBufferPointer?
@@ -30,7 +31,8 @@ public struct ResultRecord {
     /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's
     /// reserve; -1 if nothing was drawn.
     public var budgetLeft = -1
-    /// The names of the fields that were dropped because the body was too large, separated by commas; empty if there are none.
+    /// The names of the fields that were dropped because the body was too large, separated by commas; empty
+    /// if there are none.
     public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
@@ -42,8 +44,8 @@ public struct ResultRecord {
     public var sourceTopic: UnsafeRawBufferPointer
     public var sourcePartition: Int32
     public var sourceOffset: Int64
-    /// UNIX milliseconds, each -1 if it did not happen: the record's own time, its receipt by the worker, its admission, its last
-    /// sending and APNs' answer.
+    /// UNIX milliseconds, each -1 if it did not happen: the record's own time, its receipt by the worker, its
+    /// admission, its last sending and APNs' answer.
     public var recordMilliseconds: Int64 = -1
     public var receivedMilliseconds: Int64 = -1
     public var admittedMilliseconds: Int64 = -1

@@ -3,8 +3,8 @@ import Numbers
 
 /// The bytes that a JSON string represents, one by one.
 ///
-/// ``JSONText`` has read the string, so its escapes are well formed. If they were not, the sequence would end early, but never
-/// read out of bounds.
+/// ``JSONText`` has read the string, so its escapes are well formed. If they were not, the sequence would end
+/// early, but never read out of bounds.
 struct UnescapedBytes: Sequence, IteratorProtocol {
     private let source: UnsafeRawBufferPointer
     private var position = 0

@@ -28,7 +28,8 @@ public enum DeviceEnvironment: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// The order of the commands of one activity or audience: the timestamp, and for equal timestamps the sequence.
+/// The order of the commands of one activity or audience: the timestamp, and for equal timestamps the
+/// sequence.
 @frozen
 public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
     /// `aps.timestamp`, UNIX seconds.
@@ -67,9 +68,11 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case expired
     /// The command or its payload is wrong.
     case invalid
-    /// The push-to-start token of a start is dead, or the update token of an end that Causeway sent because a lifetime had ended.
+    /// The push-to-start token of a start is dead, or the update token of an end that Causeway sent because a
+    /// lifetime had ended.
     case unregistered
-    /// APNs or Redis refused this command itself, for a reason that no retry removes. The result's reason says which.
+    /// APNs or Redis refused this command itself, for a reason that no retry removes. The result's reason
+    /// says which.
     case failed
     /// A start was sent and its answer was lost.
     case unknown

@@ -71,7 +71,8 @@ public enum Decimal {
         75767778798081828384858687888990919293949596979899
         """
 
-    /// Writes exactly `digits` digits: leading zeros where the number has fewer, its last digits where it has more.
+    /// Writes exactly `digits` digits: leading zeros where the number has fewer, its last digits where it has
+    /// more.
     @inlinable
     public static func write(_ value: UInt64, digits: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
@@ -94,8 +95,9 @@ public enum Decimal {
 
     /// Returns the digits of a number below 10^8 as ASCII, the first digit in the lowest byte.
     ///
-    /// Divides by 10,000, then by 100 and by 10, each time all parts at once. The multiplications with reciprocals are exact for parts of
-    /// this size: n × 10,486 >> 20 is n / 100 below 10,000, and n × 103 >> 10 is n / 10 below 100.
+    /// Divides by 10,000, then by 100 and by 10, each time all parts at once. The multiplications with
+    /// reciprocals are exact for parts of this size: n × 10,486 >> 20 is n / 100 below 10,000, and n × 103 >>
+    /// 10 is n / 10 below 100.
     @inlinable
     @inline(__always)
     public static func eightDigits(_ value: UInt64) -> UInt64 {

@@ -33,8 +33,8 @@ public enum Hexadecimal {
         return isValid && areDigits(bytes.loadUnaligned(fromByteOffset: bytes.count &- 8, as: UInt64.self))
     }
 
-    /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`. All eight are tested at once: no byte has its top bit
-    /// set, so no addition carries into the next byte.
+    /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`. All eight are tested at
+    /// once: no byte has its top bit set, so no addition carries into the next byte.
     @inlinable
     @inline(__always)
     static func areDigits(_ word: UInt64) -> Bool {

@@ -3,11 +3,11 @@ import Glibc
 
 /// One thread's event loop: epoll (level-triggered), timers, and work at the end of a turn.
 ///
-/// A turn waits for readiness, reads the clock, dispatches the events, fires the timers that are due, and then runs the
-/// turn-end handlers, in which streams send the turn's output. No event allocates memory.
+/// A turn waits for readiness, reads the clock, dispatches the events, fires the timers that are due, and
+/// then runs the turn-end handlers, in which streams send the turn's output. No event allocates memory.
 ///
-/// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other threads
-/// reach it through a `Wakeup`.
+/// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other
+/// threads reach it through a `Wakeup`.
 public final class EventLoop {
     /// Descriptors with this number or a larger one are refused (EMFILE).
     public static let descriptorsMax = 1 << 20
@@ -80,8 +80,9 @@ public final class EventLoop {
 
     // MARK: - Running
 
-    /// The shortest time from one turn of `run` to the next, 0 for none. An idle loop still responds at once. A busy
-    /// loop handles more events per turn, which saves most of its system calls and makes its writes larger.
+    /// The shortest time from one turn of `run` to the next, 0 for none. An idle loop still responds at once.
+    /// A busy loop handles more events per turn, which saves most of its system calls and makes its writes
+    /// larger.
     public var turnSpacingMicroseconds: Int64 = 0
     private var turnBeganNanoseconds: Int64 = 0
 
@@ -156,7 +157,8 @@ public final class EventLoop {
     }
 
     private func fireTimers() {
-        // A timer that is scheduled by a timer of this turn waits for the next turn, even if it is due at once.
+        // A timer that is scheduled by a timer of this turn waits for the next turn, even if it is due at
+        // once.
         let now = nowMilliseconds
         let sequence = timers.nextSequence
         while let due = timers.popDue(at: now, scheduledBefore: sequence) {
@@ -198,7 +200,8 @@ public final class EventLoop {
 
     // MARK: - Descriptors
 
-    /// Watches a descriptor, which must stay open until `remove`. The loop keeps the handler alive until then.
+    /// Watches a descriptor, which must stay open until `remove`. The loop keeps the handler alive until
+    /// then.
     public func add(descriptor: Int32, interest: Interest, handler: any DescriptorHandler) throws(SystemError) {
         guard descriptor >= 0 else { throw SystemError(code: EBADF, operation: "epoll_ctl add") }
         let index = Int(descriptor)
@@ -227,8 +230,9 @@ public final class EventLoop {
         }
     }
 
-    /// Stops watching a descriptor; call it before closing the descriptor. Events that were already fetched for it are
-    /// dropped, even if its number is reused in the same turn. Does nothing for a descriptor that is not watched.
+    /// Stops watching a descriptor; call it before closing the descriptor. Events that were already fetched
+    /// for it are dropped, even if its number is reused in the same turn. Does nothing for a descriptor that
+    /// is not watched.
     public func remove(descriptor: Int32) {
         guard generation(of: descriptor) != nil else { return }
         var event = epoll_event()
@@ -250,10 +254,11 @@ public final class EventLoop {
 
     // MARK: - Timers
 
-    /// Schedules a timer that fires once, `afterMilliseconds` after this turn's clock, and never early by the loop's clock.
+    /// Schedules a timer that fires once, `afterMilliseconds` after this turn's clock, and never early by the
+    /// loop's clock.
     ///
-    /// Timers fire in the order of their deadlines; equal deadlines in the order of scheduling. A timer that another
-    /// timer schedules fires in a later turn at the earliest.
+    /// Timers fire in the order of their deadlines; equal deadlines in the order of scheduling. A timer that
+    /// another timer schedules fires in a later turn at the earliest.
     ///
     /// - Parameter afterMilliseconds: 0 or less for as soon as possible, but never inside this call.
     public func schedule(afterMilliseconds: Int64, handler: any TimerHandler, tag: UInt64) -> TimerIdentifier {

@@ -15,8 +15,8 @@ public struct Interest: OptionSet, Sendable {
 
 /// Receives a descriptor's events. The loop keeps the handler alive from `add` to `remove`.
 public protocol DescriptorHandler: AnyObject {
-    /// Readiness is level-triggered: unread input is reported again in the next turn. A call may be spurious if the
-    /// interest was changed earlier in the same turn.
+    /// Readiness is level-triggered: unread input is reported again in the next turn. A call may be spurious
+    /// if the interest was changed earlier in the same turn.
     func descriptorReady(_ events: Interest)
 }
 

@@ -1,4 +1,5 @@
-/// The host and the port in a URL (RFC 3986, section 3.2): `example.com`, `192.0.2.1:80` or `[2001:db8::1]:80`.
+/// The host and the port in a URL (RFC 3986, section 3.2): `example.com`, `192.0.2.1:80` or
+/// `[2001:db8::1]:80`.
 public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     public enum Fault: Error, Sendable {
         /// The host is neither a name of letters, digits, `.`, `-` and `_` nor an address, or it is an IPv6

@@ -38,7 +38,8 @@ public final class LoopThread: Sendable {
         return LoopThread(thread: thread)
     }
 
-    /// Waits until the body has returned. Must not be called on the thread itself. Further calls return at once.
+    /// Waits until the body has returned. Must not be called on the thread itself. Further calls return at
+    /// once.
     public func join() {
         thread.withLock { thread in
             guard let joined = thread else { return }
@@ -82,7 +83,8 @@ private final class ThreadBody {
     init(run: @escaping @Sendable () -> Void) { self.run = run }
 }
 
-/// Calls `pthread_create` with a closure; all signals are blocked on the new thread. Returns the errno, 0 for success.
+/// Calls `pthread_create` with a closure; all signals are blocked on the new thread. Returns the errno, 0 for
+/// success.
 func startThread(
     _ thread: inout pthread_t,
     attributes: UnsafePointer<pthread_attr_t>?,

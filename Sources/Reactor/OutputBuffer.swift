@@ -1,4 +1,5 @@
-/// The output of one stream that waits to be sent. Bytes are appended at the tail and consumed at the head, and are always contiguous.
+/// The output of one stream that waits to be sent. Bytes are appended at the tail and consumed at the head,
+/// and are always contiguous.
 struct OutputBuffer: ~Copyable {
     private static let initialBytes = 16 * 1024
     /// A buffer that a burst has made larger than this is freed when it is empty.

@@ -40,7 +40,8 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
 
 typealias Resolution = Result<[SocketAddress], ResolveError>
 
-/// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on a short-lived thread of its own and posts its result.
+/// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on a short-lived thread of its own
+/// and posts its result.
 ///
 /// The threads hold the mailbox, not the loop or a completion. If the loop is released first, the results are
 /// dropped, and the last thread releases the mailbox.

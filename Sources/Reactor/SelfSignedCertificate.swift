@@ -1,7 +1,8 @@
 import COpenSSL
 import Glibc
 
-/// Creates a certificate authority and a server certificate from it, for the embedded simulator and for tests.
+/// Creates a certificate authority and a server certificate from it, for the embedded simulator and for
+/// tests.
 ///
 /// Keys are P-256. The authority's key is not kept, so the authority can issue no other certificate.
 public enum SelfSignedCertificate {

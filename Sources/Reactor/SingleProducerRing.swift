@@ -11,7 +11,8 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
 
     @usableFromInline
     struct Side: ~Copyable {
-        /// The number of elements that this side has pushed or popped since the start. Only this side writes it.
+        /// The number of elements that this side has pushed or popped since the start. Only this side writes
+        /// it.
         @usableFromInline let index: Atomic<Int>
         /// The other side's index when this side last read it; never ahead of the index now.
         @usableFromInline var oppositeSeen: Int

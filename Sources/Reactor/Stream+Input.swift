@@ -1,7 +1,8 @@
 extension Stream {
     /// How often the shared buffer is filled for one stream before other streams are read.
     private static let fillsPerEventMax = 4
-    /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read of this size takes a whole record.
+    /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read of this size takes a whole
+    /// record.
     static let recordBytesMax = 16 * 1024
 
     /// Stops the delivery of input. Received bytes wait in the kernel, and when its buffer is full the peer
@@ -84,7 +85,8 @@ extension Stream {
         return transport.takeFailure()
     }
 
-    /// Delivers the input that is left when output has failed. The peer's last bytes may say why it closed the connection.
+    /// Delivers the input that is left when output has failed. The peer's last bytes may say why it closed
+    /// the connection.
     func deliverRemainingInput() {
         guard !isReadingPaused else { return }
         for _ in 0..<Stream.fillsPerEventMax {

@@ -1,6 +1,6 @@
 extension Stream {
-    /// Appends to the output, which is sent at the end of the turn. Ignored once the stream has ended its output, has
-    /// failed or is closed.
+    /// Appends to the output, which is sent at the end of the turn. Ignored once the stream has ended its
+    /// output, has failed or is closed.
     public func write(_ bytes: UnsafeRawBufferPointer) {
         guard takesOutput else { return }
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }

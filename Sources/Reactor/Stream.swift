@@ -17,11 +17,13 @@ public protocol StreamHandler: AnyObject {
 
 /// A byte stream on a loop: TCP or a Unix socket, with or without TLS.
 ///
-/// The output of a turn is collected and sent at the end of the turn, with one system call per TLS record of up to 16 KiB.
-/// Failures are never reported inside a call: `write`, `flush` and `connect` return, and `streamClosed` follows from the loop.
+/// The output of a turn is collected and sent at the end of the turn, with one system call per TLS record of
+/// up to 16 KiB. Failures are never reported inside a call: `write`, `flush` and `connect` return, and
+/// `streamClosed` follows from the loop.
 ///
-/// The loop keeps an active stream alive; the stream holds its handler weakly. The owner keeps the handler alive and
-/// closes the stream at the end. A stream whose handler was released closes itself at its next event.
+/// The loop keeps an active stream alive; the stream holds its handler weakly. The owner keeps the handler
+/// alive and closes the stream at the end. A stream whose handler was released closes itself at its next
+/// event.
 public final class Stream {
     /// With more waiting output than this, a caller should stop writing until `streamDrained`.
     public static let highWaterBytes = 512 * 1024
@@ -41,7 +43,8 @@ public final class Stream {
         case idle
         /// The TCP or Unix connection is being set up. → `handshaking`, `open`, `failing`, `closed`.
         case connecting
-        /// Accepted without TLS. Bytes may flow, but the handler has not been notified yet. → `open`, `closed`.
+        /// Accepted without TLS. Bytes may flow, but the handler has not been notified yet. → `open`,
+        /// `closed`.
         case accepted
         /// The TLS handshake is running. → `open`, `failing`, `closed`.
         case handshaking
@@ -94,8 +97,8 @@ public final class Stream {
         transport = Transport(descriptor: -1)
     }
 
-    /// Creates a stream for an accepted connection, and takes ownership of the descriptor. `streamConnected` follows,
-    /// after the TLS handshake if there is one, and not before the end of this turn.
+    /// Creates a stream for an accepted connection, and takes ownership of the descriptor. `streamConnected`
+    /// follows, after the TLS handshake if there is one, and not before the end of this turn.
     public init(accepted descriptor: Int32, loop: EventLoop, handler: any StreamHandler, tls: TLSContext?) {
         precondition(tls?.isServer ?? true, "an accepted stream needs a server's TLS context")
         self.loop = loop
@@ -120,7 +123,8 @@ public final class Stream {
     /// Bytes that were written and that the socket has not taken.
     public var pendingOutputBytes: Int { output.count }
 
-    /// Ends the stream now. Waiting output is dropped, and `streamClosed` is not called. Safe in any callback. Idempotent.
+    /// Ends the stream now. Waiting output is dropped, and `streamClosed` is not called. Safe in any
+    /// callback. Idempotent.
     public func close() {
         switch state {
         case .closed:

@@ -16,11 +16,12 @@ public enum TLSVersion: Sendable {
 
 /// The settings that the TLS sessions of a client or server share: trust, certificate, application protocols.
 ///
-/// The oldest version is TLS 1.2. A client always verifies the peer's certificate chain and name; this cannot be turned
-/// off. If application protocols are given, a session that agrees on none of them fails its handshake.
+/// The oldest version is TLS 1.2. A client always verifies the peer's certificate chain and name; this cannot
+/// be turned off. If application protocols are given, a session that agrees on none of them fails its
+/// handshake.
 ///
-/// Immutable after creation, so loops on several threads may share one: OpenSSL counts references to the context
-/// atomically, and each session belongs to one stream.
+/// Immutable after creation, so loops on several threads may share one: OpenSSL counts references to the
+/// context atomically, and each session belongs to one stream.
 public final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     let isServer: Bool
@@ -89,7 +90,8 @@ public final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_num_tickets(tls.context, 0)
         try tls.use(certificateFile: certificateFile, keyFile: keyFile)
         if tls.expectsApplicationProtocol {
-            // An unretained pointer suffices: each stream keeps the context alive, so the context outlives its sessions.
+            // An unretained pointer suffices: each stream keeps the context alive, so the context outlives
+            // its sessions.
             SSL_CTX_set_alpn_select_cb(tls.context, selectApplicationProtocol, Unmanaged.passUnretained(tls).toOpaque())
         }
         return tls
@@ -180,7 +182,8 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// Picks the first of our protocols that the client offers, and refuses the handshake if there is none (RFC 7301 section 3.2).
+    /// Picks the first of our protocols that the client offers, and refuses the handshake if there is none
+    /// (RFC 7301 section 3.2).
     fileprivate func select(
         from offer: UnsafePointer<UInt8>,
         count: UInt32,

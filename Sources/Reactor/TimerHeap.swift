@@ -1,4 +1,5 @@
-/// Identifies one scheduled timer. After the timer has fired or was cancelled, using the identifier does nothing.
+/// Identifies one scheduled timer. After the timer has fired or was cancelled, using the identifier does
+/// nothing.
 public struct TimerIdentifier: Sendable, Hashable {
     let slot: UInt32
     let generation: UInt32

@@ -36,8 +36,8 @@ public final class Wakeup: Sendable {
     public func drain() {
         var count: UInt64 = 0
         _ = Glibc.read(descriptor, &count, MemoryLayout<UInt64>.size)
-        // Clear the flag only after the read. A signal in between skips its write, but the work that it announces is
-        // taken after the drain.
+        // Clear the flag only after the read. A signal in between skips its write, but the work that it
+        // announces is taken after the drain.
         _ = isSignalled.exchange(false, ordering: .acquiringAndReleasing)
     }
 }

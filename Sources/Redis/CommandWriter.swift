@@ -1,6 +1,7 @@
 import Numbers
 
-/// Writes RESP into reserved memory. The caller computes the room in advance; ``Stream/commit(_:)`` checks it.
+/// Writes RESP into reserved memory. The caller computes the room in advance; ``Stream/commit(_:)`` checks
+/// it.
 public struct CommandWriter {
     /// The room for an argument's length line and line end.
     public static let argumentOverheadBytes = 16

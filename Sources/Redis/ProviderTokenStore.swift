@@ -5,7 +5,8 @@
 /// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a
 /// loop of its own. Not thread-safe. A failed call is not repeated; the caller tries again at its next check.
 public final class ProviderTokenStore {
-    /// A text, and how long Redis still keeps it. All processes agree on this time, even if their clocks differ.
+    /// A text, and how long Redis still keeps it. All processes agree on this time, even if their clocks
+    /// differ.
     public struct Entry: Equatable {
         public var text: [UInt8]
         public var remainingMilliseconds: Int64

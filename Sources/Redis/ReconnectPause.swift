@@ -1,5 +1,5 @@
-/// The pause before the next attempt to connect: a random time up to a limit that doubles with each failure ("full
-/// jitter"). So a fleet that lost its server at one moment does not reconnect at one moment. (R21)
+/// The pause before the next attempt to connect: a random time up to a limit that doubles with each failure
+/// ("full jitter"). So a fleet that lost its server at one moment does not reconnect at one moment. (R21)
 struct ReconnectPause {
     static let baseMilliseconds: Int64 = 100
     static let capMilliseconds: Int64 = 5_000

@@ -9,7 +9,8 @@ public enum RedisTopology: Sendable {
     ///
     /// - Parameter RedisURL: the Sentinels' addresses, and the credentials to log in to them.
     case sentinel(RedisURL)
-    /// Several primaries, each with a part of the keys. The URL's locations are where the search for all servers begins.
+    /// Several primaries, each with a part of the keys. The URL's locations are where the search for all
+    /// servers begins.
     case cluster
 }
 
@@ -32,7 +33,8 @@ public struct RedisConfiguration: Sendable {
     public var replicas = 0
     /// The most calls to one server that may be outstanding.
     public var outstandingCallsMax = 4_096
-    /// The most calls in one command, 1 through 64. In a cluster always 1, since each key may be on another server.
+    /// The most calls in one command, 1 through 64. In a cluster always 1, since each key may be on another
+    /// server.
     public var callsPerCommandMax = RedisConnection.callsPerCommandMax
 
     public init(url: RedisURL, topology: RedisTopology = .single, tls: TLSContext? = nil) {

@@ -19,14 +19,15 @@ extension RedisConnection {
     }
 
     private func loadScripts() {
-        // With this line Redis 7 refuses a whole script when it is out of memory. Older versions treat it as a syntax error.
+        // With this line Redis 7 refuses a whole script when it is out of memory. Older versions treat it as
+        // a syntax error.
         let flags = serverTakesFlags ? "#!lua\n" : ""
         nextLoadedScript = 0
         for script in session.scripts { command(.loadScript, ["SCRIPT", "LOAD", flags + script]) }
     }
 
-    /// Loads the scripts again after the server has lost them. Only once per connection: a server that loses scripts
-    /// right after loading cannot be used.
+    /// Loads the scripts again after the server has lost them. Only once per connection: a server that loses
+    /// scripts right after loading cannot be used.
     func reloadScripts() {
         hasReloaded = true
         loadScripts()

@@ -38,7 +38,8 @@ extension RedisConnection {
         append(.waitForReplicas, batchCount: 1)
     }
 
-    /// Whether the next reply must stay unread. If it was withheld and now may be read, `areReplicasEnough` has WAIT's result.
+    /// Whether the next reply must stay unread. If it was withheld and now may be read, `areReplicasEnough`
+    /// has WAIT's result.
     func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
         guard !replicaWait.isEmpty, let call = outstanding.oldest, call.awaitsReplicas, areReplicasEnough == nil else {
             return false

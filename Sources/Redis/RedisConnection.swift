@@ -14,11 +14,12 @@ protocol ConnectionOwner: AnyObject {
     func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
-/// A pipelined connection to one Redis server, for the scripts of a ``RedisSession``. Reconnects automatically.
+/// A pipelined connection to one Redis server, for the scripts of a ``RedisSession``. Reconnects
+/// automatically.
 ///
-/// A lane has one connection per server, and uses it only on the lane's thread. Commands go directly into the stream's
-/// output buffer and leave with one write at the end of the turn. Replies come in the order of the calls. Neither a
-/// call nor a reply allocates memory.
+/// A lane has one connection per server, and uses it only on the lane's thread. Commands go directly into the
+/// stream's output buffer and leave with one write at the end of the turn. Replies come in the order of the
+/// calls. Neither a call nor a reply allocates memory.
 ///
 /// The connection never repeats a call. If it is lost, all calls without a reply fail, and the caller may
 /// repeat them, because the scripts can be repeated safely.
@@ -295,7 +296,8 @@ public final class RedisConnection {
         outstanding[first].awaitsReplicas = (first..<outstanding.count).contains { outstanding[$0].awaitsReplicas }
     }
 
-    /// Removes the oldest call. False if the reply's connection was lost meanwhile; then all calls have already failed.
+    /// Removes the oldest call. False if the reply's connection was lost meanwhile; then all calls have
+    /// already failed.
     public func completeOldestCall(from reader: ReplyReader) -> Bool {
         reader === self.reader && outstanding.removeOldest() != nil
     }
@@ -307,7 +309,8 @@ public final class RedisConnection {
 
     // MARK: - The turn's end
 
-    /// Schedules the session's flush. If it runs before the stream's own turn end, all output of the turn leaves with one write.
+    /// Schedules the session's flush. If it runs before the stream's own turn end, all output of the turn
+    /// leaves with one write.
     func scheduleTurnEnd() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true

@@ -34,10 +34,11 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The user lacks a permission.
         case noPermission
         case transactionAborted
-        /// The server belongs to a cluster, but the configuration does not say so. Refused at the start: batches of
-        /// calls would fail because their keys are in different slots, and only under load.
+        /// The server belongs to a cluster, but the configuration does not say so. Refused at the start:
+        /// batches of calls would fail because their keys are in different slots, and only under load.
         case clusterEnabled
-        /// The value under the key was not written by the scripts. The only error that is proven to be the call's own.
+        /// The value under the key was not written by the scripts. The only error that is proven to be the
+        /// call's own.
         case foreignValue
         /// The server's version is too old for the scripts.
         case tooOld
@@ -65,8 +66,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason ?? code.explanation
     }
 
-    /// Whether the same call can succeed later, on this connection or the next. True unless the error is proven to be
-    /// the call's own. The scripts may be repeated safely, so this includes calls whose outcome is unknown. (R23)
+    /// Whether the same call can succeed later, on this connection or the next. True unless the error is
+    /// proven to be the call's own. The scripts may be repeated safely, so this includes calls whose outcome
+    /// is unknown. (R23)
     public var isRetriable: Bool { code != .foreignValue }
 
     /// Whether Causeway does not know the cause of the server's error. Other calls may succeed meanwhile.

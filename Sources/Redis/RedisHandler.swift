@@ -14,8 +14,8 @@ public enum CallIssue: Sendable {
 
 /// A condition of the server that an operator should fix, although work continues.
 public enum RedisWarning: Sendable, Equatable {
-    /// `maxmemory-policy` lets the server evict our keys when memory is short, so pushes may be repeated. All our keys
-    /// expire, so every policy but `noeviction` does this.
+    /// `maxmemory-policy` lets the server evict our keys when memory is short, so pushes may be repeated. All
+    /// our keys expire, so every policy but `noeviction` does this.
     case evicts(policy: String)
     /// `maxmemory-policy` could not be read.
     case evictionPolicyUnknown(RedisError)
@@ -34,12 +34,14 @@ public enum RedisReplicas: Sendable, Equatable {
     case following
 }
 
-/// Receives a connection's events, from the loop or inside `close()`. Each method may issue calls or close the connection.
+/// Receives a connection's events, from the loop or inside `close()`. Each method may issue calls or close
+/// the connection.
 public protocol RedisHandler: AnyObject {
-    /// The connection is up, logged in, and has loaded the scripts, so calls may be issued. Failed calls may be issued again.
+    /// The connection is up, logged in, and has loaded the scripts, so calls may be issued. Failed calls may
+    /// be issued again.
     func redisReady()
-    /// The connection was lost, or an attempt to connect failed; another attempt follows automatically. All outstanding
-    /// calls fail at once, oldest first.
+    /// The connection was lost, or an attempt to connect failed; another attempt follows automatically. All
+    /// outstanding calls fail at once, oldest first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
     /// Called each time that too few replicas acknowledged, and when enough replicas acknowledge again.

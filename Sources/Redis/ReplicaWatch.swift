@@ -83,8 +83,8 @@ struct ReplicaWatch {
 
     /// Forgets the outstanding WAIT, because the connection was lost.
     ///
-    /// The next connection may be to another server, whose replicas get the whole patience. A watch that does not
-    /// follow stays so, to report that the replicas are back.
+    /// The next connection may be to another server, whose replicas get the whole patience. A watch that does
+    /// not follow stays so, to report that the replicas are back.
     mutating func noteLost() {
         (isAsking, hasUnasked) = (false, false)
         if state == .givenUp { state = .missing }

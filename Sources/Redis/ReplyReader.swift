@@ -106,7 +106,8 @@ private struct PartialReply {
     }
 
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: ReplyReader.replyBytesMax, alignment: 16)
-    // A separate allocation: an array of a fixed size within this struct would be copied whole for each element that is read.
+    // A separate allocation: an array of a fixed size within this struct would be copied whole for each
+    // element that is read.
     private let elements = UnsafeMutablePointer<Element>.allocate(capacity: ReplyReader.elementsMax + 1)
     private var elementCount = 0
     private var byteCount = 0

@@ -1,8 +1,8 @@
 /// Hashes and leases that the processes of a fleet share. For use outside the lanes, with the lanes'
 /// configuration.
 ///
-/// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a loop of
-/// its own. Not thread-safe. No call is repeated.
+/// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a
+/// loop of its own. Not thread-safe. No call is repeated.
 public final class SharedHashes {
     /// Fields with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
@@ -54,7 +54,8 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try ask(key, ["HDEL"], fields) }
     }
 
-    /// A condition: the field has this value. If the call succeeds, `next` replaces the value, unless `next` is nil.
+    /// A condition: the field has this value. If the call succeeds, `next` replaces the value, unless `next`
+    /// is nil.
     public struct FieldCondition {
         var field: [UInt8]
         var value: [UInt8]
@@ -88,8 +89,8 @@ public final class SharedHashes {
         return added
         """
 
-    /// Sets fields of several hashes in one pipeline. Each hash then lives for `lifeMilliseconds`. Its expiry leaves
-    /// with its fields, so that no hash stays forever if the process ends before the reply.
+    /// Sets fields of several hashes in one pipeline. Each hash then lives for `lifeMilliseconds`. Its expiry
+    /// leaves with its fields, so that no hash stays forever if the process ends before the reply.
     public func set(_ hashes: [(key: [UInt8], fields: Hash)], lifeMilliseconds: Int64) throws(RedisError) {
         let life = Array(String(lifeMilliseconds).utf8)
         _ = try askAll(

@@ -1,6 +1,7 @@
 import Numbers
 
-/// Received replies that have not been read. Finds only where each reply ends; the reader later checks their content.
+/// Received replies that have not been read. Finds only where each reply ends; the reader later checks their
+/// content.
 struct UnreadReplies {
     private let bytes: UnsafeRawBufferPointer
 

@@ -2,7 +2,8 @@ import CNghttp2
 import COpenSSL
 import Glibc
 
-/// A small HTTP/2 client for tests: blocking, one connection, any number of streams. It records everything from the server.
+/// A small HTTP/2 client for tests: blocking, one connection, any number of streams. It records everything
+/// from the server.
 final class H2Client {
     struct Response: Equatable {
         var status = 0

@@ -4,7 +4,8 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Compares shapes with the `Codable` structs that they describe, decoded by Foundation's decoder with default strategies.
+/// Compares shapes with the `Codable` structs that they describe, decoded by Foundation's decoder with
+/// default strategies.
 @Suite(.ownThread) struct ShapeTests {
     private enum Status: String, Decodable { case driverEnRoute, completed }
     private enum Level: Int, Decodable {

@@ -108,7 +108,8 @@ import Testing
     /// Over the network: a wrong topic opens the breaker, no token is retired, and the corrected topic closes
     /// it.
     @Test func `A pool stops at a burst of refusals, and probes`() throws {
-        // Until the first probe the pool accepts nothing. Even a busy machine must check this before the probe.
+        // Until the first probe the pool accepts nothing. Even a busy machine must check this before the
+        // probe.
         let fixture = try PoolFixture { $0.breaker.probeMilliseconds = 1_500 }
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }

@@ -26,7 +26,8 @@ import Testing
         }
     }
 
-    /// Padding of eight bits, padding with bits other than ones, and the end-of-string code are errors (RFC 7541, section 5.2).
+    /// Padding of eight bits, padding with bits other than ones, and the end-of-string code are errors (RFC
+    /// 7541, section 5.2).
     @Test(
         arguments: [
             [0xFF], [0xFF, 0xFF, 0xFF, 0xFF], [0x00], [0x07, 0xFE], [0x07, 0xFF, 0xFF], [0xFF, 0xFF, 0xFF, 0xFC, 0x07],

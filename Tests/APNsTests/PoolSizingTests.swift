@@ -75,7 +75,7 @@ import Testing
         #expect(sizing.wanted == 1)
         #expect(sizing.end(interval(starved: 499), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
         #expect(sizing.end(interval(starved: 500), carrying: 1, streamsPerConnection: 1_000, now: 0) == .grow)
-        // The second connection is still being opened.
+        // The second connection is still being opened, so the pool opens no third one.
         #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
         #expect(sizing.end(interval(starved: 1_000), carrying: 2, streamsPerConnection: 1_000, now: 0) == .grow)
         #expect(sizing.end(interval(starved: 1_000), carrying: 3, streamsPerConnection: 1_000, now: 0) == .grow)

@@ -53,8 +53,8 @@ import Testing
         #expect(request.connection.openStreamsPeak == 1)
     }
 
-    /// A 403 shows that APNs does not accept the provider token, and an overloaded server may answer before it
-    /// checks the token. The connection continues with one request at a time.
+    /// A 403 shows that APNs does not accept the provider token, and an overloaded server may answer before
+    /// it checks the token. The connection continues with one request at a time.
     @Test(
         arguments: [
             (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .limited),
@@ -77,7 +77,8 @@ import Testing
         #expect(fixture.authenticatedConnections == 1)
     }
 
-    /// Otherwise every worker would reconnect at once and without end to a server that is shutting down. (R21)
+    /// Otherwise every worker would reconnect at once and without end to a server that is shutting down.
+    /// (R21)
     @Test func `A server that ends each connection with a 503 gets fewer and fewer connections`() throws {
         let fixture = try PoolFixture { ($0.backoffBaseMilliseconds, $0.backoffMaxMilliseconds) = (60_000, 60_000) }
         fixture.server.respond = { _ in .status(503, reason: "Shutdown") }
@@ -88,7 +89,8 @@ import Testing
         #expect(fixture.pool.opening.waitMilliseconds(now: fixture.loop.nowMilliseconds) > 0)
     }
 
-    /// Otherwise an overloaded server at one address would get every push of a slow pool, and open its breaker.
+    /// Otherwise an overloaded server at one address would get every push of a slow pool, and open its
+    /// breaker.
     @Test func `A new connection whose server answers 503 loses its priority`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2

@@ -50,7 +50,8 @@ import Testing
         }
         let known = Set((Self.table + BroadcastTests.table).map(\.reason))
         #expect(known.count == Reason.allCases.count - 2)
-        // Each `IdleTimeout`, `Shutdown` and fault of the provider token closes a connection.
+        // `IdleTimeout` and `Shutdown` each close a connection, and so do the three faults of the provider
+        // token.
         #expect(fixture.recorder.retirementCauses.count { $0 == .serverClosing } == 2)
         #expect(fixture.recorder.retirementCauses.count { $0 == .providerToken } == 3)
     }

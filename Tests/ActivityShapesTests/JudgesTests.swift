@@ -7,8 +7,9 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Three judges say whether a phone could decode a state: Foundation's `JSONDecoder` with the Swift types themselves, the worker's check,
-/// and the simulator. The last two read the shapes that `ActivityShapes` wrote.
+/// Three judges say whether a phone could decode a state: Foundation's `JSONDecoder` with the Swift types
+/// themselves, the worker's check, and the simulator. The last two read the shapes that `ActivityShapes`
+/// wrote.
 @Suite("Shapes beside the types that they describe", .ownThread)
 struct JudgesTests {
     private static let app = "com.example.ride"

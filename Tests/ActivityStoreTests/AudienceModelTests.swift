@@ -5,7 +5,8 @@ import Testing
 
 @testable import ActivityStore
 
-/// Compares the model's pages with a dictionary of members. `AudienceDifferentialTests` compares the server with the model.
+/// Compares the model's pages with a dictionary of members. `AudienceDifferentialTests` compares the server
+/// with the model.
 @Suite struct AudienceModelTests {
     @Test func `Members are on pages that follow each other, after any number of joins and leaves`() throws {
         var random = SplitMix64(seed: 7)

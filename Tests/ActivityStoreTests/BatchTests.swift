@@ -214,7 +214,7 @@ import Testing
         try server.start()
         #expect(caller.turnUntilReady())
         caller.events = []
-        // All calls of the last test are finished.
+        // Only the new call gets an answer: nothing is left of the calls before the loss.
         #expect(caller.store.issue(update(5), key: .activity("one"), tag: 1) == .issued)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == [.admitted(1, OwnedReply(.noToken))])
@@ -250,7 +250,8 @@ import Testing
             #expect(caller.store.issue(held, key: key, tag: 2) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        // The longest held command fills a reply alone. Of the other four, the first three fit into one reply.
+        // The longest held command fills a reply alone. Of the other four, the first three fit into one
+        // reply.
         #expect(heldLengths(caller, indices: [0, 1]) == [longest, nil])
         #expect(heldLengths(caller, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
         #expect(heldLengths(caller, indices: [4]) == [60_000])

@@ -5,7 +5,8 @@ import Testing
 
 @testable import ActivityStore
 
-/// The audiences that an activity or a device is in, and those that it has left. The server is compared with the model. (R27)
+/// The audiences that an activity or a device is in, and those that it has left. The server is compared with
+/// the model. (R27)
 @Suite(.serialized, .ownThread) struct MembershipTests {
     private static let device = TestKey.device("phone-1")
 

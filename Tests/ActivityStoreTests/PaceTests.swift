@@ -168,7 +168,8 @@ import Testing
         #expect(comparison.admit(command(100, high: true)).budgetLeft == 4)
         // A token that comes with a command does not say whether the app allows frequent updates.
         #expect(comparison.admit(command(101, high: true, token: token)).budgetLeft == 3)
-        // The larger budget is full in two seconds, less than one interval of the smaller one: one push is missing.
+        // The larger budget is full in two seconds, less than one interval of the smaller one: one push is
+        // missing.
         #expect(comparison.verdict(register(frequentUpdates: false)) == .registered)
         #expect(comparison.admit(command(102)).budgetLeft == 2)
         // A stale registration does not change the budget.
@@ -232,7 +233,7 @@ import Testing
             // Without a start, the activity's life begins with its registration.
             #expect(comparison.verdict(register(frequentUpdates: false)) == .registered)
         }
-        // Redis counts the life in whole seconds.
+        // Redis counts whole seconds: the second in which the eight hours end still belongs to the life.
         comparison.pass(8 * Self.hour)
         #expect(comparison.verdict(command(101, token: token)) == .send)
         comparison.pass(1_000)

@@ -136,7 +136,7 @@ import Testing
                 return reply.verdict == .full ? nil : reply.heldCommand?.count ?? -1
             }
         }
-        // The longest held command fills a reply alone.
+        // The longest held command fills a reply alone, so the other two have no room in it.
         #expect(lengths([0, 1, 2]) == [StoreLimits.heldCommandBytesMax, nil, nil])
         #expect(lengths([1, 2, 3]) == [70_000, 61_000, nil])
         #expect(lengths([3]) == [10])

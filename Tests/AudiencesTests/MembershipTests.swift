@@ -101,7 +101,8 @@ import Testing
             if case .newest = call.operation { questions += 1 }
             bench.answer(call)
         }
-        // The first member's notification asks the store; the other members join before the answer comes.
+        // The first member's notification asks the store. The others join before the answer, so one more
+        // question is enough for all of them.
         #expect(questions <= 2)
         #expect(bench.send().count == 50)
         bench.answerPushes()

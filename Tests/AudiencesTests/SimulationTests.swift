@@ -12,11 +12,11 @@ import Testing
         (.partitions, [722]),
         // APNs answered a push to a parked member of a round that another worker had claimed.
         (.partitions, [1_243]), (.crashes, [1_751]),
-        // A round waited forever for a version that had been passed over, or that another partition had
-        // committed.
+        // A round waited forever for a version whose record had been passed over, or had been settled and
+        // committed in another partition.
         (.ranges, [998]), (.partitions, [998, 1_063]),
-        // After a crash a version was passed over, and the next checkpoint of its range left it out. So its
-        // round began again.
+        // After a crash a version was passed over. The range's next checkpoint did not contain this version,
+        // so the version's round began a second time.
         (.channels, [475, 1_591]), (.crashes, [412, 1_112]), (.ranges, [1_727]),
         // A round began while the store lacked its members, and ended without them. They missed its alert,
         // start or state.
@@ -64,7 +64,8 @@ import Testing
         #expect(rereadings.contains { $0 > 0 })
     }
 
-    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.
+    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that
+    /// `CAUSEWAY_SIMULATION_KIND` names.
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
     func `One seed is traced`(kind: Swarm.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)

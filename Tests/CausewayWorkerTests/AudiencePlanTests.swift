@@ -7,7 +7,8 @@ struct AudiencePlanTests {
         let plan = try AudiencePlan(demand: AudienceDemand(members: 1_000_000, updatesPerMinute: 4))
         // 4,000,000 pushes a minute, sent in half of each minute.
         #expect(plan.pushesPerSecond == 133_334)
-        // 4,000,000 x 3 µs in 60 s are 20 hundredths of a core. The wake-ups of each of 3 workers take 10 more.
+        // 4,000,000 x 3 µs in 60 s are 20 hundredths of a core. The wake-ups of each of 3 workers take 10
+        // more.
         #expect(plan.pods == 3 && plan.lanes == 12 && plan.coresHundredths == 20 + 3 * 10)
         #expect(plan.ranges == 256 && plan.fanoutRecords == 256 && plan.resultRecords == 257)
         // 1,000,000 x 135 B x 1.5 and 1,000,000 x 330 B x 1.5.
@@ -18,8 +19,8 @@ struct AudiencePlanTests {
         #expect(plan.roundMilliseconds == 2_579 + 60 + 250)
     }
 
-    /// Each round ends in its share of the time between two commands, as long as the lanes and streams
-    /// suffice.
+    /// Without the round trip and the fan-out, a round takes at most the time between two commands. If the
+    /// whole round takes longer, the plan's text says so.
     @Test(arguments: [1_000, 20_000, 300_000, 1_000_000, 10_000_000] as [Int64], [1, 4, 12, 60] as [Int64])
     func `Planned rounds fit between the commands`(members: Int64, updates: Int64) throws {
         let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: updates))

@@ -34,7 +34,8 @@ struct CapacityTests {
     @Test func `The plan for the largest public peak is correct`() throws {
         let plan = try CapacityPlan(demand: CapacityPage.demand)
         #expect(plan.pushesPerSecond == 150_000)
-        // 150,000 x (1.5 + 10.5) µs are 180 hundredths of a core. The wake-ups of each of 3 workers take 10 more.
+        // 150,000 x (1.5 + 10.5) µs are 180 hundredths of a core. The wake-ups of each of 3 workers take 10
+        // more.
         #expect(plan.pods == 3 && plan.coresHundredths == 180 + 3 * 10)
         #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
         #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
@@ -58,7 +59,8 @@ struct CapacityTests {
         let costs = MeasuredCosts()
         let work = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
         let waking = 60 * costs.wakingHundredths * 10_000_000
-        // The season took 8.71 s of CPU time, measured to a hundredth of a core over a minute (0.6 s).
+        // The season took 8.71 s of CPU time in a minute. A hundredth of a core is 0.6 s, so the estimate may
+        // be off by that.
         #expect((8_110_000_000...9_310_000_000).contains(work + waking))
     }
 

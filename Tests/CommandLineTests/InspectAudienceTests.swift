@@ -233,7 +233,8 @@ struct InspectAudienceTests {
         #expect(channels.allSatisfy { $0["createdAt"] as? Int64 == created })
     }
 
-    /// A broadcast may wait for hours, for example for a new channel. Until it ends, the command has no total.
+    /// A broadcast may wait for hours, for example for a new channel. Until it ends, the command has no
+    /// total.
     @Test func `A round is under way until its broadcast has ended`() throws {
         let stage = try AudienceStage()
         let version = Version(timestamp: 1_790_000_002, sequence: 0)

@@ -3,7 +3,8 @@ import LiveActivity
 import Testbed
 import Testing
 
-/// Runs the core with models of Kafka, Redis and the phones, for many seeds of each kind: ``SimulationSeeds``.
+/// Runs the core with models of Kafka, Redis and the phones, for many seeds of each kind:
+/// ``SimulationSeeds``.
 @Suite(.ownThread) struct SimulationTests {
     private static let seeds = SimulationSeeds<Swarm.Kind>(standardCount: 1_000)
     private static let pace: [UInt64] = [
@@ -121,7 +122,8 @@ import Testing
         #expect(Set(Outcome.allCases).subtracting(outcomes) == [.invalid, .unregistered])
     }
 
-    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.
+    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that
+    /// `CAUSEWAY_SIMULATION_KIND` names.
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
     func `One seed is traced`(kind: Swarm.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)

@@ -120,7 +120,8 @@ struct DependencyTests {
         }
     }
 
-    /// Checks that the worker reports the outage of Kafka, and stays alive and ready. A restart would not help.
+    /// Checks that the worker reports the outage of Kafka, and stays alive and ready. A restart would not
+    /// help.
     private static func expectAbsence(_ run: ExampleRun) throws {
         try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
         #expect(try run.status(of: "/livez") == 200)

@@ -55,7 +55,8 @@ import Testing
         producer.close()
     }
 
-    /// A coordinator can refuse one partition only. Until version 1 of its request, it refuses each partition so.
+    /// A coordinator can refuse one partition only. Until version 1 of its request, it refuses each partition
+    /// so.
     private static let oldVersion = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
     private static let topicAuthorizationFailed: Int32 = 29
 

@@ -2,7 +2,8 @@ import Numbers
 import Testing
 
 @Suite struct SplitMix64Tests {
-    /// The first outputs of the reference implementation for the seed 1234567 (https://prng.di.unimi.it/splitmix64.c).
+    /// The first outputs of the reference implementation for the seed 1234567
+    /// (https://prng.di.unimi.it/splitmix64.c).
     @Test func `The numbers are those of the reference`() {
         var random = SplitMix64(seed: 1_234_567)
         let numbers = (0..<3).map { _ in random.next() }

@@ -33,7 +33,7 @@ import Testing
                 #expect(slot.count == 1)
                 slots.formUnion(slot)
             }
-            // Some segments share a slot by chance.
+            // Some segments share a slot by chance, so there are fewer slots than segments.
             #expect(slots.count > 200)
         }
     }

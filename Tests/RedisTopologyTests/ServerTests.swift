@@ -117,7 +117,8 @@ import Testing
         #expect(!caller.client.isReady)
     }
 
-    /// Calls with several keys would fail with CROSSSLOT, and these occur only under load.
+    /// Calls with several keys would fail with CROSSSLOT. Such calls occur only under load, so this fault
+    /// would show late.
     @Test func `The server belongs to a cluster, although the configuration says a single server`() throws {
         let server = try RedisServer([
             "--cluster-enabled", "yes", "--cluster-port", "\(Listener.unusedLoopbackPort())",

@@ -2,8 +2,9 @@ import Foundation
 
 /// The seeds that a suite of simulations runs, as the environment sets them.
 ///
-/// `CAUSEWAY_SIMULATION_SEEDS` is the number of seeds of each kind, `CAUSEWAY_SIMULATION_FIRST_SEED` the first one,
-/// `CAUSEWAY_SIMULATION_KIND` selects one kind, and `CAUSEWAY_SIMULATION_SEED` names the seed whose steps are printed.
+/// `CAUSEWAY_SIMULATION_SEEDS` is the number of seeds of each kind, `CAUSEWAY_SIMULATION_FIRST_SEED` the
+/// first one, `CAUSEWAY_SIMULATION_KIND` selects one kind, and `CAUSEWAY_SIMULATION_SEED` names the seed
+/// whose steps are printed.
 public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Sendable>: Sendable {
     public let ofEachKind: Int
     public let first: UInt64

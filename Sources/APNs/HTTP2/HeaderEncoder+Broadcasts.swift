@@ -40,7 +40,8 @@ extension HeaderEncoder {
         return block.count
     }
 
-    /// Appends a field by its index if a push has put it into the table. Else appends a literal, which does not change the table.
+    /// Appends a field by its index if a push has put it into the table. Else appends a literal, which does
+    /// not change the table.
     private func appendIndexedOrLiteral(_ name: Name, to block: inout [UInt8]) {
         guard ordinals[name.rawValue] < 0 else {
             return Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)

@@ -1,7 +1,8 @@
 import Glibc
 import Numbers
 
-/// HPACK's encoder for one connection's requests (RFC 7541), as Apple asks for it ("Sending notification requests to APNs"):
+/// HPACK's encoder for one connection's requests (RFC 7541), as Apple asks for it ("Sending notification
+/// requests to APNs"):
 /// - `:path` and `authorization` are literals that are never indexed;
 /// - `apns-id` and `apns-expiration` are indexed on their first use only;
 /// - all other fields are indexed.
@@ -17,7 +18,8 @@ struct HeaderEncoder: ~Copyable {
     enum Name: Int, CaseIterable {
         case authority, authorization, pushType, topic, priority5, priority10, expiration, identifier
 
-        /// The name as a literal, without its representation byte. `authority` and `authorization` are in the static table.
+        /// The name as a literal, without its representation byte. `authority` and `authorization` are in the
+        /// static table.
         var text: StaticString {
             switch self {
             case .authority: ":authority"
@@ -56,7 +58,8 @@ struct HeaderEncoder: ~Copyable {
     /// Whether the peer's table has room for all our entries. If not, no entry is made.
     private var usesTable = true
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
-    /// The table sizes that SETTINGS announced since the last request: the smallest and the last (RFC 7541, section 4.2).
+    /// The table sizes that SETTINGS announced since the last request: the smallest and the last (RFC 7541,
+    /// section 4.2).
     private var resized: (least: Int, last: Int)?
 
     /// The constant pieces: before the path (`front`), from the path to the expiration for each priority
@@ -88,7 +91,8 @@ struct HeaderEncoder: ~Copyable {
     mutating func setAuthorization(_ value: UnsafeRawBufferPointer) {
         precondition(value.count <= Self.authorizationBytesMax)
         authorization = Array(value)
-        // 256 bytes cover the names and representation bytes of ten fields and the numbers; the texts are counted uncompressed.
+        // 256 bytes cover the names and representation bytes of ten fields and the numbers; the texts are
+        // counted uncompressed.
         blockBytesMax =
             256 + texts.reduce(0) { $0 + $1.count } + authorization.count
             + max(pathPrefix.count + PushRequest.deviceTokenBytesMax, broadcastPath.count + PushRequest.channelBytesMax)
@@ -264,7 +268,8 @@ struct HeaderEncoder: ~Copyable {
         block += deviceToken
     }
 
-    /// Appends a field with a constant value: by its index, or as a literal that is put into the table if there is room.
+    /// Appends a field with a constant value: by its index, or as a literal that is put into the table if
+    /// there is room.
     private mutating func append(_ name: Name, to block: inout [UInt8]) {
         if ordinals[name.rawValue] >= 0 {
             Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)

@@ -12,12 +12,15 @@ struct Huffman: @unchecked Sendable {
     private static let shortBits: UInt64 = 8
     private static let pairBits = 12
 
-    /// Indexed by the next eight bits: the symbol, and in the upper byte the code's length. 0 if a longer code begins here.
+    /// Indexed by the next eight bits: the symbol, and in the upper byte the code's length. 0 if a longer
+    /// code begins here.
     private let shortCodes: UnsafeMutablePointer<UInt16>
-    /// Indexed by the next twelve bits, which can hold two codes of digits or of most lower-case letters. An entry has two symbols,
-    /// the first in the lowest byte, and above them the length of both codes together. 0 if the bits do not hold two whole codes.
+    /// Indexed by the next twelve bits, which can hold two codes of digits or of most lower-case letters. An
+    /// entry has two symbols, the first in the lowest byte, and above them the length of both codes together.
+    /// 0 if the bits do not hold two whole codes.
     private let pairs: UnsafeMutablePointer<UInt32>
-    /// Indexed by length: the first code of that length, left-aligned in 32 bits, and the place of its symbol in `symbols`.
+    /// Indexed by length: the first code of that length, left-aligned in 32 bits, and the place of its symbol
+    /// in `symbols`.
     private let firstCodes: UnsafeMutablePointer<UInt32>
     private let firstPlaces: UnsafeMutablePointer<Int>
     /// The symbols in the order of their codes.

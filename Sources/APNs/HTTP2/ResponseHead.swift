@@ -135,7 +135,8 @@ struct HeaderField {
         }
     }
 
-    /// Whether the value has no NUL, line feed or carriage return, and no white space at either end (RFC 9113, section 8.2.1).
+    /// Whether the value has no NUL, line feed or carriage return, and no white space at either end (RFC
+    /// 9113, section 8.2.1).
     private static func isValue(_ value: UnsafeRawBufferPointer) -> Bool {
         guard let first = value.first, let last = value.last else { return true }
         guard first != 0x20, first != 0x09, last != 0x20, last != 0x09 else { return false }

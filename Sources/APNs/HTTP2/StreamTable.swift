@@ -1,4 +1,5 @@
-/// Maps open streams to the slots of their pushes. Uses open addressing; the table is never more than half full.
+/// Maps open streams to the slots of their pushes. Uses open addressing; the table is never more than half
+/// full.
 ///
 /// A client's streams are consecutive odd numbers. Without a hash they would form one long cluster, and each
 /// removal would scan the whole cluster.

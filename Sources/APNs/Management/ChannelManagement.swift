@@ -65,8 +65,9 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
 /// A client of Apple's service that creates, reads, lists and deletes broadcast channels, for one app in one
 /// environment.
 ///
-/// Each request opens its own connection, since there are a few requests an hour. Requests run one after the other.
-/// The client does not retry. A creation has no idempotency key, so the caller decides what a request without a response means.
+/// Each request opens its own connection, since there are a few requests an hour. Requests run one after the
+/// other. The client does not retry. A creation has no idempotency key, so the caller decides what a request
+/// without a response means.
 public final class ChannelManagement: Sendable {
     /// A channel that exists at APNs.
     public struct Channel: Sendable, Equatable {
@@ -101,7 +102,8 @@ public final class ChannelManagement: Sendable {
         }
     }
 
-    /// Creates a channel. After an error with the cause `ambiguous` there may be a channel whose id nobody knows.
+    /// Creates a channel. After an error with the cause `ambiguous` there may be a channel whose id nobody
+    /// knows.
     public func create(storesNewest: Bool) async throws(ChannelError) -> String {
         let body: [UInt8]
         do {

@@ -7,7 +7,8 @@ enum ManagementBlock {
     /// The longest encoded name or value that the decoder accepts.
     private static let stringBytesMax = 8_192
 
-    /// Writes a request's fields as literals that are never indexed. The first byte sets our own table to size 0.
+    /// Writes a request's fields as literals that are never indexed. The first byte sets our own table to
+    /// size 0.
     static func encode(_ fields: [(name: String, value: String)]) -> [UInt8] {
         var block: [UInt8] = [0x20]
         for field in fields {

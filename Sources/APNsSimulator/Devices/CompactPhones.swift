@@ -35,7 +35,7 @@ struct CompactPhone: BitwiseCopyable {
     }
 }
 
-/// The compact phones of a simulation by crowd, and the states that they show.
+/// All compact phones of a simulation, grouped in crowds, and the states that they show.
 struct CompactPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000

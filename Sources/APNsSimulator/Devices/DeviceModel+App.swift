@@ -1,4 +1,5 @@
-/// Events on the phones that no push causes: apps are installed, start activities and post tokens, and users dismiss activities.
+/// Events on the phones that no push causes: apps are installed, start activities and post tokens, and users
+/// dismiss activities.
 extension DeviceModel {
     /// A kind of Live Activity that an app declares.
     public struct TypeDeclaration: Sendable {

@@ -8,7 +8,8 @@ extension DeviceModel {
         var expiration: Int64
     }
 
-    /// Decides whether APNs accepts a broadcast, and if so delivers it to all subscribers whose phones are online.
+    /// Decides whether APNs accepts a broadcast, and if so delivers it to all subscribers whose phones are
+    /// online.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,

@@ -1,4 +1,5 @@
-/// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content and have no budgets.
+/// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content and have no
+/// budgets.
 extension DeviceModel {
     /// Creates a crowd. Its app must exist.
     public mutating func create(_ crowd: CompactCrowd) throws(Fault) {
@@ -72,7 +73,8 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// The bit that tells the token of a compact phone from an index in `TokenTable`. Both are used as `token`.
+    /// The bit that tells the token of a compact phone from an index in `TokenTable`. Both are used as
+    /// `token`.
     static let compactTokenBit = 1 << 48
 
     /// Decides as `verdict(token:application:nowMilliseconds:)` does. Returns nil if no compact
@@ -99,7 +101,8 @@ extension DeviceModel {
         return (PushVerdict(reason: .success), place)
     }
 
-    /// Delivers an accepted push to a compact phone, as `deliver(_:token:priority:tape:nowMilliseconds:)` does.
+    /// Delivers an accepted push to a compact phone, as `deliver(_:token:priority:tape:nowMilliseconds:)`
+    /// does.
     mutating func deliverCompact(
         _ body: UnsafeRawBufferPointer,
         place: Int,

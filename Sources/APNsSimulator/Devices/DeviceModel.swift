@@ -1,10 +1,12 @@
 import Numbers
 
-/// Everything behind the simulated service: apps, phones, their Live Activities, and the tokens that reach them.
+/// Everything behind the simulated service: apps, phones, their Live Activities, and the tokens that reach
+/// them.
 ///
-/// A state machine without I/O. Time is an argument and tokens come from a seeded generator, so the same calls give the same results. It
-/// has three users: APNs checks a token and delivers a push (`DeviceModel+Push`), the app on a phone starts activities and posts tokens
-/// (`DeviceModel+App`), and a test asks what each phone shows (`DeviceModel+Queries`).
+/// A state machine without I/O. Time is an argument and tokens come from a seeded generator, so the same
+/// calls give the same results. It has three users: APNs checks a token and delivers a push
+/// (`DeviceModel+Push`), the app on a phone starts activities and posts tokens (`DeviceModel+App`), and a
+/// test asks what each phone shows (`DeviceModel+Queries`).
 public struct DeviceModel: ~Copyable {
     public static let phonesMax = 2_000_000
     public static let activitiesMax = 4_000_000
@@ -41,7 +43,8 @@ public struct DeviceModel: ~Copyable {
         /// Whether the phone runs iOS 18 or newer and its app supports channels. The app's
         /// registrations contain this.
         var hasChannels = false
-        /// The audiences that the app posts with its push-to-start tokens, and with the tokens of activities that a push has started.
+        /// The audiences that the app posts with its push-to-start tokens, and with the tokens of activities
+        /// that a push has started.
         var audiences: [String] = []
         var isOnline = true
         /// The push-to-start tokens: one for each attributes type of the app, in the order of
@@ -117,7 +120,8 @@ public struct DeviceModel: ~Copyable {
         tokens = TokenTable(random: SplitMix64(seed: seed))
     }
 
-    /// The number of registrations posted so far, which is also the cursor of a reader that has seen all of them.
+    /// The number of registrations posted so far, which is also the cursor of a reader that has seen all of
+    /// them.
     public var registrationCount: Int { registrations.count }
 
     /// Returns the index of the app with a topic's bundle id; nil if there is none.

@@ -12,7 +12,8 @@ public struct RegistrationRecord: Sendable, Equatable {
     }
 }
 
-/// Registrations in the order in which they happened. A reader keeps a cursor: the number of records that it has seen.
+/// Registrations in the order in which they happened. A reader keeps a cursor: the number of records that it
+/// has seen.
 struct RegistrationLog {
     /// The most records. When the log is full, the older half is dropped.
     static let recordsMax = 2_000_000

@@ -27,8 +27,8 @@ extension Shape {
 
     /// Decodes like Swift's `JSONDecoder` with default strategies for a synthesized `Codable` struct.
     ///
-    /// Unknown keys are ignored. A missing key fails unless the field is optional. Null counts as missing for an optional field. An `Int`
-    /// takes any whole number.
+    /// Unknown keys are ignored. A missing key fails unless the field is optional. Null counts as missing for
+    /// an optional field. An `Int` takes any whole number.
     func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> Decoding {
         var decoding = Decoding()
         let nowSeconds = Double(nowMilliseconds / 1_000 - Self.referenceDateUnixSeconds)

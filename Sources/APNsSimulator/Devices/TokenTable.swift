@@ -2,8 +2,8 @@ import Numbers
 
 /// The device tokens that APNs knows, with their owners and the time when they became invalid.
 ///
-/// A hash table with open addressing over flat arrays. The tokens' bytes are in one pool. Tokens are never removed, since APNs answers
-/// 410 for a retired token and not 400.
+/// A hash table with open addressing over flat arrays. The tokens' bytes are in one pool. Tokens are never
+/// removed, since APNs answers 410 for a retired token and not 400.
 struct TokenTable {
     /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenBytes = 80

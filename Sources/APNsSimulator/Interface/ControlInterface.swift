@@ -1,9 +1,11 @@
 import HTTP
 import Reactor
 
-/// The HTTP/1.1 interface of the simulator, on 127.0.0.1 only, for demonstrations and for tests in other processes.
+/// The HTTP/1.1 interface of the simulator, on 127.0.0.1 only, for demonstrations and for tests in other
+/// processes.
 ///
-/// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400 or higher.
+/// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400
+/// or higher.
 ///
 /// - `GET /`. Gives `host`, `port`, `managementPort`, `environment`, `caFile`.
 /// - `POST /apps`. Takes `app`, `teamId`, `attributesTypes`: a list of `name`, `attributes`, `contentState`

@@ -94,8 +94,8 @@ extension JSONTape {
         return String(decoding: units, as: UTF8.self)
     }
 
-    /// Appends the character of a `\u` escape, or of two for a surrogate pair, and returns the offset behind it. The scanner has checked
-    /// that both halves exist.
+    /// Appends the character of a `\u` escape, or of two for a surrogate pair, and returns the offset behind
+    /// it. The scanner has checked that both halves exist.
     private func appendEscapedScalar(_ raw: UnsafeRawBufferPointer, at offset: Int, to units: inout [UInt8]) -> Int {
         func unit(_ start: Int) -> UInt32 {
             (0..<4).reduce(0) { $0 << 4 | UInt32(hexDigitValue(raw[start + $1]) ?? 0) }

@@ -19,7 +19,8 @@ struct JSONTape: ~Copyable {
         /// The bytes of the value. A string is without its quotes.
         var start: UInt32
         var end: UInt32
-        /// Index of the value after this one and its contents. While a container is open: its parent's index plus one.
+        /// Index of the value after this one and its contents. While a container is open: its parent's index
+        /// plus one.
         var next: UInt32
     }
 

@@ -13,7 +13,8 @@ func hexDigitValue(_ byte: UInt8) -> UInt8? {
     }
 }
 
-/// Whether the text is well-formed UTF-8 (RFC 3629): no surrogates, no overlong forms. Checks ASCII eight bytes at a time.
+/// Whether the text is well-formed UTF-8 (RFC 3629): no surrogates, no overlong forms. Checks ASCII eight
+/// bytes at a time.
 func isUTF8(_ text: UnsafeRawBufferPointer) -> Bool {
     var offset = 0
     while offset < text.count {

@@ -1,5 +1,6 @@
-/// APNs' checks of broadcasts and of channel management, in this order: method, path, repeated headers, provider token, other headers,
-/// body, app, channel. Apple does not document the order if several things are wrong.
+/// APNs' checks of broadcasts and of channel management, in this order: method, path, repeated headers,
+/// provider token, other headers, body, app, channel. Apple does not document the order if several things are
+/// wrong.
 enum ChannelJudge {
     /// Makes all checks of a broadcast that do not need the device model.
     static func judgeBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {

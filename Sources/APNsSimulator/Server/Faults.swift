@@ -2,8 +2,8 @@ import Numbers
 
 /// Faults of the service, for tests.
 ///
-/// Each share is a part of the otherwise valid requests, from 0 to 1. All shares together are at most 1, except ``informationalShare``,
-/// which is independent of the others.
+/// Each share is a part of the otherwise valid requests, from 0 to 1. All shares together are at most 1,
+/// except ``informationalShare``, which is independent of the others.
 public struct Faults: Sendable, Equatable {
     /// The delay of each response: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
@@ -13,7 +13,8 @@ public struct Faults: Sendable, Equatable {
     public var serviceUnavailableShare = 0.0
     /// Answered 429 `TooManyRequests`. The push reaches no phone.
     public var tooManyRequestsShare = 0.0
-    /// Answered with these reasons and their statuses, even if the token and the key are valid. The push reaches no phone.
+    /// Answered with these reasons and their statuses, even if the token and the key are valid. The push
+    /// reaches no phone.
     public var reasonShares: [Reason: Double] = [:]
     /// Answered 400 with a reason that is in no table of Apple's. The push reaches no phone.
     public var unknownReasonShare = 0.0
@@ -48,7 +49,8 @@ public struct Faults: Sendable, Equatable {
     public var goAwayUnprocessed = 0
     /// The properties of the GOAWAY, except its last stream.
     public var goAway = GoAway()
-    /// A connection is closed without GOAWAY and close_notify after this many requests, before their responses are sent; 0: never.
+    /// A connection is closed without GOAWAY and close_notify after this many requests, before their
+    /// responses are sent; 0: never.
     public var cutAfterRequests = 0
     /// A connection is left half open after this many requests: nothing is answered any more, not even PINGs.
     /// 0: as soon as TLS is established; nil: never.

@@ -267,8 +267,8 @@ extension ServerLoop: DescriptorHandler {
 
 /// Accepts connections for its loop.
 ///
-/// A listener has a weak reference to its handler. An object with weak references is retained more slowly, and each request retains the
-/// loop. So the loop itself must not be the handler.
+/// A listener has a weak reference to its handler. An object with weak references is retained more slowly,
+/// and each request retains the loop. So the loop itself must not be the handler.
 private final class ServiceListenerHandler: ListenerHandler {
     private unowned let server: ServerLoop
     private let service: Service

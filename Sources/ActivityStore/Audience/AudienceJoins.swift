@@ -66,8 +66,8 @@ final class AudienceJoins: RedisHandler {
         case .added:
             tellJoined(slot)
         case .addedToBeArranged:
-            // The handler may close the store, which fails outstanding calls. The call of `arrange` is not outstanding yet, so it
-            // is not affected.
+            // The handler may close the store, which fails outstanding calls. The call of `arrange` is not
+            // outstanding yet, so it is not affected.
             let isArranged = table.isArranging(pageOf: slot)
             table[slot].stage = .arrangingAfterwards
             handler?.audienceReplied(tag: table[slot].tag, AudienceReply(.joined))

@@ -24,8 +24,8 @@ enum AudienceKey {
     static let tagBytesMax = appBytesMax + digestLetters + segmentLetters + 3
     static let bytesMax = tagBytesMax + 1 + boundBytes
 
-    /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if the app is empty or
-    /// too long.
+    /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if
+    /// the app is empty or too long.
     ///
     /// - Parameter memory: the destination, with room for at least ``bytesMax``.
     static func write(

@@ -58,7 +58,8 @@ extension AudienceSession {
     /// Indexed by the number with which the script answers a checkpoint.
     private static let checkpointVerdicts: [AudienceVerdict] = [.foreign, .settled, .lost]
 
-    /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was recorded.
+    /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was
+    /// recorded.
     private func take(
         _ reply: Reply,
         ofRecorded count: Int,
@@ -76,8 +77,8 @@ extension AudienceSession {
         }
     }
 
-    /// Ends the connection: the oldest call cannot have this reply. Replies and calls are out of step, so no later reply can be
-    /// trusted.
+    /// Ends the connection: the oldest call cannot have this reply. Replies and calls are out of step, so no
+    /// later reply can be trusted.
     private func violation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
         failed(error)

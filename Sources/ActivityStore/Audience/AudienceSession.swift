@@ -16,7 +16,8 @@ struct AudienceSessionCall: BitwiseCopyable {
     var slot: UInt16 = 0
 }
 
-/// The audience store's part of one connection. Writes calls, collects the entries that leave as one command, and reads replies.
+/// The audience store's part of one connection. Writes calls, collects the entries that leave as one command,
+/// and reads replies.
 final class AudienceSession: RedisSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -27,8 +28,8 @@ final class AudienceSession: RedisSession {
     /// Joins whose entries are not written yet. Their calls are the newest of ``calls``.
     private let batch: UnsafeMutableBufferPointer<UInt16>
     private var batchCount = 0
-    /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and no join waits to be
-    /// written.
+    /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and
+    /// no join waits to be written.
     private var checkpoints: CheckpointBatch
 
     /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and

@@ -20,7 +20,8 @@ public protocol AudienceStoreHandler: AnyObject {
 
 /// Counts of the extra steps that joins needed. They only grow.
 public struct AudienceStoreCounters: Sendable {
-    /// Entries that were sent to a page a second time, because the lane did not know that the page was split, full or missing.
+    /// Entries that were sent to a page a second time, because the lane did not know that the page was split,
+    /// full or missing.
     public var appendsRepeated: UInt64 = 0
     /// Pages that were made, compacted, split or renewed.
     public var pagesArranged: UInt64 = 0

@@ -27,7 +27,8 @@ struct CheckpointBatch: ~Copyable {
 
     var isFull: Bool { count == callsMax }
 
-    /// Whether there is room for this checkpoint and the batch is for the same audience. If not, writing the batch makes room.
+    /// Whether there is room for this checkpoint and the batch is for the same audience. If not, writing the
+    /// batch makes room.
     func takes(_ text: UnsafeRawBufferPointer, of audience: UnsafeRawBufferPointer) -> Bool {
         count == 0
             || count < callsMax && argumentByteCount + Self.bytesBesideText + text.count <= Self.bytesMax

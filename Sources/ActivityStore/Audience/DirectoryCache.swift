@@ -10,8 +10,8 @@ import Redis
 struct DirectoryCache: ~Copyable {
     /// The number of places: one for each segment of 32 audiences. A power of two.
     static let capacity = 8_192
-    /// The maximum number of bounds of all segments together, four bytes each. A page has about 60 members. Beyond this limit the
-    /// whole cache is dropped.
+    /// The maximum number of bounds of all segments together, four bytes each. A page has about 60 members.
+    /// Beyond this limit the whole cache is dropped.
     static let boundsMax = 1 << 20
 
     private struct Entry {

@@ -26,11 +26,12 @@ enum PageLimits {
     static let pagesMax = 16_384
     /// How often the expiry of a page is renewed while members join.
     static let renewalSeconds: Int64 = 3_600
-    /// The last renewal may be an hour older than the last join, so pages live for at least 25 hours after the last join.
+    /// The last renewal may be an hour older than the last join, so pages live for at least 25 hours after
+    /// the last join.
     static let activityLifetimeMilliseconds = StoreLimits.activityLifetimeMilliseconds + renewalSeconds * 1_000
     static let deviceLifetimeMilliseconds = StoreLimits.deviceLifetimeMilliseconds + renewalSeconds * 1_000
-    /// An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple, "ActivityKit"). A token that
-    /// was registered longer ago is dead.
+    /// An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,
+    /// "ActivityKit"). A token that was registered longer ago is dead.
     static let activityLifeMilliseconds: Int64 = 12 * 3_600_000
     /// How long an entry of a member that left is kept. By then every older entry of the member has arrived.
     static let leavingKeptMilliseconds: Int64 = 3_600_000

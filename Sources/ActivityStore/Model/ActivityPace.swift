@@ -4,7 +4,8 @@ import LiveActivity
 public struct ActivityPace: Hashable, Sendable {
     /// When Redis first learned of the activity.
     public internal(set) var bornAtMilliseconds: Int64
-    /// When the bucket will be full again if nothing is drawn. A time in the past means that the bucket is full.
+    /// When the bucket will be full again if nothing is drawn. A time in the past means that the bucket is
+    /// full.
     public internal(set) var fullAtMilliseconds: Int64 = 0
     /// Whether the last registration that mentioned frequent updates allowed them.
     public internal(set) var allowsFrequentUpdates = false
@@ -43,8 +44,8 @@ public struct ActivityPace: Hashable, Sendable {
         return max(numbers.spacingMilliseconds, min(spacing, numbers.throttledSpacingMaxMilliseconds))
     }
 
-    /// Records a 429: doubles the spacing once more, unless it is at its longest. A push counts once, however often its 429 is
-    /// reported.
+    /// Records a 429: doubles the spacing once more, unless it is at its longest. A push counts once, however
+    /// often its 429 is reported.
     ///
     /// - Returns: whether this report counts.
     mutating func limit(_ numbers: Policy.Pace, sentAt: Int64, at now: Int64) -> Bool {

@@ -32,8 +32,9 @@ enum StoredBucket {
 
 /// A pace as the scripts read it.
 ///
-/// The spacing and the bucket come first, then the spacing again and the frequent bucket, so that the numbers for one admission
-/// are next to each other. Then come the longest spacing and the time of recovery. Each time has three bytes.
+/// The spacing and the bucket come first, then the spacing again and the frequent bucket, so that the numbers
+/// for one admission are next to each other. Then come the longest spacing and the time of recovery. Each
+/// time has three bytes.
 enum StoredPace {
     static let bytes = 26
     private static let timeBytes = 3

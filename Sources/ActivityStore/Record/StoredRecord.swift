@@ -31,11 +31,12 @@
 /// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |
 /// | the held command | its version in digits (30) and the command; it exists in the states `h` to `l`, `x` and `y` |
 ///
-/// Until a start is accepted its part also has `a`, or `s` once it is settled (1), the timestamp that it was assigned (5), and the
-/// claim of the record that got the verdict (8). Values of earlier builds have no answered alert. ``AudienceList`` describes digests.
+/// Until a start is accepted its part also has `a`, or `s` once it is settled (1), the timestamp that it was
+/// assigned (5), and the claim of the record that got the verdict (8). Values of earlier builds have no
+/// answered alert. ``AudienceList`` describes digests.
 ///
-/// A value whose length is not the sum of its parts was not written by Causeway, and only its own call fails. A value of a token
-/// of 160 hexadecimal digits has 130 bytes; the allocator gives it a block of 160.
+/// A value whose length is not the sum of its parts was not written by Causeway, and only its own call fails.
+/// A value of a token of 160 hexadecimal digits has 130 bytes; the allocator gives it a block of 160.
 enum StoredRecord {
     // Where the parts begin, counted from 0.
     static let tokenCount = 4
@@ -61,7 +62,8 @@ enum StoredRecord {
     enum StateBit {
         /// Whether the newest version has drawn on the bucket.
         static let hasDrawn: UInt8 = 128
-        /// Set in every letter. If it is not set, the last assigned timestamp has a place of its own (bytes 40–44).
+        /// Set in every letter. If it is not set, the last assigned timestamp has a place of its own (bytes
+        /// 40–44).
         static let isOwnTimestamp: UInt8 = 64
     }
 
@@ -79,7 +81,8 @@ enum StoredRecord {
     }
 }
 
-/// The lowest 48 bits of a digest; 0 is stored as 1. Two states of an activity agree in them with a chance of 1 in 2.8 × 10¹⁴.
+/// The lowest 48 bits of a digest; 0 is stored as 1. Two states of an activity agree in them with a chance of
+/// 1 in 2.8 × 10¹⁴.
 enum StoredDigest {
     static let bytes = 6
 

@@ -6,7 +6,8 @@ import Redis
 enum StoredVersion {
     static let bytes = 13
     static let timestampDigits = 10
-    /// The length of a version's text: ten digits of timestamp and twenty of sequence. Texts compare like versions.
+    /// The length of a version's text: ten digits of timestamp and twenty of sequence. Texts compare like
+    /// versions.
     static let textBytes = timestampDigits + Decimal.digitsMax
 
     static func write(_ version: Version, to destination: UnsafeMutableRawPointer) {

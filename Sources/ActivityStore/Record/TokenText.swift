@@ -2,14 +2,14 @@ import LiveActivity
 import Numbers
 import Redis
 
-/// A token as a device's hash stores it: a letter for its environment and form, then the token. An activity's record stores the
-/// form as a number beside the token.
+/// A token as a device's hash stores it: a letter for its environment and form, then the token. An activity's
+/// record stores the form as a number beside the token.
 ///
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is
 /// packed, two digits in a byte, which saves a fifth of a hash.
 enum TokenText {
-    /// The length of the part in the field `t`, after the registration's time; the rest is in `u`. Values of up to 64 bytes keep
-    /// a hash in its compact encoding (`hash-max-listpack-value`).
+    /// The length of the part in the field `t`, after the registration's time; the rest is in `u`. Values of
+    /// up to 64 bytes keep a hash in its compact encoding (`hash-max-listpack-value`).
     static let headBytesMax = 64 - StoredTime.digits
     /// A letter and a token of ``StoreLimits/tokenBytesMax`` that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
@@ -38,8 +38,8 @@ enum TokenText {
         return (environment == .production ? .plainProduction : .plainSandbox, token.count)
     }
 
-    /// Reads a stored form and writes the token to `destination`, which has room for twice ``bytesMax``; nil if the bytes are not
-    /// a stored form.
+    /// Reads a stored form and writes the token to `destination`, which has room for twice ``bytesMax``; nil
+    /// if the bytes are not a stored form.
     static func decode(
         _ stored: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
@@ -88,7 +88,8 @@ enum TokenText {
     }
 }
 
-/// A token's environment, and whether its digits are packed: a number in an activity's record, a letter elsewhere.
+/// A token's environment, and whether its digits are packed: a number in an activity's record, a letter
+/// elsewhere.
 enum TokenForm: UInt8 {
     case packedProduction = 1
     case packedSandbox
@@ -115,8 +116,8 @@ enum TokenForm: UInt8 {
     }
 }
 
-/// A time in UNIX milliseconds as stored in digits. All times have the same number of digits, so the scripts compare them as
-/// text.
+/// A time in UNIX milliseconds as stored in digits. All times have the same number of digits, so the scripts
+/// compare them as text.
 enum StoredTime {
     static let digits = 13
     /// The last time that fits into the digits. Later times are stored as this one.

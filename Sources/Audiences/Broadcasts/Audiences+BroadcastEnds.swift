@@ -121,8 +121,8 @@ extension Audiences {
     /// How many idle channels are compared when one of them must make room.
     private static var evictionSampleMax: Int { 16 }
 
-    /// Frees the longest idle of the next idle channels, because a new channel needs a slot. Otherwise one app
-    /// with many channels could block the broadcasts of all apps. (R30)
+    /// Frees the longest idle of the next idle channels, because a new channel needs a slot. Otherwise one
+    /// app with many channels could block the broadcasts of all apps. (R30)
     ///
     /// A channel that rests after its push keeps its slot, so that its spacing holds. (R31)
     /// - Returns: whether a channel was freed.

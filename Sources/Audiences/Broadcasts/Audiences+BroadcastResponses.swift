@@ -51,7 +51,8 @@ extension Audiences {
         return result.retryPermitted ? pause : max(pause, jittered(configuration.retryBudgetPauseMilliseconds))
     }
 
-    /// Sends the state again later, unless a newer state waits. An alert that APNs has not accepted moves to the next push.
+    /// Sends the state again later, unless a newer state waits. An alert that APNs has not accepted moves to
+    /// the next push.
     private mutating func retryLater(_ broadcast: UInt32, pause: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let earliest = now.monotonicMilliseconds + pause

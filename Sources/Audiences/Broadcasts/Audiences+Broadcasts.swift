@@ -107,12 +107,13 @@ extension Audiences {
                 broadcasts[broadcast].stage = .finished
                 return settleFinished(of: channel, now: now)
             }
-            // Redis has lost the audience's record, so admission did not know the last timestamp. Phones ignore a timestamp that is not newer.
+            // Redis has lost the audience's record, so admission did not know the last timestamp. Phones
+            // ignore a timestamp that is not newer.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
-        // No update that was admitted before an end may follow the end, even if the update's version is newer.
-        // So an end counts as the highest version.
+        // No update that was admitted before an end may follow the end, even if the update's version is
+        // newer. So an end counts as the highest version.
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The core's requests to the keeper of channels. The shell passes them on in the same turn. If the queue is full, the request is dropped,
-/// and a later command or push repeats it.
+/// The core's requests to the keeper of channels. The shell passes them on in the same turn. If the queue is
+/// full, the request is dropped, and a later command or push repeats it.
 extension Audiences {
     static var channelNeedsMax: Int { 1_024 }
 

@@ -108,8 +108,8 @@ struct ChannelSlot: BitwiseCopyable {
 enum ChannelPace {
     static let spacingMilliseconds: Int64 = 1_000
     static let spacingMaxMilliseconds: Int64 = 64_000
-    /// How long an idle channel is kept after its last push, so that a repeated Kafka record is recognized. It is
-    /// evicted earlier if a new channel needs its slot.
+    /// How long an idle channel is kept after its last push, so that a repeated Kafka record is recognized.
+    /// It is evicted earlier if a new channel needs its slot.
     static let idleMilliseconds: Int64 = 300_000
 
     static func limited(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMaxMilliseconds) }

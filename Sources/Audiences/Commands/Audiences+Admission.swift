@@ -40,7 +40,8 @@ extension Audiences {
 
     /// Returns the number of ranges for so many members: a power of two from 1 to 256.
     ///
-    /// A range then has at most `membersPerRange` members, unless the audience needs more than 256 ranges for that.
+    /// A range then has at most `membersPerRange` members, unless the audience needs more than 256 ranges for
+    /// that.
     ///
     /// When an audience has grown, its next command chooses more ranges, and the progress of the old ranges
     /// is dropped. If a worker dies at that time between the count of a range and the range's result, this

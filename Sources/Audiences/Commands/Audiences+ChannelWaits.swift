@@ -1,7 +1,8 @@
 public import Delivery
 public import LiveActivity
 
-/// Makes the first command of an audience wait for the audience's channel, so that starts can name the channel and no push is sent twice.
+/// Makes the first command of an audience wait for the audience's channel, so that starts can name the
+/// channel and no push is sent twice.
 ///
 /// The command waits after its admission. When the keeper has answered, the command is admitted again: the
 /// store then counts the broadcasts that will follow. If Apple's channel management is unavailable, a command
@@ -20,8 +21,8 @@ extension Audiences {
     /// pauses.
     static var channelWaitPausesCleanedMilliseconds: Int64 { 1_000 }
 
-    /// Whether an admitted command now waits for its audience's channel. If the channel is missing and the command does not wait, the command's
-    /// result says why (`channelReason`).
+    /// Whether an admitted command now waits for its audience's channel. If the channel is missing and the
+    /// command does not wait, the command's result says why (`channelReason`).
     mutating func awaitsChannel(_ command: UInt32, now: Moment) -> Bool {
         let slot = commands[command]
         let audience = audiences[slot.audience]

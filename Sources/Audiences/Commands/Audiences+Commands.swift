@@ -193,7 +193,8 @@ extension Audiences {
         commands[command].outstanding = 0
         let first = audiences[audience].first
         if first != .max, commands[first].event == .start {
-            // A start must not be admitted before this command: the store would treat the start as the newer state.
+            // A start must not be admitted before this command: the store would treat the start as the newer
+            // state.
             commands[command].next = first
             commands[command].stage = .waiting
             audiences[audience].first = command
@@ -203,7 +204,8 @@ extension Audiences {
         begin(audience, now: now)
     }
 
-    /// Begins the next command of an audience, if none is under way and the wait that the store requested has ended.
+    /// Begins the next command of an audience, if none is under way and the wait that the store requested has
+    /// ended.
     mutating func begin(_ audience: UInt32, now: Moment) {
         while audiences[audience].current == .max, audiences[audience].first != .max {
             guard audiences[audience].restsUntilMilliseconds <= now.monotonicMilliseconds else { return }

@@ -18,7 +18,8 @@ extension Audiences {
         guard let environment = audience.channelEnvironment,
             let identifier = ChannelIdentifier(audience.identifier.bytes)
         else { preconditionFailure("a command to a channel names one") }
-        // The storage policy that the producer chose is unknown. If `newest` is wrong, APNs says so in its first refusal.
+        // The storage policy that the producer chose is unknown. If `newest` is wrong, APNs says so in its
+        // first refusal.
         let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
         commands[command].channels =
             environment == .production ? AudienceChannels(production: channel) : AudienceChannels(sandbox: channel)

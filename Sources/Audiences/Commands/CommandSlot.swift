@@ -30,7 +30,8 @@ struct CommandSlot: BitwiseCopyable {
     var policy: UInt8
     var expiration: Int64
     var staleDate: Int64
-    /// The version that brought the alert in the body; nil if the alert is the command's own, or if there is none.
+    /// The version that brought the alert in the body; nil if the alert is the command's own, or if there is
+    /// none.
     var alertVersion: Version?
     var policyName: HeapBytes
     /// For a start: the template for the ids of its activities.

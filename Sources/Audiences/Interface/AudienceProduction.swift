@@ -67,6 +67,7 @@ public struct ComposedRecord {
     public var order: FanoutInstruction?
     /// The trace that was received with the command; empty for none.
     public var trace: UnsafeRawBufferPointer
-    /// For a fan-out record: the names of the fields that were dropped because the body was too large; empty for none.
+    /// For a fan-out record: the names of the fields that were dropped because the body was too large; empty
+    /// for none.
     public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
 }

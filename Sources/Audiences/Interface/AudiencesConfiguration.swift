@@ -8,8 +8,8 @@ public struct AudiencesConfiguration: Sendable {
     public var policies: [Policy]
     /// The topic that commands are read from. Results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
-    /// The rule of each app, by the app's index. Audiences of an app without a rule get a channel only by hand (`causeway channels
-    /// create`).
+    /// The rule of each app, by the app's index. Audiences of an app without a rule get a channel only by
+    /// hand (`causeway channels create`).
     public var channelRules: [UInt16: ChannelRule] = [:]
     /// The maximum number of commands to audiences, from their handover until they are handed back. At least
     /// 1.
@@ -33,11 +33,12 @@ public struct AudiencesConfiguration: Sendable {
     public var membershipsMax = 4_096
     /// The maximum number of starts of devices that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
-    /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member the pause is a random time between
-    /// a half and the whole of `retryBase * 2^n`, at most `retryMax`.
+    /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member the
+    /// pause is a random time between a half and the whole of `retryBase * 2^n`, at most `retryMax`.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 60_000
-    /// The least pause before a retry that the pool's budget refuses. The pause is a random time between a half and the whole of this.
+    /// The least pause before a retry that the pool's budget refuses. The pause is a random time between a
+    /// half and the whole of this.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How often a round that makes progress is recorded.
     public var checkpointMilliseconds: Int64 = 500
@@ -68,7 +69,8 @@ public struct AudiencesConfiguration: Sendable {
         precondition(membersPerRange > 0)
     }
 
-    /// Pages of one app, and their bytes. A few apps share all pages; if there are many apps, each still has eight of any size.
+    /// Pages of one app, and their bytes. A few apps share all pages; if there are many apps, each still has
+    /// eight of any size.
     var pagesPerApplication: Int { max(Self.pagesPerApplicationMin, pagesMax / applications.count) }
     var pageBytesPerApplication: Int {
         max(Self.pagesPerApplicationMin * PageSlot.bytesMax, pageBytesMax / applications.count)

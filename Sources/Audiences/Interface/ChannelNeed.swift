@@ -5,8 +5,8 @@ public struct ChannelNeed: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
         /// A command to the audience was admitted, and the audience needs a channel.
         case wanted
-        /// The audience's end was admitted. APNs may deliver a stored message until this time, UNIX milliseconds; 0: no message is
-        /// stored.
+        /// The audience's end was admitted. APNs may deliver a stored message until this time, UNIX
+        /// milliseconds; 0: no message is stored.
         case ended(storedUntilMilliseconds: Int64)
         /// APNs does not know this channel any more.
         case lost(AudienceChannel)
@@ -17,7 +17,8 @@ public struct ChannelNeed: Sendable, Equatable {
     public var audience: [UInt8]
 }
 
-/// Which audiences of an app get a channel without asking for one, and in which environments audiences get channels.
+/// Which audiences of an app get a channel without asking for one, and in which environments audiences get
+/// channels.
 public struct ChannelRule: Sendable {
     /// Audience ids. A `*` at the end matches any rest.
     private let patterns: [[UInt8]]
@@ -35,7 +36,8 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Environments in which an audience with these channels lacks one, one bit each (`DeviceEnvironment.rawValue`).
+    /// Environments in which an audience with these channels lacks one, one bit each
+    /// (`DeviceEnvironment.rawValue`).
     func missing(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

@@ -1,16 +1,18 @@
 public import Delivery
 public import LiveActivity
 
-/// A command to an audience, handed over by the core for single activities, which owns its record. The bytes are valid only during the
-/// call that takes the command.
+/// A command to an audience, handed over by the core for single activities, which owns its record. The bytes
+/// are valid only during the call that takes the command.
 public struct IncomingCommand {
     /// Names the command's record when the command is handed back.
     public var record: UInt32
     public var application: UInt16
-    /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names itself.
+    /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names
+    /// itself.
     public var audience: UnsafeRawBufferPointer
     public var channelEnvironment: DeviceEnvironment?
-    /// Whether the command itself requests a broadcast channel, even if the app's rule does not include its audience.
+    /// Whether the command itself requests a broadcast channel, even if the app's rule does not include its
+    /// audience.
     public var asksForChannel: Bool
     public var event: Event
     /// For a start: the ``DeviceTemplate`` for the ids of the activities that it begins. Else empty.
@@ -39,7 +41,8 @@ public struct IncomingCommand {
     public var receivedMilliseconds: Int64
     /// The trace, kept for the fan-out records; empty for none.
     public var trace: UnsafeRawBufferPointer
-    /// The names of the fields that were dropped because the body was too large, kept for the fan-out records; empty for none.
+    /// The names of the fields that were dropped because the body was too large, kept for the fan-out
+    /// records; empty for none.
     public var dropped: UnsafeRawBufferPointer
 
     public init(

@@ -1,8 +1,8 @@
 public import Delivery
 public import LiveActivity
 
-/// The change of an activity or device that joins or leaves audiences, from the core for single activities. The bytes are valid only
-/// during the call that takes it.
+/// The change of an activity or device that joins or leaves audiences, from the core for single activities.
+/// The bytes are valid only during the call that takes it.
 public struct IncomingMembership {
     /// The member that changes. The core returns it when its audiences know of the change.
     public var member: ChangingMember

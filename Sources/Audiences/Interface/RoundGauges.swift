@@ -7,10 +7,11 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     public var rounds = 0
     /// Members that wait for another attempt.
     public var membersParked = 0
-    /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is under way.
+    /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
+    /// under way.
     public var oldestVersionMilliseconds: Int64?
-    /// The admission time of the command that began the oldest unfinished round, UNIX milliseconds; nil if every round has reached all
-    /// its members.
+    /// The admission time of the command that began the oldest unfinished round, UNIX milliseconds; nil if
+    /// every round has reached all its members.
     ///
     /// If commands come faster than a round takes, no single command is old, but there are always members
     /// without the newest state. So the age counts from the command that found its range idle. Parked members
@@ -29,7 +30,8 @@ extension Audiences {
     /// `MembershipChangeKind.rawValue`.
     public func changesCounted(of application: Int) -> InlineArray<3, UInt64> { queues[application].changes }
 
-    /// Adds the present numbers of each app. A version that was passed over counts as a round that has not reached its members.
+    /// Adds the present numbers of each app. A version that was passed over counts as a round that has not
+    /// reached its members.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }
@@ -73,7 +75,8 @@ extension Audiences {
 
     private func hasReachedAll(_ round: UInt32) -> Bool { rounds[round].watermark >= readEnd(of: round) }
 
-    /// Called before a version joins a round. The version begins a new round, unless members still wait for the previous version.
+    /// Called before a version joins a round. The version begins a new round, unless members still wait for
+    /// the previous version.
     mutating func noteBegun(_ round: UInt32, by version: UInt32) {
         guard hasReachedAll(round) else { return }
         rounds[round].unreachedSinceMilliseconds = versions[version].record.order.admittedMilliseconds
@@ -83,7 +86,8 @@ extension Audiences {
 /// The content of a result for a command to an audience, for one range or for all.
 public struct FinishedRound: Sendable, BitwiseCopyable {
     public var outcome: RoundOutcome
-    /// Times of the command's record and of the last answer for one of its members, UNIX milliseconds; -1 if there is none.
+    /// Times of the command's record and of the last answer for one of its members, UNIX milliseconds; -1 if
+    /// there is none.
     public var recordMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
     /// The partition and offset of the fan-out record that ends the result's range. A command's result has

@@ -67,7 +67,8 @@ extension Audiences {
     mutating func newestStateReceived(_ request: UInt32, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addState(slot.key.digest, reply)
-        // The members that asked may ask for this audience again below, so the request is freed or repeated first.
+        // The members that asked may ask for this audience again below, so the request is freed or repeated
+        // first.
         newestStateRequests[request].first = slot.nextFirst
         newestStateRequests[request].nextFirst = .max
         if slot.nextFirst == .max {

@@ -1,7 +1,8 @@
 public import Delivery
 import LiveActivity
 
-/// Members that join or leave audiences, from their handover until every audience has acknowledged the change.
+/// Members that join or leave audiences, from their handover until every audience has acknowledged the
+/// change.
 extension Audiences {
     /// Whether one more change may be handed over.
     public var canReceiveMembership: Bool {

@@ -49,7 +49,8 @@ extension Audiences {
         if isActivity { activityQueue.append(notice) }
     }
 
-    /// Records that the token of a member which has just joined is dead. The member leaves; there is no result for it.
+    /// Records that the token of a member which has just joined is dead. The member leaves; there is no
+    /// result for it.
     mutating func recordJoiner(
         _ member: MembershipSlot,
         of audience: AudienceDigest,

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// The body for members that join, as the store keeps it.
 ///
-/// It is the body without its alert, followed by the offset of the timestamp (two bytes, little-endian). The offset is needed because the
-/// store may raise the timestamp above the command's.
+/// It is the body without its alert, followed by the offset of the timestamp (two bytes, little-endian). The
+/// offset is needed because the store may raise the timestamp above the command's.
 package enum JoinerBody {
     private static let placeBytes = 2
 

@@ -3,8 +3,8 @@ import LiveActivity
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `notifying` → (`asking` → `ready` → `underWay` → (`resting` → `asking` …)) → finished. If a later change of the same member
-/// comes, this change ends as soon as its audiences are notified.
+/// `queued` → `notifying` → (`asking` → `ready` → `underWay` → (`resting` → `asking` …)) → finished. If a
+/// later change of the same member comes, this change ends as soon as its audiences are notified.
 struct MembershipSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The change waits until the audiences know an earlier change of the same member. Of entries with
@@ -29,7 +29,8 @@ struct MembershipSlot: BitwiseCopyable {
     let leftAtMilliseconds: Int64
     let shows: Version?
     private let wasMember: Bool
-    /// The member's id, the digits of its token, the audiences that it leaves, and the audiences that it joins.
+    /// The member's id, the digits of its token, the audiences that it leaves, and the audiences that it
+    /// joins.
     private let texts: HeapBytes
     private let identifierCount: Int
     private let tokenCount: Int

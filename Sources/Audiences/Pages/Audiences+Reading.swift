@@ -235,8 +235,8 @@ extension Audiences {
         if rounds[round].sendPage == page { rounds[round].sendPage = .max }
     }
 
-    /// Replaces a counted page by the one that follows it in its segment. No other round can take the page in between, so a round that
-    /// has one page always makes progress.
+    /// Replaces a counted page by the one that follows it in its segment. No other round can take the page in
+    /// between, so a round that has one page always makes progress.
     private mutating func readOn(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
         releasePage(counted)
         let page = addPage(round, start: start, isBound: true)
@@ -265,10 +265,11 @@ extension Audiences {
         (rounds[round].firstPage, rounds[round].lastPage) = (first, kept)
     }
 
-    /// Drops the pages that were read ahead, so that they are read again: members may have joined or left since.
+    /// Drops the pages that were read ahead, so that they are read again: members may have joined or left
+    /// since.
     ///
-    /// A page that was read before a newer version came must be read again: a member that joined in between would otherwise get that
-    /// version neither from the round nor on joining.
+    /// A page that was read before a newer version came must be read again: a member that joined in between
+    /// would otherwise get that version neither from the round nor on joining.
     mutating func refreshPages(of round: UInt32) {
         giveUpReadAhead(of: round)
         offerFreePages(Int(rounds[round].application))

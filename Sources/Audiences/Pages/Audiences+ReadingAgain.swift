@@ -24,7 +24,8 @@ extension Audiences {
         rounds[round].lastPage = page
     }
 
-    /// Parks the members at the requested position again: the last owner had parked them. A member that is no longer there has left.
+    /// Parks the members at the requested position again: the last owner had parked them. A member that is no
+    /// longer there has left.
     mutating func parkAgain(_ page: UInt32, of round: UInt32, now: Moment) {
         let position = pages[page].start
         for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {

@@ -9,7 +9,8 @@ struct PageSlot: BitwiseCopyable {
         case askingDirectory
         case askingPage
         case ready
-        /// The round no longer needs the page. The reply, or the last answer for one of its members, frees it.
+        /// The round no longer needs the page. The reply, or the last answer for one of its members, frees
+        /// it.
         case discarded
     }
 
@@ -18,9 +19,11 @@ struct PageSlot: BitwiseCopyable {
     /// The next page of the round.
     var next: UInt32 = .max
     var phase: Phase
-    /// Whether the page is read for members that the last owner had parked. Then only the members at the first position are wanted.
+    /// Whether the page is read for members that the last owner had parked. Then only the members at the
+    /// first position are wanted.
     var isOfParkedMembers = false
-    /// The parked member for which the page is read; it may have left. `.max`: the page is read for its round.
+    /// The parked member for which the page is read; it may have left. `.max`: the page is read for its
+    /// round.
     var parked: UInt32 = .max
     /// The first position that the round needs.
     var start: UInt64
@@ -40,7 +43,8 @@ struct PageSlot: BitwiseCopyable {
     /// When the page was read. Monotonic milliseconds.
     var readMilliseconds: Int64 = .max
 
-    /// The page's bytes, then for all its members: their references, the versions that they were sent, and their states.
+    /// The page's bytes, then for all its members: their references, the versions that they were sent, and
+    /// their states.
     private(set) var block = HeapBytes.none
     private(set) var byteCount = 0
     /// Members on the page, and how many of them may be handed out.

@@ -72,7 +72,8 @@ extension Audiences {
     /// Whether a partition that is being revoked has nothing outstanding.
     public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
 
-    /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor counted.
+    /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor
+    /// counted.
     public mutating func release(partition place: UInt32, now: Moment) {
         guard let partition = partitions[place] else { return }
         partition.pointee.phase = .revoking

@@ -75,7 +75,8 @@ extension Audiences {
         if rounds[round].phase == .running { advance(round, now: now) }
     }
 
-    /// Stops waiting for a version that was passed over: the round's own records may occupy the room that this version needs.
+    /// Stops waiting for a version that was passed over: the round's own records may occupy the room that
+    /// this version needs.
     ///
     /// The windows of the older versions end at the last owner's position, so that these versions settle and
     /// make room.
@@ -86,9 +87,9 @@ extension Audiences {
         // over continues at the last owner's position.
         //
         // Otherwise the version that was passed over passes through the whole range. Its members that got it
-        // before the crash get it once more. A parked member may then get the older state after the newer one;
-        // the phone ignores the older state because of its timestamp. The simulation shows this known issue
-        // with seeds 1182 (`channels`) and 742 (`ranges`).
+        // before the crash get it once more. A parked member may then get the older state after the newer
+        // one; the phone ignores the older state because of its timestamp. The simulation shows this known
+        // issue with seeds 1182 (`channels`) and 742 (`ranges`).
         if !isComplete(round) { forgetRestored(round) }
         resumeRound(round, now: now)
     }

@@ -18,8 +18,8 @@ struct PassedOverRecords: ~Copyable {
     ///
     /// The records of an app keep their order: after this record only those of ranges under way are taken.
     private(set) var lowest: [Lowest] = []
-    /// The first record that did not fit the ledger. Its partition stops: no record from there on is received before the partition is
-    /// read again.
+    /// The first record that did not fit the ledger. Its partition stops: no record from there on is received
+    /// before the partition is read again.
     private(set) var cutOffset: Int64?
     /// The offset that is expected next while the partition is read again; `.max`: the partition is not read
     /// again.

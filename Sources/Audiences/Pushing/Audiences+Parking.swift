@@ -134,8 +134,8 @@ extension Audiences {
         }
     }
 
-    /// Whether a member that the newest version reaches later must get its state now: the state comes with an alert that the member will
-    /// not get later.
+    /// Whether a member that the newest version reaches later must get its state now: the state comes with an
+    /// alert that the member will not get later.
     func needsCarriedAlert(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newest
         return newest != .max && !isLimited && versions[newest].carriesAlert(to: position)

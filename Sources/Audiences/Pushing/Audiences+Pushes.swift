@@ -111,7 +111,8 @@ extension Audiences {
         let hasParked =
             rounds[round].parkedDue[0] <= now.monotonicMilliseconds
             || rounds[round].parkedDue[1] <= now.monotonicMilliseconds
-        // Hand out a member only if there is room to park it: each push in flight may end with a parked member.
+        // Hand out a member only if there is room to park it: each push in flight may end with a parked
+        // member.
         guard hasRoomToPark else { return .blocked }
         guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return hasParked ? .blocked : .nothing }
         let offer = offerFromPages(of: round, environment, now: now)

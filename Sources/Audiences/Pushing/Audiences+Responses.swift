@@ -11,7 +11,8 @@ extension Audiences {
 
     /// Called when APNs has answered a push, or when no answer will come.
     ///
-    /// A member fails only for a reason of its own push. Faults of the service, the key, the connection or the load only delay its push.
+    /// A member fails only for a reason of its own push. Faults of the service, the key, the connection or
+    /// the load only delay its push.
     public mutating func answered(tag value: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(value: value)
         guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
@@ -26,7 +27,8 @@ extension Audiences {
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, content, result, now: now)
-        // If APNs accepts no token of this pool, the environment or the topic is wrong: no token is retired and no member fails.
+        // If APNs accepts no token of this pool, the environment or the topic is wrong: no token is retired
+        // and no member fails.
         case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens: recordRefusal(tag, content, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, content, .failed, result, now: now)
@@ -158,8 +160,8 @@ extension Audiences {
         tag.isParked ? parked[tag.parked].atMilliseconds : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
     }
 
-    /// Records a dead token, so that its member leaves. If the token was registered after the time from which APNs calls it dead, the
-    /// push is sent again: APNs may not know the registration yet.
+    /// Records a dead token, so that its member leaves. If the token was registered after the time from which
+    /// APNs calls it dead, the push is sent again: APNs may not know the registration yet.
     private mutating func tokenRefused(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds

@@ -25,8 +25,8 @@ extension Audiences {
         while version != .max {
             let slot = versions[version]
             let isOver = watermark >= slot.end && lowestParked >= slot.end
-            // No member counts for a version whose window is empty. The parked members below the window belong to older versions and may
-            // wait for hours, so this version does not wait for them.
+            // No member counts for a version whose window is empty. The parked members below the window
+            // belong to older versions and may wait for hours, so this version does not wait for them.
             let isEmpty = slot.isOvertaken && slot.start == slot.end && !isOnItsWayToParked(version)
             if slot.stage == .underWay, isOver || isEmpty {
                 rounds[round].revision += 1
@@ -82,7 +82,8 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.finish, index: version))
     }
 
-    /// Finishes a version that came after a newer one and was not under way. The newer version reaches every member.
+    /// Finishes a version that came after a newer one and was not under way. The newer version reaches every
+    /// member.
     mutating func finishLate(_ version: UInt32, of round: UInt32) {
         rounds[round].lateCount += 1
         versions[version].isLate = true
@@ -118,8 +119,8 @@ extension Audiences {
     /// Settles finished versions in their order. So the records that are read again after a crash are
     /// complete up to the newest version.
     ///
-    /// Replaced versions need not wait for an older one, which may stay open for hours. The version that replaced them is not settled, so
-    /// a new owner reads it again.
+    /// Replaced versions need not wait for an older one, which may stay open for hours. The version that
+    /// replaced them is not settled, so a new owner reads it again.
     private mutating func settleFinished(of round: UInt32) {
         var isOldest = true
         var version = rounds[round].oldest

@@ -19,9 +19,10 @@ import LiveActivity
 /// is read again. If a later start supersedes the command before, a member keeps its old state until the next
 /// command (seed 1602).
 ///
-/// After partitions were added to the fan-out topic, two workers may hold versions of the same range, and each claims the range from the
-/// other. Phones end with the newest state, but a command whose round was claimed may have no result (simulation `partitions`, seeds 9
-/// and 123). So partitions must only be added between two commands.
+/// After partitions were added to the fan-out topic, two workers may hold versions of the same range, and
+/// each claims the range from the other. Phones end with the newest state, but a command whose round was
+/// claimed may have no result (simulation `partitions`, seeds 9 and 123). So partitions must only be added
+/// between two commands.
 extension Audiences {
     private static var pauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }

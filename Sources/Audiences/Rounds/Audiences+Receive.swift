@@ -24,7 +24,8 @@ extension Audiences {
             order.channel == nil || command.event != .start,
             let application = application(of: command, in: value)
         else {
-            // Causeway writes only what it can read. So another program wrote this record, or its app is no longer configured.
+            // Causeway writes only what it can read. So another program wrote this record, or its app is no
+            // longer configured.
             counters.recordsUnreadable &+= 1
             partition.pointee.passedOver.remove(record.offset)
             return partition.pointee.ledger.settle(record.offset)

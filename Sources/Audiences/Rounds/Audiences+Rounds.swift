@@ -239,8 +239,8 @@ extension Audiences {
                 times: under.times
             )
             let isClosedEarly = under.end - under.start != slot.length
-            // A closed window must end at the watermark: the next owner hands out again the members above the watermark, and counts them
-            // there.
+            // A closed window must end at the watermark: the next owner hands out again the members above the
+            // watermark, and counts them there.
             if isClosedEarly { entry.length = max(entry.start, min(under.end, slot.watermark)) - entry.start }
             if under.stage != .received { checkpoint.entries.append(entry) }
             version = under.next
@@ -297,7 +297,8 @@ extension Audiences {
         // still has the last owner's checkpoint.
         case .awaitingVersions: guard slot.oldest == .max else { return }
         case .closing: guard slot.revision == slot.recordedRevision, slot.oldest == .max else { return }
-        // Results that are being recorded must be acknowledged first. The last checkpoint names their versions.
+        // Results that are being recorded must be acknowledged first. The last checkpoint names their
+        // versions.
         case .draining: guard slot.revision == slot.recordedRevision, !isFinishing(round) else { return }
         case .abandoned: guard !isFinishing(round) else { return }
         }

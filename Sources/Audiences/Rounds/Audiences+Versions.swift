@@ -7,9 +7,10 @@ extension Audiences {
     /// early.
     static var versionsPerRoundMax: Int { 32 }
 
-    /// Adds a version to its round. If an earlier owner of the partition had begun the version, it continues from that owner's
-    /// checkpoint. A new version takes over at the round's present position. A version that is settled or known gets no second result. An
-    /// older version that comes after a newer one is finished separately.
+    /// Adds a version to its round. If an earlier owner of the partition had begun the version, it continues
+    /// from that owner's checkpoint. A new version takes over at the round's present position. A version that
+    /// is settled or known gets no second result. An older version that comes after a newer one is finished
+    /// separately.
     mutating func take(_ version: UInt32, into round: UInt32, now: Moment) {
         let number = versions[version].record.version
         if let entry = restoredEntry(of: number, in: round) {
@@ -99,7 +100,8 @@ extension Audiences {
         }
     }
 
-    /// Whether a newer version carries the alert of an older one. Then the older one is needed to carry the alert again after a crash.
+    /// Whether a newer version carries the alert of an older one. Then the older one is needed to carry the
+    /// alert again after a crash.
     func isAlertCarried(of version: UInt32, by newest: UInt32) -> Bool {
         versions[newest].carriesAlert && versions[version].record.hasAlert
             && versions[version].record.alertVersion == versions[newest].record.alertVersion

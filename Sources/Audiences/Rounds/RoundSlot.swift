@@ -47,7 +47,8 @@ struct RoundSlot: BitwiseCopyable {
     /// How often the round was lost, and when it is claimed again (monotonic milliseconds).
     var losses: UInt8 = 0
     var claimsAgainMilliseconds: Int64 = .max
-    /// When the store was found to have lost the round with its members (monotonic milliseconds); `.min`: it has not.
+    /// When the store was found to have lost the round with its members (monotonic milliseconds); `.min`: it
+    /// has not.
     var membersLostMilliseconds = Int64.min
     /// How often the round has waited for its members before its first push. The number is limited, because
     /// the store may not know the round's versions afterwards either.
@@ -78,10 +79,11 @@ struct RoundSlot: BitwiseCopyable {
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// Since when versions have come without a push to any member (monotonic milliseconds); `.max`: not known.
+    /// Since when versions have come without a push to any member (monotonic milliseconds); `.max`: not
+    /// known.
     var notMovedSinceMilliseconds: Int64 = .max
-    /// When the command was admitted that found the round idle (UNIX milliseconds). Since then some members have always been waiting
-    /// for their turn.
+    /// When the command was admitted that found the round idle (UNIX milliseconds). Since then some members
+    /// have always been waiting for their turn.
     var unreachedSinceMilliseconds: Int64 = 0
 
     // Pages, in the order of their positions.
@@ -101,7 +103,7 @@ struct RoundSlot: BitwiseCopyable {
     }
     var awaitsPage = false
 
-    // Members of the round that are under way.
+    // How many of the round's members are under way.
     var inFlight: UInt32 = 0
     /// The number of refused members that are being recorded, and of parked members that are being read
     /// again.

@@ -32,8 +32,8 @@ struct VersionSlot: BitwiseCopyable {
     /// For a start to an audience with channels: Apple's `aps` dictionary without the address, which is added
     /// for each device. Empty: the single starts get the dictionary as received.
     var openDictionary = HeapBytes.none
-    /// The second body. For a version with its own alert: without that alert, for when it is too old. Otherwise: with the alert of an
-    /// older version, for the members from `alertStart` to below `alertEnd`.
+    /// The second body. For a version with its own alert: without that alert, for when it is too old.
+    /// Otherwise: with the alert of an older version, for the members from `alertStart` to below `alertEnd`.
     var alternateBody = HeapBytes.none
     /// The place of the carried alert in `alternateBody`.
     var otherAlert = ByteRange.absent

@@ -1,6 +1,7 @@
 /// The times at which slots must be checked: a heap with the earliest entry first.
 ///
-/// An entry is not removed when the time of its slot changes. So the reader must compare each entry with the time in its slot.
+/// An entry is not removed when the time of its slot changes. So the reader must compare each entry with the
+/// time in its slot.
 struct TimerQueue: ~Copyable {
     enum Owner: UInt8, BitwiseCopyable { case audience, round, membership, channel, channelWait }
 

@@ -203,14 +203,16 @@ extension Audiences {
     }
 }
 
-/// The subject of a result. Its key is the key of the result's record: the audience's id, or the id of a channel that the command names.
+/// The subject of a result. Its key is the key of the result's record: the audience's id, or the id of a
+/// channel that the command names.
 struct NamedAudience {
     var application: UInt16
     var key: UnsafeRawBufferPointer
     var isChannel: Bool
 }
 
-/// The key of a fan-out record: the audience's digest in hexadecimal digits, then the range, or a letter for the channel's environment.
+/// The key of a fan-out record: the audience's digest in hexadecimal digits, then the range, or a letter for
+/// the channel's environment.
 struct FanoutKey {
     private let digest: AudienceDigest
     private let range: UInt16

@@ -5,8 +5,8 @@ struct PageSection: Sendable {
         case section(PageSection)
     }
 
-    /// The whole name, with `*` for a name that the operator chooses: `apps`, `apps.*`, `apps.*.channels`. Empty for the
-    /// whole file.
+    /// The whole name, with `*` for a name that the operator chooses: `apps`, `apps.*`, `apps.*.channels`.
+    /// Empty for the whole file.
     let name: String
     let members: [(name: String, member: Member)]
 

@@ -4,8 +4,8 @@ import Redis
 
 /// A rule that the text of a key must follow.
 struct ConfigurationRule: Sendable {
-    /// A regular expression for the JSON Schemas, so that an editor or Helm refuses a wrong text before a worker does. It
-    /// accepts every text that the rule accepts, and perhaps more. Nil accepts all texts.
+    /// A regular expression for the JSON Schemas, so that an editor or Helm refuses a wrong text before a
+    /// worker does. It accepts every text that the rule accepts, and perhaps more. Nil accepts all texts.
     let pattern: String?
     /// Returns the fault of a text in words; nil if the text is valid.
     let fault: @Sendable (String) -> String?

@@ -1,7 +1,8 @@
 import Numbers
 import Observability
 
-/// `Helm/causeway/CAPACITY.md`: the plan for the largest public load of this kind. A test compares the page with the planner's output.
+/// `Helm/causeway/CAPACITY.md`: the plan for the largest public load of this kind. A test compares the page
+/// with the planner's output.
 package enum CapacityPage {
     /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak.
     /// JioCinema did not publish the number of phones. The plan assumes one update a minute for each

@@ -3,8 +3,9 @@ import Observability
 
 /// The measured costs behind a plan, each with its source.
 ///
-/// Measured on two shared cores of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2, OpenSSL 3.0 and Redis 7.0,
-/// unless a number says otherwise. On your machines `causeway-lab backlog` measures the first two numbers, and `make demo` the third.
+/// Measured on two shared cores of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2,
+/// OpenSSL 3.0 and Redis 7.0, unless a number says otherwise. On your machines `causeway-lab backlog`
+/// measures the first two numbers, and `make demo` the third.
 package struct MeasuredCosts: Sendable, Equatable {
     /// CPU of the whole worker process at full load, for a command that a newer command replaces, or that
     /// settles without a push.
@@ -44,9 +45,11 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// Redis' documentation assumes 110 to 150 per cent.
     package var redisOverheadPercent: Int64 = 150
 
-    /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over TLS, and its answer.
+    /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over
+    /// TLS, and its answer.
     ///
-    /// One worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members. h2load took 4.5 to 5.4 µs for a push.
+    /// One worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members. h2load took 4.5
+    /// to 5.4 µs for a push.
     package var nanosecondsPerMember: Int64 = 3_000
     /// Redis' CPU for one member in a round. Measured: 0.24 to 0.41 µs.
     package var redisNanosecondsPerMember: Int64 = 400
@@ -71,7 +74,8 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var bytesPerCommand: Int64 = 456
     /// Bytes of a result record, uncompressed.
     package var bytesPerResult: Int64 = 450
-    /// Bytes a second for one partition. This is half of the usual load (10 MB/s), so that a broker can catch up after a failover.
+    /// Bytes a second for one partition. This is half of the usual load (10 MB/s), so that a broker can catch
+    /// up after a failover.
     package var partitionBytesPerSecond: Int64 = 5_000_000
 
     package init() {}

@@ -22,14 +22,16 @@ extension ChannelKeeper {
         return try find().entry
     }
 
-    /// Reads everything that the register has for an app in an environment, even if the register is incomplete.
+    /// Reads everything that the register has for an app in an environment, even if the register is
+    /// incomplete.
     func peek(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try asking { () throws(RedisError) in try register.known(site.appEnvironment) }
         if known.isRestored { restoredEnvironments.insert(site.appEnvironment) }
         return known
     }
 
-    /// Reads everything that the register has for an app in an environment. Restores the register first if it is incomplete.
+    /// Reads everything that the register has for an app in an environment. Restores the register first if it
+    /// is incomplete.
     func known(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try peek(site)
         if known.isRestored { return known }
@@ -37,8 +39,8 @@ extension ChannelKeeper {
         return try peek(site)
     }
 
-    /// Restores the registers that Redis has lost, of all apps and environments in use. Audiences with existing channels
-    /// need them even if none asks for a new channel.
+    /// Restores the registers that Redis has lost, of all apps and environments in use. Audiences with
+    /// existing channels need them even if none asks for a new channel.
     func restoreLost() throws(ChannelRefusal) {
         try restore(sites.filter { $0.isDeclared || restoredEnvironments.contains($0.appEnvironment) })
     }

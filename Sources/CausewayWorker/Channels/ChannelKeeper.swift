@@ -291,7 +291,8 @@ package actor ChannelKeeper {
         return successor
     }
 
-    /// Deletes a channel at APNs, in the topic and in the register. After a crash the periodic work completes the deletion.
+    /// Deletes a channel at APNs, in the topic and in the register. After a crash the periodic work completes
+    /// the deletion.
     func delete(_ entry: ChannelEntry, at site: Site) async throws(ChannelRefusal) {
         var entry = entry
         entry.state = .deleting

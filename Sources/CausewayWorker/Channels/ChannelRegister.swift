@@ -2,7 +2,8 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// The register of channels in Redis: one hash for each app and environment, and two fields in each audience's record.
+/// The register of channels in Redis: one hash for each app and environment, and two fields in each
+/// audience's record.
 ///
 /// | field of `{channels:app:environment}` | |
 /// | --- | --- |
@@ -141,7 +142,7 @@ final class ChannelRegister {
     /// Adds the entries that the register lacks, and tells admission of all its channels.
     ///
     /// - Parameter token: the token from `beginRestoring`.
-    /// - Returns: false if the entries may be out of date. Since `beginRestoring`, Redis was emptied, a
+    /// - Returns: false if the entries may be out of date, because since `beginRestoring` Redis was emptied, a
     ///   channel was deleted, or another process completed the restoration.
     func restore(
         _ entries: [ChannelEntry],

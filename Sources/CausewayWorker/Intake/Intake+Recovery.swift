@@ -3,7 +3,8 @@ import Logging
 import Observability
 import Reactor
 
-/// Partitions that are not read until the brokers have reported their committed offset and a seek has succeeded.
+/// Partitions that are not read until the brokers have reported their committed offset and a seek has
+/// succeeded.
 struct PartitionsWithoutPosition {
     /// The time between two requests to the brokers. If no broker answers, a request may block the Kafka
     /// thread for seconds.

@@ -6,7 +6,8 @@ import Reactor
 /// The values from which the intake is built.
 struct IntakeSetup: @unchecked Sendable {
     var consumerProperties: [(name: String, value: String)]
-    /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of ``Intake``'s indices.
+    /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of
+    /// ``Intake``'s indices.
     var topics: [String]
     var producer: Producer
     var mailboxes: [LaneMailbox]

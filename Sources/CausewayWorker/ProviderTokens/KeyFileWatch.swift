@@ -5,7 +5,8 @@ import Observability
 
 /// Watches the key files. When a file is replaced, offers its key to the signers.
 ///
-/// ``ProviderTokenSource`` tries a new key first and takes it only if APNs accepts it. This type logs the result.
+/// ``ProviderTokenSource`` tries a new key first and takes it only if APNs accepts it. This type logs the
+/// result.
 struct KeyFileWatch {
     /// The time between two polls. Kubernetes itself takes about a minute to write a changed secret to its
     /// file.

@@ -1,4 +1,5 @@
-/// An activity that has waiting commands or a command under way, or whose spacing since the last push is not over.
+/// An activity that has waiting commands or a command under way, or whose spacing since the last push is not
+/// over.
 struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let application: UInt16

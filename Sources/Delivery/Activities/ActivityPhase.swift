@@ -17,33 +17,34 @@
 /// dropped. In the comments of the cases, → precedes the next phases.
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. An activity is idle only within one call, in which `begin` decides the next
-    /// phase. → `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit` or `awaitingReadAhead`
-    /// when it must wait; `resting` when nothing may be sent until a time; `awakened` when the activity is
-    /// new. The slot is freed if no command waits and no spacing runs.
+    /// phase. → `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit` or
+    /// `awaitingReadAhead` when it must wait; `resting` when nothing may be sent until a time; `awakened`
+    /// when the activity is new. The slot is freed if no command waits and no spacing runs.
     case idle
     /// Has received commands in the batch that is being read. → `idle` at the end of the batch.
     case awakened
-    /// Nothing may be sent until the spacing has ended, or a rider waits for its carrier. The timer is set. → `idle` when the timer
-    /// fires; `awakened` when a command arrives after the spacing.
+    /// Nothing may be sent until the spacing has ended, or a rider waits for its carrier. The timer is set. →
+    /// `idle` when the timer fires; `awakened` when a command arrives after the spacing.
     case resting
     /// A command may be sent, but the lane reads ahead (R21). → `idle` when reading ahead ends.
     case awaitingReadAhead
     /// A command may be sent, but its pool has the maximum of pushes in flight. → `idle` when a push is
     /// answered. A start that is already current, because it waited for the service, → `admitting`.
     case awaitingCredit
-    /// A start asks for its device's push-to-start token in Redis. → `admitting`, or `holding` when there is no token.
+    /// A start asks for its device's push-to-start token in Redis. → `admitting`, or `holding` when there is
+    /// no token.
     case lookingUpToken
-    /// Redis is deciding about the current command. → `ready`; `holding` when the command has no token; `registering` when
-    /// another worker admitted a newer command and this one brought a token.
+    /// Redis is deciding about the current command. → `ready`; `holding` when the command has no token;
+    /// `registering` when another worker admitted a newer command and this one brought a token.
     case admitting
     /// Another worker admitted a newer command. The current command's token is still registered, which may
     /// release a held command. → `idle`.
     case registering
-    /// The current command has no token and is being stored in Redis until one registers. → `lookingUpToken` or `admitting` when a
-    /// token registered meanwhile.
+    /// The current command has no token and is being stored in Redis until one registers. → `lookingUpToken`
+    /// or `admitting` when a token registered meanwhile.
     case holding
-    /// Admitted with a timestamp and a token, waiting for a free stream. → `inFlight`; `awaitingService` for a retry that the
-    /// pool does not permit.
+    /// Admitted with a timestamp and a token, waiting for a free stream. → `inFlight`; `awaitingService` for
+    /// a retry that the pool does not permit.
     case ready
     /// The push was passed to a stream and is not answered. → `ready` when no stream took it. APNs' answer
     /// leads to `retiring`, `limiting`, `backingOff` or `awaitingService`.
@@ -53,8 +54,8 @@ enum ActivityPhase: UInt8 {
     case retiring
     /// APNs limits the pushes to the token, and Redis records the limit. → `awaitingService`.
     case limiting
-    /// APNs did not process the push, and the push is retried soon. The timer is set. → `ready`; `admitting` for a start;
-    /// `awakened` or `resting` when a newer state replaces the command.
+    /// APNs did not process the push, and the push is retried soon. The timer is set. → `ready`; `admitting`
+    /// for a start; `awakened` or `resting` when a newer state replaces the command.
     case backingOff
     /// The service could not take the current command, or the pool's retry budget is empty. The command waits
     /// for the timer and holds no credit. A command that is delayed by a fault that is not its own repeats
@@ -74,7 +75,8 @@ enum ActivityPhase: UInt8 {
     /// Whether the current command counts as one of its pool's pushes in flight.
     @inline(__always) var holdsCredit: Bool { isOne(of: Self.withCredit) }
 
-    /// Whether an activity in this phase may have a current command. Entering any other phase clears the current command.
+    /// Whether an activity in this phase may have a current command. Entering any other phase clears the
+    /// current command.
     @inline(__always)
     var mayHaveCurrent: Bool { isOne(of: Self.withCredit | Self.awaitingCredit.mask | Self.awaitingService.mask) }
 

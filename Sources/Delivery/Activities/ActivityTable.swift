@@ -1,4 +1,5 @@
-/// Finds an activity's slot by its hash: a table of indices with open addressing and linear probing, at most half full.
+/// Finds an activity's slot by its hash: a table of indices with open addressing and linear probing, at most
+/// half full.
 ///
 /// The table holds hashes and indices only. The caller owns the ids and compares them.
 struct ActivityTable: ~Copyable {
@@ -77,8 +78,9 @@ struct ActivityTable: ~Copyable {
     private static var empty: Bucket { Bucket(hash: 0, index: .max) }
 }
 
-/// Mixes an app's index and an activity's id into a hash for the table. The ids themselves are always compared, so the quality of
-/// the hash affects speed only. The seed keeps producers from choosing ids that collide.
+/// Mixes an app's index and an activity's id into a hash for the table. The ids themselves are always
+/// compared, so the quality of the hash affects speed only. The seed keeps producers from choosing ids that
+/// collide.
 func activityHash(seed: UInt64, application: UInt16, identifier: UnsafeRawBufferPointer) -> UInt64 {
     var hash = seed ^ (UInt64(application) &* 0x9E37_79B9_7F4A_7C15)
     var position = 0

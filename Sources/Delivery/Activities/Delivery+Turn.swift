@@ -149,8 +149,8 @@ extension Delivery {
     @inline(never)
     private func rareRestEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         guard let until = activities[activity].restEndMilliseconds(now: now) else { return nil }
-        // Commands that arrive during a long rest are deferred (`deferResting`), so the activity is checked again before the
-        // rest ends.
+        // Commands that arrive during a long rest are deferred (`deferResting`), so the activity is checked
+        // again before the rest ends.
         guard isRestLong(activity, now: now) else { return until }
         return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }

@@ -27,7 +27,8 @@ extension Delivery {
         return handle(mismatch, of: command, application, from: record, value, index)
     }
 
-    /// Counts a command that does not fit its app's contract. Rejects it, unless the app only wants to be warned.
+    /// Counts a command that does not fit its app's contract. Rejects it, unless the app only wants to be
+    /// warned.
     /// - Returns: whether the command was rejected.
     @inline(never)
     mutating func handle(
@@ -40,7 +41,8 @@ extension Delivery {
     ) -> Bool {
         countUndecodable(application)
         let isRefusing = contracts.isRefusing(application)
-        // The dead letter has the whole record, so its header may quote the value. The log has no person's data.
+        // The dead letter has the whole record, so its header may quote the value. The log has no person's
+        // data.
         if isRefusing || contractWarning == nil {
             let message = contracts.message(mismatch, of: command, application, in: value, showsValue: isRefusing)
             guard !isRefusing else {

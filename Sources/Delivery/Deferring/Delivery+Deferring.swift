@@ -1,9 +1,9 @@
 import LiveActivity
 import Numbers
 
-/// Commands that cannot be sent soon leave their partition. The command is written to the deferred topic. When that write is
-/// acknowledged, the command's offset is settled without a result. The command is read again after a while, and is an ordinary
-/// command then.
+/// Commands that cannot be sent soon leave their partition. The command is written to the deferred topic.
+/// When that write is acknowledged, the command's offset is settled without a result. The command is read
+/// again after a while, and is an ordinary command then.
 ///
 /// A command is deferred when it has been in the lane for `deferAfterMilliseconds` and is not likely to be
 /// sent within `deferredDelayMilliseconds`, the time after which it would be read again. There are three
@@ -49,7 +49,8 @@ extension Delivery {
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         completeIdentifier(of: record)
-        // Restore the command's own version, which its next reading needs: an admission may have raised the timestamp.
+        // Restore the command's own version, which its next reading needs: an admission may have raised the
+        // timestamp.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.note(cause)
         records[record].deferral.serviceFaults = activities[records[record].activity].serviceFaults
@@ -271,9 +272,9 @@ extension Delivery {
 
     // MARK: - Deferred commands that are read again
 
-    /// Whether a pool that sent nothing, or too little, has begun to send again since the last call. Then the deferred commands
-    /// are read at once, although they are not due. The lane tells the Kafka thread at most once in
-    /// `worker.deferredDelayMilliseconds`.
+    /// Whether a pool that sent nothing, or too little, has begun to send again since the last call. Then the
+    /// deferred commands are read at once, although they are not due. The lane tells the Kafka thread at most
+    /// once in `worker.deferredDelayMilliseconds`.
     public mutating func takePoolRecovery() -> Bool { pools.takeRecovery() }
 
     /// Receives a command from the deferred topic, as `receive(_:now:)` receives other records.

@@ -42,7 +42,8 @@ public struct PushResult {
     /// `APNs.Disposition` that the core needs, because the core imports no shell.
     public enum Disposition: UInt8, Sendable {
         case accepted
-        /// APNs did not process the push, or asks for another connection or provider token. The push may be sent again at once.
+        /// APNs did not process the push, or asks for another connection or provider token. The push may be
+        /// sent again at once.
         case retryNow
         /// APNs has a fault, or refuses everything that this provider sends.
         case retryLater
@@ -50,7 +51,8 @@ public struct PushResult {
         case limited
         /// The token is dead.
         case tokenDead
-        /// APNs does not know the token, or the environment is wrong. The token is retired only if APNs accepts other tokens.
+        /// APNs does not know the token, or the environment is wrong. The token is retired only if APNs
+        /// accepts other tokens.
         case tokenSuspect
         /// The token belongs to another topic, or the topic is wrong. The token is kept.
         case topicSuspect

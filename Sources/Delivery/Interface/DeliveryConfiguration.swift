@@ -36,17 +36,19 @@ public struct DeliveryConfiguration: Sendable {
     public var recordsMax = 131_072
     /// The lane stops receiving when its records hold this many bytes of texts, tokens and bodies. At least 1.
     public var blockBytesMax = Int.max
-    /// The maximum number of pushes of one pool in flight (admitted and not answered). Further commands wait without an
-    /// admission, where a newer state still replaces them.
+    /// The maximum number of pushes of one pool in flight (admitted and not answered). Further commands wait
+    /// without an admission, where a newer state still replaces them.
     public var inFlightMaxPerPool = 2_000
-    /// How long a push waits after APNs could not take it. After the n-th fault in a row of its activity, the wait is random
-    /// between a half and the whole of `retryBase * 2^n`, capped at `retryMax`. Apple asks for minutes after a 500 or 503.
+    /// How long a push waits after APNs could not take it. After the n-th fault in a row of its activity, the
+    /// wait is random between a half and the whole of `retryBase * 2^n`, capped at `retryMax`. Apple asks for
+    /// minutes after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 300_000
-    /// The minimum wait of a retry that the pool's budget does not permit: random between a half and the whole of this time.
+    /// The minimum wait of a retry that the pool's budget does not permit: random between a half and the
+    /// whole of this time.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How long an alert waits for a newer state that another worker admitted but did not settle. If this lane reads that state
-    /// in time, the state carries the alert.
+    /// How long an alert waits for a newer state that another worker admitted but did not settle. If this
+    /// lane reads that state in time, the state carries the alert.
     public var riderWaitMilliseconds: Int64 = 10_000
     /// A command that has been in the lane for this long is deferred, unless it can be sent within the next
     /// `deferredDelayMilliseconds`.
@@ -142,8 +144,8 @@ public struct DeliveryConfiguration: Sendable {
     }
 }
 
-/// Whether a command that is superseded before Redis sees it gets a result of its own. Three kinds always do: a start, a command
-/// that was held, and a command whose alert a newer one carries.
+/// Whether a command that is superseded before Redis sees it gets a result of its own. Three kinds always do:
+/// a start, a command that was held, and a command whose alert a newer one carries.
 public enum SupersededResults: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each

@@ -7,7 +7,8 @@ public enum HandoverEnding: Sendable, Equatable, BitwiseCopyable {
     case outcome(Outcome)
     /// The command's ranges are in the fan-out topic. Its result is written when the last range is done.
     case fannedOut
-    /// Nothing was decided, and the command's partition is being revoked: the next owner reads the command again.
+    /// Nothing was decided, and the command's partition is being revoked: the next owner reads the command
+    /// again.
     case withdrawn
 }
 

@@ -57,7 +57,8 @@ public struct RecordView {
 
     /// The activity's id; empty if the record names none.
     public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.subject) }
-    /// The command's id. If the command brought none, this is empty until the command is held in Redis or finished.
+    /// The command's id. If the command brought none, this is empty until the command is held in Redis or
+    /// finished.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
     public var device: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
@@ -65,9 +66,11 @@ public struct RecordView {
     /// APNs' reason, or the code of the record's fault.
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
-    /// The names of the fields that were dropped because the body was too large, separated by commas; empty if there are none.
+    /// The names of the fields that were dropped because the body was too large, separated by commas; empty
+    /// if there are none.
     public var droppedFields: UnsafeRawBufferPointer { slot.bytes(slot.droppedFields) }
-    /// The request body. It does not move until the push is answered, and is freed when the record has its outcome.
+    /// The request body. It does not move until the push is answered, and is freed when the record has its
+    /// outcome.
     public var body: UnsafeRawBufferPointer { slot.body.bytes }
 
     /// Apple's dictionary as received, except for its timestamp and a carried alert.
@@ -116,7 +119,8 @@ public struct RecordView {
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : BlockRange()) }
     /// The positions of the parts of ``body``.
     public var layout: Body.Layout { slot.layout }
-    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its age is limited.
+    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its age
+    /// is limited.
     public var ownExpiration: Int64 { slot.expiration }
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     public var staleDate: Int64 { slot.staleDate }

@@ -172,7 +172,8 @@ extension Delivery {
         }
     }
 
-    /// Whether a registration proves that its activity is alive, and the usual policy of its app limits the activity's lifetime.
+    /// Whether a registration proves that its activity is alive, and the usual policy of its app limits the
+    /// activity's lifetime.
     func notesLife(ofRegistration record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         return policies.hasLifetimes && slot.pointee.device.count == 0

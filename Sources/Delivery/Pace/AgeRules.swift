@@ -1,8 +1,9 @@
 /// The maximum ages of what is sent and registered. The core follows these rules, and so does every part that
 /// predicts the core's decisions. Ages count from `aps.timestamp`. All times are UNIX seconds. (R20)
 package enum AgeRules {
-    /// The system updates no activity that is older than this (Apple, "ActivityKit"). APNs stores no update for longer, whatever
-    /// its stale date. An update that was admitted within this time may arrive later, by the duration of its retries.
+    /// The system updates no activity that is older than this (Apple, "ActivityKit"). APNs stores no update
+    /// for longer, whatever its stale date. An update that was admitted within this time may arrive later, by
+    /// the duration of its retries.
     package static let updateSecondsMax: Int64 = 8 * 3_600
     /// The Lock Screen shows no activity for longer than this, ended or not (Apple, "ActivityKit").
     package static let endSecondsMax: Int64 = 12 * 3_600

@@ -2,7 +2,8 @@ extension Delivery {
     /// Whether the lane reads ahead. It begins no command until it has caught up.
     public var isReadingAhead: Bool { readAhead.phase == .reading }
 
-    /// Notes how many records a partition of this lane is behind the end of its log. Only partitions of the commands topic count.
+    /// Notes how many records a partition of this lane is behind the end of its log. Only partitions of the
+    /// commands topic count.
     ///
     /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet.
     public mutating func lag(_ place: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {

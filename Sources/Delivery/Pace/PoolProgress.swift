@@ -7,7 +7,7 @@ struct PoolProgress: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span began; `.max`: no push waits.
     private var sinceMilliseconds: Int64 = .max
-    /// The answers in the span that decided about a push or its token.
+    /// The answers since the span began. Only those that decided about a push or its token count.
     private var answered: Int64 = 0
 
     /// Begins a span when a push begins to wait, unless a span has begun.
@@ -16,7 +16,8 @@ struct PoolProgress: BitwiseCopyable {
         begin(now: now)
     }
 
-    /// Counts an answer that decides about a push or its token. APNs' answers that only delay a push do not count.
+    /// Counts an answer that decides about a push or its token. APNs' answers that only delay a push do not
+    /// count.
     @inline(__always) mutating func countResponse() { answered &+= 1 }
 
     /// Ends the block of a pool if answers come fast enough. Called after each answer to a blocked pool.

@@ -1,5 +1,6 @@
-/// Decides when a lane reads ahead. A lane that is far behind keeps only the newest state of each activity before it admits
-/// anything. So a backlog of millions of commands costs only as many pushes as there are activities. (R21)
+/// Decides when a lane reads ahead. A lane that is far behind keeps only the newest state of each activity
+/// before it admits anything. So a backlog of millions of commands costs only as many pushes as there are
+/// activities. (R21)
 ///
 /// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time.
 /// Activities that may begin but wait because of this are parked.

@@ -16,7 +16,8 @@ package struct PartitionLedger: ~Copyable {
         case settledBefore
     }
 
-    /// The number of bits in the window; a power of two. A record whose offset is further above the base must wait.
+    /// The number of bits in the window; a power of two. A record whose offset is further above the base must
+    /// wait.
     let windowOffsets: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
     /// The next offset to read after a restart. It never falls.

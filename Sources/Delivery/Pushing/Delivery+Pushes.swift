@@ -88,7 +88,8 @@ extension Delivery {
             finishCurrent(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             tokenRefused(record, of: activity, result, now: now)
-        // If the pool accepts no other token, its environment or topic is wrong. Then no token is retired and no command fails.
+        // If the pool accepts no other token, its environment or topic is wrong. Then no token is retired and
+        // no command fails.
         case .tokenSuspect where result.acceptsOtherTokens:
             tokenRefused(record, of: activity, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens:
@@ -99,7 +100,8 @@ extension Delivery {
             // If the start was repeated, a second activity could begin. So its outcome is `unknown`.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
         case .limited where !isStart:
-            // Redis learns the limit before the command is admitted again, so that the command waits for the longer spacing.
+            // Redis learns the limit before the command is admitted again, so that the command waits for the
+            // longer spacing.
             activities.enter(.limiting, activity)
             countLimited()
             call(.limit, record)

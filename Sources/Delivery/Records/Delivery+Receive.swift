@@ -4,9 +4,9 @@ extension Delivery {
     /// Receives one record. Decodes it and puts it into its activity's waiting list until `endBatch`, or
     /// rejects it.
     ///
-    /// Call this only while `canReceive` and `hasRoom(for:)` hold. A record is ignored in three cases: its partition is being
-    /// revoked, so the next owner reads it again; its offset was received before in this assignment; or an earlier owner of the
-    /// partition settled it, so it has its result.
+    /// Call this only while `canReceive` and `hasRoom(for:)` hold. A record is ignored in three cases: its
+    /// partition is being revoked, so the next owner reads it again; its offset was received before in this
+    /// assignment; or an earlier owner of the partition settled it, so it has its result.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
         guard let partition = accept(record, now: now) else { return }
         let index = records.allocate(Self.emptySlot(of: record, partition: partition, now: now))
@@ -183,7 +183,8 @@ extension Delivery {
     }
 
     func application(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
-        // A bundle id has no character that JSON must escape. An id that is written with escapes is not found.
+        // A bundle id has no character that JSON must escape. An id that is written with escapes is not
+        // found.
         let name = text.range.bytes(in: record)
         for position in 0..<configuration.applications.count {
             let matches = configuration.applications[position].bundleIdentifier.withUnsafeBytes { isEqual($0, name) }

@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// Commands whose body is too large for APNs. Their policy may name fields that are dropped until the body fits (`oversize`).
+/// Commands whose body is too large for APNs. Their policy may name fields that are dropped until the body
+/// fits (`oversize`).
 ///
 /// The record is shortened when it is read. The shortened state is used everywhere: in the digest, the held
 /// state, the deferred record and the fan-out records. If the record is read again, it gives the same bytes.

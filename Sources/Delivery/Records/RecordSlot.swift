@@ -33,7 +33,8 @@ struct RecordSlot: BitwiseCopyable {
     /// The offset in the partition from which the record was read. The ledger counts this offset.
     let offset: Int64
     var version = Version(timestamp: 0, sequence: 0)
-    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its age is limited.
+    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its age
+    /// is limited.
     var expiration: Int64 = -1
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
@@ -162,12 +163,13 @@ struct RecordSlot: BitwiseCopyable {
     /// Whether the command has an alert: in its body, or carried for a rider and not in the body yet.
     @inline(__always) var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }
 
-    /// The version of the command whose alert is in the body; nil: the body has no alert, or belongs to a start, whose alert no
-    /// other command carries.
+    /// The version of the command whose alert is in the body; nil: the body has no alert, or belongs to a
+    /// start, whose alert no other command carries.
     @inline(__always)
     var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : olderAlertVersion ?? version }
 
-    /// The version of the older command whose alert is in the body; nil: the alert is the command's own, or there is none.
+    /// The version of the older command whose alert is in the body; nil: the alert is the command's own, or
+    /// there is none.
     @inline(__always)
     var carriedAlert: Version? { layout.alert.isAbsent || olderAlertVersion == version ? nil : olderAlertVersion }
 
@@ -182,7 +184,8 @@ struct RecordSlot: BitwiseCopyable {
 
     @inline(__always) var isAcknowledged: Bool { acknowledgementsOutstanding == 0 }
 
-    /// Sets the time from which the token counts as registered: the record's time, or its receipt if Kafka gave no time.
+    /// Sets the time from which the token counts as registered: the record's time, or its receipt if Kafka
+    /// gave no time.
     mutating func registerAtRecordTime() {
         registeredAtMilliseconds = recordMilliseconds >= 0 ? recordMilliseconds : receivedMilliseconds
     }

@@ -11,33 +11,36 @@
 ///                     ▲             ▼              │
 ///                     └───── awaitingCarrier ──────┘     and from received, waiting and riding
 ///
-/// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. A command that was held for
-/// the token continues in the registration's record, which is `received` again.
+/// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. A command
+/// that was held for the token continues in the registration's record, which is `received` again.
 ///
 /// A record that is read again and needs no action is `finished` at once.
 ///
-/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an outcome. If
-/// the deferred topic does not take it and its pool sends again, the command returns as if it had just been received.
+/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled`
+/// without an outcome. If the deferred topic does not take it and its pool sends again, the command returns
+/// as if it had just been received.
 ///
 /// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of
 /// audiences has ended it. In the comments of the cases, → precedes the next stages.
 ///
-/// A record without an outcome whose partition is revoked is `dropped`. If a start's draw must be refunded first, it is
-/// `refunding` until then.
+/// A record without an outcome whose partition is revoked is `dropped`. If a start's draw must be refunded
+/// first, it is `refunding` until then.
 enum RecordStage: UInt8 {
-    /// Being decoded; only within one call. → `waiting`, `riding` or `finished` for a command, depending on what already waits;
-    /// `handedOver` for a command to an audience; `registering` or `unregistering` for a record of the registrations topic;
-    /// `finished` for an invalid record.
+    /// Being decoded; only within one call. → `waiting`, `riding` or `finished` for a command, depending on
+    /// what already waits; `handedOver` for a command to an audience; `registering` or `unregistering` for a
+    /// record of the registrations topic; `finished` for an invalid record.
     case received
-    /// In its activity's waiting list. → `current` when its turn comes; `riding` when a newer command replaces it and carries its
-    /// alert; `finished` when a newer command replaces it without its alert, or when it expires.
+    /// In its activity's waiting list. → `current` when its turn comes; `riding` when a newer command
+    /// replaces it and carries its alert; `finished` when a newer command replaces it without its alert, or
+    /// when it expires.
     case waiting
     /// Its activity's current command; `ActivityPhase` says what it waits for. → `waiting` when it must be
     /// admitted again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier`
     /// when another worker admitted a newer command; `finished` when its outcome is known.
     case current
-    /// A newer command carries its alert (`RiderLink.carrier`). → `riding` when a still newer command replaces the carrier;
-    /// `waiting` when the carrier expires or is dropped; `finished` with the carrier, or when a newer alert replaces this one.
+    /// A newer command carries its alert (`RiderLink.carrier`). → `riding` when a still newer command
+    /// replaces the carrier; `waiting` when the carrier expires or is dropped; `finished` with the carrier,
+    /// or when a newer alert replaces this one.
     case riding
     /// Its alert waits until this lane reads the newer command that another worker admitted. → `riding` when
     /// this lane reads that command; `finished` when the wait is over.

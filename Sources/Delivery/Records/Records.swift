@@ -206,7 +206,8 @@ struct Records: ~Copyable {
         if slots[record].digest != nil { slots[record].setDigest() }
     }
 
-    /// Sets the timestamp in a record's body. A body that already has this timestamp, as most do, stays shared.
+    /// Sets the timestamp in a record's body. A body that already has this timestamp, as most do, stays
+    /// shared.
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: UInt32) {
         let layout = slots[record].layout
         guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, layout) else { return }

@@ -17,8 +17,8 @@ import LiveActivity
 /// seeds 12038 and 73417: a superseded command with an alert had no result). If the process dies or the
 /// partition is revoked, only the count is lost.
 extension Delivery {
-    /// Ends a command that a newer one replaces without carrying its alert. Either it gets a result, or the newer command counts
-    /// it.
+    /// Ends a command that a newer one replaces without carrying its alert. Either it gets a result, or the
+    /// newer command counts it.
     /// - Returns: false if the older command's slot is freed.
     mutating func endSuperseded(_ older: UInt32, by newer: UInt32, _ outcome: Outcome) -> Bool {
         guard outcome == .superseded, supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),

@@ -4,8 +4,8 @@
 /// The lists of free blocks lie outside of the blocks, so taking or freeing a block does not wait for a cache
 /// miss on the block.
 ///
-/// A block above the largest size is allocated separately. Only records far above every limit of the domain, which go to the dead
-/// letters, need one.
+/// A block above the largest size is allocated separately. Only records far above every limit of the domain,
+/// which go to the dead letters, need one.
 ///
 /// Chunks are kept until the owner releases those in which every block is free. Otherwise memory for a
 /// backlog, or for records of another size, would stay allocated forever.

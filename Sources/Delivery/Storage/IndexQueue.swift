@@ -1,4 +1,5 @@
-/// A first-in first-out ring of trivial values. It grows to the largest count that it has seen and never shrinks. (R3)
+/// A first-in first-out ring of trivial values. It grows to the largest count that it has seen and never
+/// shrinks. (R3)
 ///
 /// The owner limits how many elements it adds. Exceeding `limit` is a broken invariant of the core, so the
 /// ring traps.

@@ -6,8 +6,8 @@ import CProcessor
 /// The index of a freed element is used again, so no index may be kept after a free. The core frees an
 /// element only when no call, push or production names it.
 ///
-/// The methods that run for every push are public, because Swift specializes only public generic code in another module.
-/// Otherwise the core of audiences would look up the element's size on each call.
+/// The methods that run for every push are public, because Swift specializes only public generic code in
+/// another module. Otherwise the core of audiences would look up the element's size on each call.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// An element larger than a cache line begins on a cache line of its own. In front of each element lies
     /// the index of the next free element, or `inUse`, which is checked whenever the element is read.

@@ -6,9 +6,9 @@ import LiveActivity
 /// returns a held command only to a registration. So when a command that brought a token ends unsent, its
 /// record registers the token again before it is settled.
 ///
-/// Several starts may be held for a device's token, one for each activity. Each registration returns the oldest. When that start
-/// is finished and no longer held, the same record registers the token again, until no held start is left. So each start draws on
-/// the device's budget in its own turn.
+/// Several starts may be held for a device's token, one for each activity. Each registration returns the
+/// oldest. When that start is finished and no longer held, the same record registers the token again, until
+/// no held start is left. So each start draws on the device's budget in its own turn.
 ///
 /// A stale registration registers no token. Redis still returns the command that is held for the known token,
 /// because the known token's own registration may be settled already. Otherwise a start that waited for its
@@ -17,7 +17,8 @@ extension Delivery {
     /// The maximum number of results of one record: more than the starts that are held for one token.
     static var resultsMax: UInt8 { 16 }
 
-    /// Decides from the outcome of a record that brought a token whether commands may still be held for the token.
+    /// Decides from the outcome of a record that brought a token whether commands may still be held for the
+    /// token.
     mutating func noteToken(of record: UInt32, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.resultsBefore < Self.resultsMax - 1 else { return }
@@ -41,8 +42,8 @@ extension Delivery {
         call(.register, record)
     }
 
-    /// Handles the reply to a registration. A command that was held for the token continues in the registration's record and is
-    /// settled with it.
+    /// Handles the reply to a registration. A command that was held for the token continues in the
+    /// registration's record and is settled with it.
     mutating func registered(_ record: UInt32, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
             return registeredOvertaken(record, overtakenByHeld: reply.heldCommand != nil, now: now)
@@ -79,7 +80,8 @@ extension Delivery {
             enqueue(record, now: now)
             endBatch(now: now)
         } catch {
-            // Causeway writes only valid commands, so something else wrote this one. The registration itself is valid.
+            // Causeway writes only valid commands, so something else wrote this one. The registration itself
+            // is valid.
             settleWithoutResult(record)
         }
     }
@@ -97,7 +99,8 @@ extension Delivery {
         awaitCarrier(of: activity, now: now)
     }
 
-    /// Gives a held command without an alert the alert of the older command that brought the token, if the alert fits.
+    /// Gives a held command without an alert the alert of the older command that brought the token, if the
+    /// alert fits.
     private mutating func takeAlert(of older: RecordSlot, to record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.layout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The queue of store calls and their replies. Calls go out in order. A call that failed for a passing reason is repeated, which
-/// is safe for every call but a refund.
+/// The queue of store calls and their replies. Calls go out in order. A call that failed for a passing reason
+/// is repeated, which is safe for every call but a refund.
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
@@ -113,15 +113,16 @@ extension Delivery {
         if !endsUnrepeated(ticket) { storeQueue.append(ticket) }
     }
 
-    /// Ends a refund, which is never repeated: the draw may have been refunded already, and one start too few is better than one
-    /// too many. (R15)
+    /// Ends a refund, which is never repeated: the draw may have been refunded already, and one start too few
+    /// is better than one too many. (R15)
     private mutating func endsUnrepeated(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)
         return true
     }
 
-    /// Handles a call that no retry helps. A command fails with `reason`; a call that decides nothing is dropped.
+    /// Handles a call that no retry helps. A command fails with `reason`; a call that decides nothing is
+    /// dropped.
     private mutating func refused(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .noteLife { return lifeNoted(record) }
@@ -142,7 +143,8 @@ extension Delivery {
         }
     }
 
-    /// Handles a reply. The call is acknowledged before the reply is handled, because the reply may free the record.
+    /// Handles a reply. The call is acknowledged before the reply is handled, because the reply may free the
+    /// record.
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = ticket(tag)
         let record = ticket.record

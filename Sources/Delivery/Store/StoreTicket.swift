@@ -9,7 +9,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case hold
         /// A registration of a token.
         case register
-        /// A tombstone of the registrations topic, for the activity and for the device with that name, in one app.
+        /// A tombstone of the registrations topic, for the activity and for the device with that name, in one
+        /// app.
         case unregisterActivity
         case unregisterDevice
         /// Records in the activity's value how a command ended.

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Alerts that newer states carry. If a newer state replaces a command whose alert was not sent, the newer state carries the
-/// alert. The older command, the rider, settles together with its carrier.
+/// Alerts that newer states carry. If a newer state replaces a command whose alert was not sent, the newer
+/// state carries the alert. The older command, the rider, settles together with its carrier.
 ///
 /// What must hold:
 /// - A record has one rider at most: the newest alert wins. A command whose alert a newer alert replaces settles at once.
@@ -38,8 +38,8 @@ extension Delivery {
         return endSuperseded(older, by: newer, outcome)
     }
 
-    /// Whether an alert fits into the newer command's body. If not, the alert is dropped, never the state, and the result of the
-    /// alert's own command says so.
+    /// Whether an alert fits into the newer command's body. If not, the alert is dropped, never the state,
+    /// and the result of the alert's own command says so.
     private mutating func makeRoom(for source: UInt32, in newer: UInt32) -> Bool {
         let alertBytes = Int(records[source].layout.alert.count)
         guard !records[newer].hasRoom(forAlertBytes: alertBytes) else { return true }
@@ -91,8 +91,8 @@ extension Delivery {
         }
     }
 
-    /// Gives the command that is being admitted the alert of the command that the store holds, if the alert fits. The held
-    /// command stays in Redis until the carrier is known to have been sent.
+    /// Gives the command that is being admitted the alert of the command that the store holds, if the alert
+    /// fits. The held command stays in Redis until the carrier is known to have been sent.
     mutating func carryHeldAlert(of reply: Reply, on record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.heldAlert = .takenOver
@@ -112,7 +112,8 @@ extension Delivery {
             slot.pointee.priority = max(slot.pointee.priority, held.priority != 0 ? held.priority : 10)
             countAlertCarried()
         } catch {
-            // Causeway writes only valid commands, so something else wrote this one. The state is admitted without its alert.
+            // Causeway writes only valid commands, so something else wrote this one. The state is admitted
+            // without its alert.
         }
     }
 

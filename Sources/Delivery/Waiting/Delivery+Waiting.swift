@@ -73,8 +73,8 @@ extension Delivery {
         return true
     }
 
-    /// Merges two records of one command. A record from the deferred topic may carry an older command's alert, so the record with
-    /// the alert stays.
+    /// Merges two records of one command. A record from the deferred topic may carry an older command's
+    /// alert, so the record with the alert stays.
     private mutating func mergeSame(_ record: UInt32, with tail: UInt32, of activity: UInt32) {
         guard records.alertVersion(of: record) != nil, records.alertVersion(of: tail) == nil else {
             return finish(record, asDuplicateOf: tail)
@@ -111,7 +111,8 @@ extension Delivery {
         return true
     }
 
-    /// Replaces the start in front of an end that replaced an update. The start was never sent, so the end replaces it too.
+    /// Replaces the start in front of an end that replaced an update. The start was never sent, so the end
+    /// replaces it too.
     private mutating func replaceStart(before end: UInt32, of activity: UInt32, now: Moment) {
         guard let start = activities[activity].waiting.predecessor(of: end, in: records),
             records.isOvertaken(start, by: end)
@@ -144,7 +145,8 @@ extension Delivery {
         return records.isOvertaken(slot.pointee.current, by: slot.pointee.waiting.first)
     }
 
-    /// Puts the current command back in front of the list, unless a waiting command replaces it. Call `endTurn` afterwards.
+    /// Puts the current command back in front of the list, unless a waiting command replaces it. Call
+    /// `endTurn` afterwards.
     mutating func putBackCurrent(of activity: UInt32, now: Moment) {
         let current = activities[activity].current
         if isOvertaken(activity) {
@@ -167,8 +169,8 @@ extension Delivery {
         }
     }
 
-    /// Wakes an activity whose list has one more command. If the activity may begin the command, it does so at the end of the
-    /// batch.
+    /// Wakes an activity whose list has one more command. If the activity may begin the command, it does so
+    /// at the end of the batch.
     private mutating func wake(_ activity: UInt32, now: Moment) {
         switch activities[activity].phase {
         case .idle, .resting:

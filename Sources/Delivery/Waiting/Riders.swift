@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// Links a record with the older command whose alert it carries, and with the newer command that carries its own alert. (R14)
+/// Links a record with the older command whose alert it carries, and with the newer command that carries its
+/// own alert. (R14)
 struct RiderLink: BitwiseCopyable {
     /// The older command whose alert this one carries; both get their outcomes together. `.max`: none.
     fileprivate(set) var rider: UInt32 = .max
@@ -9,7 +10,8 @@ struct RiderLink: BitwiseCopyable {
 }
 
 extension Records {
-    /// Makes a record the rider of another. A record has one rider at most. A rider has no rider and is in no list.
+    /// Makes a record the rider of another. A record has one rider at most. A rider has no rider and is in no
+    /// list.
     mutating func setRider(of carrier: UInt32, to rider: UInt32) {
         precondition(self[carrier].riderLink.rider == .max && self[rider].riderLink.rider == .max)
         enter(.riding, rider)

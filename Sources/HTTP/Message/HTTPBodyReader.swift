@@ -10,7 +10,8 @@ struct HTTPBodyReader {
         case untilEnd
     }
 
-    /// The most bytes of the first line of a chunk, and of each line of the trailer section (RFC 9112, section 7.1).
+    /// The most bytes of the first line of a chunk, and of each line of the trailer section (RFC 9112,
+    /// section 7.1).
     private static let lineBytesMax = 1_024
     private static let trailerLinesMax = 64
 

@@ -14,7 +14,8 @@ package struct HTTPFields: Sendable, Equatable {
         all.append(Field(name: name.lowercased(), value: String(value)))
     }
 
-    /// The values of all fields with this name, as one list with commas (RFC 9110, section 5.3); nil if there is none.
+    /// The values of all fields with this name, as one list with commas (RFC 9110, section 5.3); nil if there
+    /// is none.
     ///
     /// - Parameter name: in lower case.
     package subscript(name: String) -> String? {

@@ -18,7 +18,8 @@ struct HTTPHead: Equatable {
             guard bytes.count <= bytesMax else { throw .headTooLarge }
             return nil
         }
-        // All relevant header fields are ASCII. Other bytes become replacement characters, which match nothing.
+        // All relevant header fields are ASCII. Other bytes become replacement characters, which match
+        // nothing.
         let lines = String(decoding: bytes[..<(end - 4)], as: UTF8.self)
             .split(separator: "\r\n", omittingEmptySubsequences: false)
         guard let first = lines.first, lines.count - 1 <= fieldsMax else { throw .headTooLarge }

@@ -1,6 +1,7 @@
 import Synchronization
 
-/// A request that waits for its response. It is answered once: by the handler's return value, or later by any thread.
+/// A request that waits for its response. It is answered once: by the handler's return value, or later by any
+/// thread.
 ///
 /// An exchange that is released without a response is answered with status 500.
 package final class HTTPExchange: Sendable {

@@ -29,8 +29,8 @@ extension AudienceDigest {
     }
 }
 
-/// A member's place in its audience: one of 256 segments, and a position within the segment. The place depends only on the
-/// member's id, so restarts, failovers, resharding and growth do not change it.
+/// A member's place in its audience: one of 256 segments, and a position within the segment. The place
+/// depends only on the member's id, so restarts, failovers, resharding and growth do not change it.
 public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {
     /// The number of segments of an audience.
     public static let segmentCount = 256

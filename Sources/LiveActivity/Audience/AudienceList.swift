@@ -60,7 +60,8 @@ public struct AudienceDepartures {
 }
 
 extension Registration {
-    /// Writes the digests of the audiences that a registration names, each once, in the form that ``AudienceList`` reads.
+    /// Writes the digests of the audiences that a registration names, each once, in the form that
+    /// ``AudienceList`` reads.
     ///
     /// - Parameters:
     ///   - audiences: the array of a registration that was decoded from `record`.

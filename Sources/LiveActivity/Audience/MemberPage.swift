@@ -5,8 +5,8 @@ import Numbers
 /// A page is a log: a header, then entries (``StoredMember``) in the order of their arrival. For each member,
 /// the entry with the latest time counts; of several with that time, the last.
 ///
-/// The bytes come from outside the process, so nothing about them is assumed: any bytes give some members or none. Reading a page
-/// allocates nothing.
+/// The bytes come from outside the process, so nothing about them is assumed: any bytes give some members or
+/// none. Reading a page allocates nothing.
 public struct MemberPage {
     /// Numbers are little-endian.
     ///

@@ -150,7 +150,8 @@ public struct BroadcastResultRecord {
 
 /// The parts of a result that name its command: the command's id, app, audience and source.
 public struct AudienceCommandName {
-    /// The command's `id`. If it is absent, the result names the command by its place, `topic/partition/offset`.
+    /// The command's `id`. If it is absent, the result names the command by its place,
+    /// `topic/partition/offset`.
     public var identifier: UnsafeRawBufferPointer?
     public var app: UnsafeRawBufferPointer
     /// The audience's id; nil for a command that names a channel instead.

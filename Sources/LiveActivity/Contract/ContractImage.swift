@@ -34,8 +34,8 @@ public struct ContractImage: BitwiseCopyable {
 
     /// Whether a phone could decode the command. Allocates nothing.
     ///
-    /// A start names its type, and is checked against the type's attributes and content state. An update or an end does not name its
-    /// type, so it must fit the content state of any type.
+    /// A start names its type, and is checked against the type's attributes and content state. An update or
+    /// an end does not name its type, so it must fit the content state of any type.
     /// - Parameter record: the bytes from which `command` was decoded.
     /// - Throws: the mismatch. If no type of several fits, the mismatch of the type that fits the longest
     ///   part of the value.

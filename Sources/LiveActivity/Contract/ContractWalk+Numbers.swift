@@ -4,7 +4,8 @@ import Glibc
 extension ContractWalk {
     /// The maximum number of digits that ``integer(_:_:_:)`` reads. `longInteger` reads longer numbers.
     private static let plainDigitsMax = 18
-    /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double` and a `Decimal`.
+    /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
+    /// and a `Decimal`.
     private static let plainCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further characters cannot change
     /// whether a number fits.
@@ -201,7 +202,8 @@ enum SpecialText {
         return count == 36
     }
 
-    /// Whether `Data(base64Encoded:)` reads the text: groups of four characters, the last one filled up with `=`.
+    /// Whether `Data(base64Encoded:)` reads the text: groups of four characters, the last one filled up with
+    /// `=`.
     static func isBase64(_ bytes: UnescapedBytes) -> Bool {
         var count = 0
         var padding = 0

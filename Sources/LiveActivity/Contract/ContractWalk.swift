@@ -6,8 +6,8 @@ import Glibc
 /// `init(from:)`. Unknown keys are ignored. Of equal keys, the first counts. An optional field may be missing
 /// or null. A whole number may be written `2.0` or `2e3`.
 ///
-/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``. The recursion follows the
-/// shape, whose depth is at most ``Limits/shapeDepth``.
+/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``. The
+/// recursion follows the shape, whose depth is at most ``Limits/shapeDepth``.
 struct ContractWalk {
     let image: ContractImage
     let text: JSONText

@@ -33,8 +33,9 @@ public struct AudienceCall<Bytes> {
 
         // Operations on a range of the audience.
 
-        /// Claims the range and returns its round's progress: `progress`, with the text of the last checkpoint (empty for none)
-        /// and the newest admitted version. Afterwards the previous owner can write no checkpoint.
+        /// Claims the range and returns its round's progress: `progress`, with the text of the last
+        /// checkpoint (empty for none) and the newest admitted version. Afterwards the previous owner can
+        /// write no checkpoint.
         case claim(SegmentRange, claim: UInt64)
         /// Stores the range's progress. Reply: `settled`, or `foreign` if the range has another claim; both
         /// with the newest admitted version. After a failover that lost the last writes, Redis may have the
@@ -67,7 +68,8 @@ public struct AudienceCall<Bytes> {
 /// The parts of a command to an audience that decide about its admission.
 public struct AudienceAdmission<Bytes> {
     public var version: Version
-    /// The digest of what members would show. An update that equals the newest state is `unchanged`. Not used for an end.
+    /// The digest of what members would show. An update that equals the newest state is `unchanged`. Not used
+    /// for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
     public var isEnd: Bool
@@ -127,7 +129,8 @@ public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
 
 /// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one above the audience's last if its own is not higher.
+    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one above the audience's last if its
+    /// own is not higher.
     public var timestamp: Int64
     /// 5 or 10, for members without and with frequent updates.
     public var priority: UInt8

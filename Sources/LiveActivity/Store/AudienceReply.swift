@@ -40,8 +40,8 @@ public struct AudienceReply<Bytes> {
     /// The newest admitted version, not counting starts. Set with `progress`, `foreign`, `lost`, the
     /// `settled` of a checkpoint, and the `send` of `newest`.
     public var newest: Version?
-    /// With the `send` of `newest`: the timestamp to send and the expiration, UNIX seconds. The caller chooses the priority for a
-    /// single member.
+    /// With the `send` of `newest`: the timestamp to send and the expiration, UNIX seconds. The caller
+    /// chooses the priority for a single member.
     public var timestamp: Int64 = 0
     public var expiration: Int64 = 0
     public var isEnd = false

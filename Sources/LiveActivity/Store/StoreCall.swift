@@ -1,8 +1,8 @@
 /// A call to the activity store about one activity or one device.
 ///
-/// The core makes these values, and the store and its model consume them: nothing translates between them. `Bytes` is
-/// `UnsafeRawBufferPointer` on the way from the core, where the bytes are borrowed for one call. It is `[UInt8]` where a call
-/// must be kept.
+/// The core makes these values, and the store and its model consume them: nothing translates between them.
+/// `Bytes` is `UnsafeRawBufferPointer` on the way from the core, where the bytes are borrowed for one call.
+/// It is `[UInt8]` where a call must be kept.
 ///
 /// Every operation is atomic. An operation whose reply was lost can be repeated, except a refund. If a
 /// repetition has a cost, the operation's comment says so.
@@ -24,9 +24,11 @@ public struct StoreCall<Bytes> {
     public enum Operation {
         // Operations on an activity.
 
-        /// Decides about an update or an end. The reply is any ``StoreVerdict`` except those for starts and registrations.
+        /// Decides about an update or an end. The reply is any ``StoreVerdict`` except those for starts and
+        /// registrations.
         case admit(StateAdmission<Bytes>)
-        /// Decides about a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller must settle.
+        /// Decides about a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller must
+        /// settle.
         ///
         /// The claim identifies the caller's record among all records of the start. The same claim gets its
         /// `send` again, so a call whose reply was lost can be repeated. A claim must not be used again once
@@ -39,8 +41,8 @@ public struct StoreCall<Bytes> {
         case hold(version: Version, command: Bytes, carriesAlert: Bool)
         /// Registers an update token: `registered`, with the command that waited for the token, or `stale`.
         ///
-        /// `frequentUpdates` nil keeps the setting. `shows` is the version that the app already displays: a held command is
-        /// returned only if it is newer.
+        /// `frequentUpdates` nil keeps the setting. `shows` is the version that the app already displays: a
+        /// held command is returned only if it is newer.
         ///
         /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on; nil keeps
         /// them. If the activity leaves audiences, the reply has them as ``StoreReply/leaves``, instead of a
@@ -52,15 +54,16 @@ public struct StoreCall<Bytes> {
             source: RegistrationSource,
             audiences: Bytes?
         )
-        /// Retires the token; the reply is `settled`. The activity leaves its audiences. The newest version keeps its state, so that
-        /// its command can be held for the next token.
+        /// Retires the token; the reply is `settled`. The activity leaves its audiences. The newest version
+        /// keeps its state, so that its command can be held for the next token.
         ///
         /// The version (0, 0), which no command has, retires only the token.
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token: `settled`. If the version was accepted,
         /// `digest` is the digest of the state that the activity shows now.
         ///
-        /// An activity whose end is accepted, or whose token is retired, leaves its audiences: ``StoreReply/leaves``.
+        /// An activity whose end is accepted, or whose token is retired, leaves its audiences:
+        /// ``StoreReply/leaves``.
         ///
         /// `alert` is the version of the command whose alert APNs accepted with this version; nil if there
         /// was no alert, or if the alert was a start's.
@@ -80,7 +83,8 @@ public struct StoreCall<Bytes> {
 
         // Operations on a device.
 
-        /// Looks up a push-to-start token: `address`, which draws one start; `noToken`; or `wait` while the budget is empty.
+        /// Looks up a push-to-start token: `address`, which draws one start; `noToken`; or `wait` while the
+        /// budget is empty.
         ///
         /// A token that came with the start is registered first. A repeated call may draw twice, because a
         /// start that comes too late is better than a start too many.
@@ -92,7 +96,8 @@ public struct StoreCall<Bytes> {
         /// Stores a start until its token registers. Reply: as for ``hold(version:command:carriesAlert:)``,
         /// or `full`.
         case holdStart(HeldStart<Bytes>, command: Bytes)
-        /// Registers a push-to-start token: `registered`, with the oldest start that waits for the token, or `stale`.
+        /// Registers a push-to-start token: `registered`, with the oldest start that waits for the token, or
+        /// `stale`.
         ///
         /// The device leaves an audience when the registration of none of its attributes types names the
         /// audience. `isCarried`: the token came with a command.
@@ -104,8 +109,8 @@ public struct StoreCall<Bytes> {
         )
         /// Removes a held start that is finished, and may retire its token: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
-        /// Refunds the draw of a start that was not sent, as far as the bucket has not refilled since: `settled`. Not safe to
-        /// repeat.
+        /// Refunds the draw of a start that was not sent, as far as the bucket has not refilled since:
+        /// `settled`. Not safe to repeat.
         case refundStart(startBudget: Policy.Bucket, draw: Int64)
 
         // Operations on either.
@@ -118,7 +123,8 @@ public struct StoreCall<Bytes> {
         /// unregistered since, because the reply to that call also named the audiences.
         case confirmLeaves(atMilliseconds: Int64)
 
-        // Operations on an activity's place in the timetable of lifetimes. They touch nothing else of the activity.
+        // Operations on an activity's place in the timetable of lifetimes. They touch nothing else of the
+        // activity.
 
         /// Records an event of an activity's life in the timetable: `settled`.
         case noteLife(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
@@ -159,8 +165,8 @@ public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
 @frozen
 public struct StateAdmission<Bytes> {
     public var version: Version
-    /// The digest of what the activity would show, including the alert. An update that equals what is shown is `unchanged`. 48
-    /// bits of the digest are compared. Not used for an end.
+    /// The digest of what the activity would show, including the alert. An update that equals what is shown
+    /// is `unchanged`. 48 bits of the digest are compared. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
     /// How many seconds older the command of the carried alert is; `Int32.min` if no older command's alert is
@@ -236,7 +242,8 @@ public struct StateAdmission<Bytes> {
 public struct TokenRegistration<Bytes> {
     /// Not empty.
     public var token: Bytes
-    /// UNIX milliseconds. The later of two registrations counts, and of two at the same time the last one to arrive.
+    /// UNIX milliseconds. The later of two registrations counts, and of two at the same time the last one to
+    /// arrive.
     public var registeredAtMilliseconds: Int64
     public var environment: DeviceEnvironment
 
@@ -254,7 +261,8 @@ public struct TokenRetirement<Bytes> {
     /// Not empty.
     public var token: Bytes
     public var environment: DeviceEnvironment
-    /// The token is retired only if it was registered before this time, UNIX milliseconds; nil: whenever it was registered.
+    /// The token is retired only if it was registered before this time, UNIX milliseconds; nil: whenever it
+    /// was registered.
     public var invalidAtMilliseconds: Int64?
 
     @inlinable
@@ -289,8 +297,9 @@ public struct HeldStart<Bytes> {
 /// must not make all calls larger.
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
-    /// `audiences`: see ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``. `takesChannels`: the
-    /// device's activities may begin on a broadcast channel; only its audiences store that.
+    /// `audiences`: see ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``.
+    /// `takesChannels`: the device's activities may begin on a broadcast channel; only its audiences store
+    /// that.
     case first(audiences: Bytes?, takesChannels: Bool = false)
     /// Names the start in the previous reply. The reply has the next start, in the order of their versions.
     /// The audiences do not change.

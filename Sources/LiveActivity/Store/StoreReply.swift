@@ -10,7 +10,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
-    /// A token has registered in the meantime: admit the command again instead of holding it. Or the version was reopened.
+    /// A token has registered in the meantime: admit the command again instead of holding it. Or the version
+    /// was reopened.
     case retry
     /// This version has been settled.
     case duplicate
@@ -55,8 +56,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case settled
 }
 
-/// A reply of the activity store. `Bytes` is the same as in ``StoreCall``; borrowed bytes are valid during the call that brings
-/// the reply.
+/// A reply of the activity store. `Bytes` is the same as in ``StoreCall``; borrowed bytes are valid during
+/// the call that brings the reply.
 @frozen
 public struct StoreReply<Bytes> {
     public var verdict: StoreVerdict
@@ -64,7 +65,8 @@ public struct StoreReply<Bytes> {
     public var waitMilliseconds: Int64 = 0
     /// With ``StoreVerdict/send``: the timestamp to send, UNIX seconds.
     public var timestamp: Int64 = 0
-    /// With ``StoreVerdict/send`` for an update or end, and ``StoreVerdict/address``: the token as it was registered.
+    /// With ``StoreVerdict/send`` for an update or end, and ``StoreVerdict/address``: the token as it was
+    /// registered.
     public var registration: TokenRegistration<Bytes>?
     /// With ``StoreVerdict/address``: identifies the draw on the device's budget, for a refund.
     public var draw: Int64 = 0
@@ -76,15 +78,16 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/send`` for an update or end: the pushes of priority 10 that the budget has after
     /// this push, including the reserve. Otherwise -1.
     public var budgetLeft = -1
-    /// With ``StoreVerdict/registered``, if a command waited for the token, and with ``StoreVerdict/alertHeld``: the command
-    /// record that was held.
+    /// With ``StoreVerdict/registered``, if a command waited for the token, and with
+    /// ``StoreVerdict/alertHeld``: the command record that was held.
     public var heldCommand: Bytes?
     /// With ``StoreVerdict/settled``: the call had a retirement, and it retired the current token.
     public var retiredToken = false
-    /// With ``StoreVerdict/registered``: the subject was a member of each audience that the registration names. It has another
-    /// token now, or the registration came again.
+    /// With ``StoreVerdict/registered``: the subject was a member of each audience that the registration
+    /// names. It has another token now, or the registration came again.
     public var wasMember = false
-    /// With ``StoreVerdict/duplicate`` for an end: this version was settled, and the activity did not show it.
+    /// With ``StoreVerdict/duplicate`` for an end: this version was settled, and the activity did not show
+    /// it.
     public var wasNotShown = false
     /// With `leaves`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
     /// that the subject has left them (``AudienceDepartures``). Tell them, then call
@@ -100,13 +103,13 @@ extension StoreReply: Sendable where Bytes: Sendable {}
 
 /// The kind of error that left a call without a reply.
 public enum StoreFailure: Sendable {
-    /// There was no answer, or the subject is on another server. The same call may succeed at once, on this connection or the
-    /// next.
+    /// There was no answer, or the subject is on another server. The same call may succeed at once, on this
+    /// connection or the next.
     case unanswered
     /// The server refused the call for a temporary reason. The next call is likely to fail too.
     case busy
-    /// The server answered with an error that may not be the call's own. The call is repeated after a pause, and other calls
-    /// continue.
+    /// The server answered with an error that may not be the call's own. The call is repeated after a pause,
+    /// and other calls continue.
     case unexplained
     /// The call is refused, and a repetition does not help.
     case refused

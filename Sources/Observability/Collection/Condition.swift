@@ -41,7 +41,8 @@ package struct WorkerCondition: Sendable, Equatable {
 }
 
 extension WorkerCondition {
-    /// Whether APNs refuses every app's provider tokens: at least one pool was refused, and none was accepted.
+    /// Whether APNs refuses every app's provider tokens: at least one pool was refused, and none was
+    /// accepted.
     func isEveryKeyRefused(of labels: LabelSpace) -> Bool {
         labels.apps.allSatisfy { app in
             let verdicts = labels.pools.indices.filter { labels.pools[$0].app == app }

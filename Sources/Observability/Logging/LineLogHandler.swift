@@ -4,8 +4,8 @@ import Logging
 
 /// Writes each event as one line, JSON or text, to a file descriptor.
 ///
-/// Each line is one `write`, so lines of several threads never mix. Device tokens, provider tokens and keys are masked
-/// in every line, no matter where it comes from (`Redaction`).
+/// Each line is one `write`, so lines of several threads never mix. Device tokens, provider tokens and keys
+/// are masked in every line, no matter where it comes from (`Redaction`).
 package struct LineLogHandler: LogHandler {
     /// The shared threshold, unless this logger has a level of its own.
     package var logLevel: Logger.Level {

@@ -13,8 +13,8 @@ public struct CarriedTrace {
 
     /// The trace id, and the span that is the parent of the record's spans.
     public var context: TraceContext
-    /// Whether the trace begins at this worker, because no header named a trace. The span is then the
-    /// record's own.
+    /// Whether the trace begins at this worker, because no header named a trace. If so, the span of
+    /// ``context`` is the record's own span.
     public var isBegunHere = false
     /// The `tracestate` header; empty without one.
     public var state = UnsafeRawBufferPointer(start: nil, count: 0)

@@ -144,7 +144,7 @@ package struct RecordFormat: Sendable {
         package var moreExamples: [(text: String, record: String)] = []
     }
 
-    /// The name of the format's schema: `command`.
+    /// The name of the format's schema, for example `command`.
     package var name: String
     package var title: String
     /// The configuration key of the topic's name, below `kafka.topics`. `topic` is the default name.

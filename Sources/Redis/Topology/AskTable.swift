@@ -1,4 +1,5 @@
-/// The keys whose next call must go to another node, because the slot's owner answered ASK. Each entry serves one call.
+/// The keys whose next call must go to another node, because the slot's owner answered ASK. Each entry serves
+/// one call.
 ///
 /// The table has a fixed size, and a fingerprint has one place. If two keys share a place, the later entry
 /// replaces the earlier entry. The earlier key's next call then goes to the slot's owner, which answers ASK

@@ -22,7 +22,8 @@ final class Cluster {
         var isMapped: Bool
         /// The monotonic time at which an ASK last named the server.
         var askedAtMilliseconds = Int64.min
-        /// The monotonic time from which the server may be dropped, because its last calls have ended.
+        /// The monotonic time from which the server may be dropped. By then its last calls have ended, and no
+        /// recent ASK names it.
         var retiresAtMilliseconds = Int64.max
     }
 

@@ -4,8 +4,8 @@ import Reactor
 /// for ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A lane's script
 /// calls use ``RedisConnection``, which allocates nothing.
 ///
-/// Each command ends once, in order: with its reply, or with the error that ended the connection. After `close` no
-/// completion is called.
+/// Each command ends once, in order: with its reply, or with the error that ended the connection. After
+/// `close` no completion is called.
 final class CommandConnection {
     typealias Completion = (Result<RedisValue, RedisError>) -> Void
 

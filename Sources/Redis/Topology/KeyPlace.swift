@@ -60,7 +60,8 @@ public struct KeyFingerprint {
     }
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected (appendix A of the cluster specification).
+/// CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected (appendix A of the cluster
+/// specification).
 private struct CRC16 {
     private(set) var value: UInt16 = 0
 

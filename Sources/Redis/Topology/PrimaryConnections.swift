@@ -2,8 +2,9 @@ import Reactor
 
 /// Connections to the primaries of any topology, for use outside the lanes.
 ///
-/// Each call blocks its thread until the answers arrive, at most a few of the configuration's deadlines, on a loop of its own.
-/// A call also ends, without answers, when `isOver` returns true: normally when its task is cancelled. Not thread-safe.
+/// Each call blocks its thread until the answers arrive, at most a few of the configuration's deadlines, on a
+/// loop of its own. A call also ends, without answers, when `isOver` returns true: normally when its task is
+/// cancelled. Not thread-safe.
 final class PrimaryConnections {
     /// A command and the server that gets it.
     typealias Command = (location: RedisURL.Location, words: [[UInt8]])

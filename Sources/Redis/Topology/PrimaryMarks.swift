@@ -1,4 +1,5 @@
-/// Small texts on every primary, by which a worker notices that a primary has lost its data or was replaced. (R24)
+/// Small texts on every primary, by which a worker notices that a primary has lost its data or was replaced.
+/// (R24)
 ///
 /// In a cluster each text is stored under one key at each of ``SlotAnchors``. For use outside the lanes, with
 /// the lanes' configuration. Each call blocks its thread until the answers arrive, at most a few of the
@@ -51,7 +52,8 @@ public final class PrimaryMarks {
 
     // MARK: - Reading
 
-    /// Reads the marks under these names on every primary. A primary that does not answer, or has no place for marks, is left out.
+    /// Reads the marks under these names on every primary. A primary that does not answer, or has no place
+    /// for marks, is left out.
     ///
     /// - Throws: if the primaries cannot be found.
     public func read(_ names: [String]) throws(RedisError) -> [Primary] {

@@ -1,7 +1,8 @@
 /// Hash tags whose slots are spread evenly over a cluster, so that each primary has some of these slots,
 /// called anchors.
 ///
-/// The tags never change. Keys with these tags move with their slots: a primary that takes over slots takes over these keys.
+/// The tags never change. Keys with these tags move with their slots: a primary that takes over slots takes
+/// over these keys.
 struct SlotAnchors {
     /// One slot in each block of this many slots is an anchor. A primary with so few slots that it has no
     /// anchor cannot be watched.

@@ -39,7 +39,7 @@ struct ReplayScope {
 
 /// The result of reading one record.
 enum ReplayIntake: Equatable {
-    /// - of: the activity's or audience's key in Redis.
+    /// A command. `of` is the key of its activity or audience in Redis.
     case command(ReplayCandidate, of: [UInt8], app: Int)
     /// A record that a worker would refuse. `code` is the code of its result.
     case invalid(code: String, app: Int?)

@@ -109,7 +109,8 @@ struct ReplaySending {
             if answer != .retry { reopened[mark] = nil }
             return answer
         } catch {
-            // Settle again, because Redis may not have carried out the call. A second settlement does no harm.
+            // Settle again, because Redis may not have carried out the call. A second settlement does no
+            // harm.
             unwritten.append(mark)
             isStopped = true
             throw error

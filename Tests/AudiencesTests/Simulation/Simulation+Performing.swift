@@ -252,7 +252,7 @@ extension Simulation {
         return true
     }
 
-    /// Returns the range of the command that has the phone's segment.
+    /// Returns the one of the command's ranges that has the phone's segment.
     func range(of phone: SimulatedPhone, _ command: Command) -> SegmentRange {
         let count = Int(command.rangeCount)
         let index = Int(phone.place.segment) * count / MemberPlace.segmentCount

@@ -12,10 +12,11 @@ struct Swarm {
         case crashes
         /// APNs' host or the store does not answer for a long time.
         case outages
-        /// Workers die and partitions move. The audience's size changes, so that each command has other ranges.
+        /// Workers die and partitions move. The audience's size changes, so that each command has other
+        /// ranges.
         case ranges
-        /// Workers die and partitions move. The fan-out topic gets more partitions, so that ranges move to other
-        /// partitions and owners.
+        /// Workers die and partitions move. The fan-out topic gets more partitions, so that ranges move to
+        /// other partitions and owners.
         case partitions
         /// Workers die and partitions move, and the audience has channels.
         case channels

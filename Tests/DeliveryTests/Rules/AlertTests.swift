@@ -190,7 +190,8 @@ import Testing
 
     // MARK: - In order
 
-    /// A registration releases an alert while a newer one is in flight. A season with an emptied Redis found it.
+    /// A registration releases an alert while a newer one is in flight. A season with an emptied Redis found
+    /// it.
     @Test(arguments: [false, true]) func `An older alert is not rung after a newer one`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.alert(4))

@@ -1,5 +1,5 @@
-/// Records as a producer writes them. A command's id says what it is: `u3` is the update of second 3, `b.e4` the end of activity `b` at
-/// second 4. Seconds count from the test's start.
+/// Records as a producer writes them. A command's id says what it is: `u3` is the update of second 3, `b.e4`
+/// the end of activity `b` at second 4. Seconds count from the test's start.
 enum CommandText {
     static let app = "com.example.match"
 

@@ -53,7 +53,7 @@ extension CoreHarness {
         return change
     }
 
-    /// The encoded audiences that the member of a reply has left, as Redis returns them.
+    /// The audiences that a member has left, encoded as in a reply of Redis.
     static func leaves(_ audiences: String..., at milliseconds: Int64) -> [UInt8] {
         let time = (0..<AudienceDepartures.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
         return time + audiences.flatMap { name in withUnsafeBytes(of: digest(name).value.littleEndian) { Array($0) } }

@@ -43,8 +43,8 @@ import Testing
         #expect(core.committableOffset(core.deferred) == 1)
     }
 
-    /// The alert was deferred, read again and sent. Then Redis lost its data, and the commands partition is read
-    /// again.
+    /// The alert was deferred, read again and sent. Then Redis lost its data, and the commands partition is
+    /// read again.
     @Test func `An alert that came back before the loss does not ring again`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)

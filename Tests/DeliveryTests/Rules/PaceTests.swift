@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An activity has one push at a time and a spacing between two pushes. During the spacing newer states replace the waiting one.
+/// An activity has one push at a time and a spacing between two pushes. During the spacing newer states
+/// replace the waiting one.
 @Suite struct PaceTests {
     /// The timers' precision in milliseconds: a timer fires at most this late, and never early.
     static let precision: Int64 = 8

@@ -298,8 +298,8 @@ import Testing
         #expect(core.settlements.last == "u4 accepted")
     }
 
-    /// The command u2 superseded u1 while the push of u1 waited. Then the partition of u2 is revoked, so u2 is
-    /// dropped. Now u1 must wait for a token like any command, and must not settle as superseded.
+    /// The command u2 superseded u1 while the push of u1 waited. Then the partition of u2 is revoked, so u2
+    /// is dropped. Now u1 must wait for a token like any command, and must not settle as superseded.
     @Test func `A rider that is sent by itself again is held like any other`() {
         let core = CoreHarness()
         core.register(CommandText.registration())

@@ -43,7 +43,8 @@ import Testing
         #expect(core.deadLetters.map(\.value) == ["{"])
     }
 
-    /// Redis does not keep the command's own trace, so the command continues in the trace of the registration.
+    /// Redis does not keep the command's own trace, so the command continues in the trace of the
+    /// registration.
     @Test func `A released command continues in the registration's trace`() {
         let core = CoreHarness()
         core.receiveOne(CommandText.registration(), partition: core.registrations, trace: "registration's")

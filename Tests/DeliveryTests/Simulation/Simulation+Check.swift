@@ -9,8 +9,9 @@ extension Simulation {
             guard let phone = phones[activity] else { continue }
             checkFinal(activity, final, phone)
             // A held start may have two records: its own, and the registration that released it. One record
-            // may get `unknown` while the other is sent, so `unknown` must not mean that the phone got no start.
-            // The exception is a start that waits for a retry while the activity ends: nobody sends that start.
+            // may get `unknown` while the other is sent, so `unknown` must not mean that the phone got no
+            // start. The exception is a start that waits for a retry while the activity ends: nobody sends
+            // that start.
             let told = results["\(activity)#1"] ?? []
             let isStartUnknown = told.contains(.unknown) && !(final.ends && told.contains(.superseded))
             if phone.device != nil, phone.starts == 0, isStartUnknown, everyStartIsKnown {

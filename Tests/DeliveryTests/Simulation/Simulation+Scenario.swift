@@ -3,7 +3,8 @@ import Foundation
 import LiveActivity
 import Testbed
 
-/// The events of a run: which activities start, which commands are sent, what the phones do, and which faults occur.
+/// The events of a run: which activities start, which commands are sent, what the phones do, and which faults
+/// occur.
 extension Simulation {
     func makeScenario() {
         for number in 0..<swarm.activities {

@@ -11,15 +11,18 @@ struct Swarm {
         case plain
         /// Tokens come with commands, and tombstones remove them.
         case tokens
-        /// Budgets, spacings, alerts, priorities, limited tokens, devices with several activities, and reading ahead.
+        /// Budgets, spacings, alerts, priorities, limited tokens, devices with several activities, and
+        /// reading ahead.
         case pace
-        /// HTTP/2 as a pool reports it to the core: connections that are lost, drained or narrowed, streams that are refused or reset.
+        /// HTTP/2 as a pool reports it to the core: connections that are lost, drained or narrowed, streams
+        /// that are refused or reset.
         case connections
         /// Activities that live longer than eight hours, and time that jumps.
         case longLives
         /// States that equal the previous one, and commands that expire.
         case repeats
-        /// Commands that are minutes or hours old when they are written, some with alerts; time that jumps, and long outages.
+        /// Commands that are minutes or hours old when they are written, some with alerts; time that jumps,
+        /// and long outages.
         case old
         /// Outages of APNs, and commands that are deferred.
         case deferrals
@@ -36,7 +39,8 @@ struct Swarm {
         var outageMillisecondsMax: Int
     }
 
-    /// Faults of a worker's connections, per mille of 100 ms steps, and of their streams, per mille of pushes.
+    /// Faults of a worker's connections, per mille of 100 ms steps, and of their streams, per mille of
+    /// pushes.
     struct Connections {
         var count: Int
         var loss: Int

@@ -105,7 +105,7 @@ import Testing
     }
 }
 
-/// Bytes of records in blocks that are used again. (R3)
+/// An arena gives out blocks for the bytes of records, and uses freed blocks again. (R3)
 @Suite struct ArenaTests {
     @Test(arguments: [0, 1, 63, 64, 65, 127, 128, 129, 4_096, 131_071, 131_072, 131_073, 1_000_000])
     func `A block holds what was asked for and is aligned`(count: Int) {

@@ -7,7 +7,7 @@ struct OutageReport {
 
     var name: String
     var verdict: OutageVerdict
-    /// The additional expectations of the case that are not met, as text.
+    /// The case's additional expectations, as far as they are not met, as text.
     var broken: [String]
 
     var isGood: Bool { verdict.isGood && broken.isEmpty }
