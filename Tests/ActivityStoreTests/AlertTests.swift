@@ -63,7 +63,8 @@ import Testing
             #expect(reply.verdict == .alertHeld && reply.heldCommand == held)
         }
         #expect(comparison.server.hash(comparison.key.text) == before)
-        // The held command itself gets no alert from Redis, because its record has the alert.
+        // Command 100 is the held command. Its record has the alert, so Redis does not give it the alert
+        // again.
         #expect(comparison.verdict(command(100)) == .held)
         #expect(comparison.verdict(command(101, event, alert: true)) == .noToken)
     }
@@ -79,7 +80,8 @@ import Testing
     @Test func `The held alert stays until its carrier is settled: the carrier may come again without it`() throws {
         let comparison = try comparison()
         #expect(comparison.verdict(command(101, alert: true)) == .noToken)
-        // The worker that had added the alert to its body has died, so Redis gives the alert again.
+        // The worker that added the alert to the body of command 101 has died. The next worker reads command
+        // 101 without the alert, so Redis gives the alert again.
         #expect(comparison.admit(command(101)).heldCommand == held)
         #expect(comparison.verdict(command(101, alert: true)) == .noToken)
         #expect(comparison.verdict(.register(attributesType: nil, registration: token, shows: nil)) == .registered)
@@ -99,7 +101,8 @@ import Testing
         #expect(comparison.admit(command(102)).heldCommand == [2])
         let registered = comparison.admit(.register(attributesType: nil, registration: token, shows: nil))
         #expect(registered.heldCommand == [2])
-        // The worker dies after the verdict. Another record of the same command comes without the alert.
+        // The worker dies after the verdict `send`. Another record of command 101 comes without the alert, so
+        // Redis gives the alert again.
         #expect(comparison.verdict(command(101, alert: true)) == .send)
         #expect(comparison.verdict(command(101)) == .alertHeld)
         comparison.settle(settled(101))

@@ -32,7 +32,7 @@ final class AudienceCaller: AudienceStoreHandler {
         store.close()
     }
 
-    /// The deadline is a minute, because a test's server may be slow on a busy machine.
+    /// The time limits are a minute, because a test's server may be slow on a busy machine.
     convenience init(_ server: RedisServer, callsPerCommandMax: Int = RedisConnection.callsPerCommandMax) throws {
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.connectTimeoutMilliseconds = 60_000
@@ -84,7 +84,7 @@ final class AudienceCaller: AudienceStoreHandler {
         }
     }
 
-    /// Returns the members' tokens by their ids, for each page.
+    /// Returns the tokens of a segment's members, by the members' ids. Each member must be on one page only.
     func members(ofSegment segment: UInt8 = 0, audience: AudienceDigest = AudienceScene.audience) throws -> [[UInt8]:
         [UInt8]]
     {
@@ -118,8 +118,8 @@ final class AudienceCaller: AudienceStoreHandler {
 }
 
 extension RedisServer {
-    /// Loads scripts that read their time from a key, which ``tell(microseconds:)`` sets, instead of the
-    /// server's clock.
+    /// Loads scripts that read their time from the keys `seconds` and `microseconds` instead of the server's
+    /// clock. ``tell(milliseconds:)`` sets these keys.
     func loadAudienceScriptsWithToldTime(_ caller: AudienceCaller) throws {
         let connection = try #require(
             Array("{app}".utf8).withUnsafeBytes { caller.store.redis.connection(for: $0) }

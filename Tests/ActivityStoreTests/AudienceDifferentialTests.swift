@@ -7,8 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Compares the scripts for audiences on a real server with their model, over random histories. The replies
-/// must be equal, and all bytes of the pages.
+/// Compares the scripts for audiences on a real server with their model, over random histories. All replies
+/// and all bytes of the pages must be equal.
 @Suite(.serialized, .ownThread) struct AudienceDifferentialTests {
     static let histories = ProcessInfoVariable.integer("CAUSEWAY_AUDIENCE_HISTORIES") ?? 60
     private static let start: Int64 = 1_790_000_000_000
@@ -50,7 +50,8 @@ import Testing
         #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(ofSegments))
     }
 
-    /// The part that ends last, a range or a broadcast, gets the totals. Broadcasts are counted separately.
+    /// The version has one range and one broadcast. The reply to the one that ends last has the totals, in
+    /// which broadcasts are counted separately.
     @Test(arguments: [true, false]) func `Broadcasts are parts of a version`(isRangeLast: Bool) throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
@@ -74,7 +75,7 @@ import Testing
         if !isRangeLast { calls.reverse() }
         let first = try caller.perform(calls[0], audience: audience)
         #expect(first.totals == nil && first.rangesLeft == 1)
-        // A repeated call counts once.
+        // A repeated call counts once, so it gets the same reply again.
         #expect(try caller.perform(calls[0], audience: audience) == first)
         let last = try caller.perform(calls[1], audience: audience)
         var broadcasts = MemberCounts()
@@ -93,8 +94,8 @@ import Testing
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
             let audience = AudienceDigest(value: random.next())
             for _ in 0..<12 {
-                // In total less than a day passes in the model, because no time passes in the server and
-                // nothing expires there.
+                // No time passes in the server, so nothing expires there. In the model less than a day passes
+                // in total, so nothing expires there either.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.tell(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {
@@ -160,8 +161,8 @@ struct RecordHistory {
         frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 1_000, reservedForAlerts: 2)
     )
 
-    /// Returns a channel that is created between two calls, or deleted (a nil channel); mostly nil, for no
-    /// change.
+    /// Returns a change between two calls: a channel that is created, or a nil channel for one that is
+    /// deleted. In most cases returns nil, for no change.
     mutating func nextChannel() -> (AudienceChannel?, DeviceEnvironment)? {
         guard random.below(8) == 0 else { return nil }
         let environment: DeviceEnvironment = random.below(2) == 0 ? .production : .sandbox
@@ -228,8 +229,8 @@ struct RecordHistory {
         )
     }
 
-    /// Returns the last version, or one near the present second, so that some are the newest and some are
-    /// not.
+    /// Returns the last version, or another version near the present second. Some of these versions are newer
+    /// than all earlier ones, and some are not.
     private mutating func version() -> Version {
         if let last, random.below(3) == 0 { return last }
         let version = anotherVersion()

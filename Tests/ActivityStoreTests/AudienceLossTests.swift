@@ -48,11 +48,13 @@ import Testing
         #expect(checkpoint.verdict == .lost && checkpoint.newest == nil)
         #expect(try caller.perform(.claim(ranges[1], claim: 8)).bytes == [])
         #expect(try caller.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .foreign)
-        // The counts of the other range are lost, so the range that ends now makes no totals.
+        // The counts of the other range are lost. So one range is still left when this range ends, and there
+        // are no totals.
         #expect(try caller.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).rangesLeft == 1)
         #expect(try caller.perform(.newest).verdict == .unknown)
 
-        // The lane's cache still has the bounds of pages that no longer exist.
+        // The lane's cache still has the bounds of pages that no longer exist. Each member must still join
+        // the right page.
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
         #expect(try caller.perform(.admit(admission())).grant == grant)

@@ -128,7 +128,7 @@ struct AudienceScene {
         Dictionary(entries.map { ($0.identifier, $0.token) }) { $1 }
     }
 
-    /// The keys of segment 0.
+    /// The keys of segment 0: its first page and its directory.
     static let firstPage = page(0)
     static let directory = key([AudienceKey.directory])
 

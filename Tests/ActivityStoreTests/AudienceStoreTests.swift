@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Members on a real server. They join while pages split, are full, are missing, or hold invalid bytes.
+/// Tests how members join on a real server, while pages split, are full, are missing, or hold invalid bytes.
 @Suite(.serialized, .ownThread) struct AudienceStoreTests {
     @Test func `Lanes that know different pages put each member on the right one`() throws {
         let server = try RedisServer()
@@ -47,8 +47,8 @@ import Testing
         let sum =
             "local sum = 0 for _, key in ipairs(redis.call('KEYS', '*')) do sum = sum + redis.call('MEMORY', 'USAGE', key) end return sum"
         let bytes = try #require(Int(server.command("EVAL", sum, "0")[0]))
-        // The allocators of newer servers round a page's memory up more: 226 bytes a member were measured on
-        // Redis 7.4 to 8.2 and Valkey 8.1.
+        // The allocators of newer servers round a page's memory up more. A member needed 226 bytes on Redis
+        // 7.4 to 8.2 and Valkey 8.1, so the limit for these servers is 240 bytes.
         let information: [String] = server.command("INFO", "server")
         let bytesMax = information.contains { $0.contains("redis_version:7.0.") } ? 150 : 240
         #expect(bytes < bytesMax * entries.count, "\(bytes / entries.count) bytes each")
@@ -109,8 +109,8 @@ import Testing
             try caller.turnUntilQuiet()
             #expect(caller.failures[tag] == .foreignValue)
         }
-        // A page of an unknown format, a page that is too short for a header, and a page to split that has an
-        // invalid entry.
+        // Three invalid pages: one has an unknown format, one is too short for a header, and one must be
+        // split and has an invalid entry.
         let header = [MemberPage.Header.format, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
         let values: [[UInt8]] = [
             [UInt8](repeating: 7, count: 40), [1, 2, 3],
@@ -125,8 +125,8 @@ import Testing
         server.command(bytes: [Array("DEL".utf8), AudienceScene.firstPage])
         server.command(bytes: [Array("RPUSH".utf8), AudienceScene.firstPage, [1]])
         try expectRefusal()
-        // Reading returns the bytes unchecked, because the page's reader checks them. A key that is no string
-        // is an error.
+        // The page's key now holds a list, which is no string. So reading the page fails, and reading the
+        // directory still succeeds.
         #expect(try caller.perform(.directory(segment: 0)).bytes == [0, 0, 0, 0])
         let tag = try caller.issue(.page(segment: 0, lowerBound: 0))
         try caller.turnUntilQuiet()
@@ -137,7 +137,8 @@ import Testing
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
-        // Directories that are invalid: cut off, not beginning at 0, not ascending, empty.
+        // Four invalid directories: one is cut off, one does not begin at 0, one is not ascending, and one is
+        // empty.
         for value: [UInt8] in [[0, 0, 0, 0, 7], [7, 7, 7, 7], [0, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0], []] {
             server.command("FLUSHALL")
             server.command(bytes: [Array("SET".utf8), AudienceScene.directory, value])
@@ -200,7 +201,8 @@ import Testing
         let entries = AudienceScene.entries(0..<200, at: now)
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
-        // Two rounds with different numbers of ranges, so that the first round's fields must be deleted.
+        // The two rounds have different numbers of ranges, so the second one must delete the first one's
+        // fields.
         for (timestamp, count) in [(1_790_000_000 as Int64, 2), (1_790_000_001, 1)] {
             var history = RecordHistory(seed: 1, nowMilliseconds: now)
             let version = Version(timestamp: timestamp, sequence: 0)
@@ -226,7 +228,7 @@ import Testing
     @Test func `A crowd of joins to one page get an answer each, and leave a readable page`() throws {
         let caller = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
-        // More joins than the table takes in one turn, and many more than fit on a page.
+        // These joins fill the table, so the next one finds it full. They are many more than fit on a page.
         for _ in 0..<JoinTable.capacity { _ = try caller.issue(.append(entry)) }
         #expect(caller.replies.isEmpty)
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)

@@ -102,15 +102,16 @@ import Testing
                 .settled(6, false), .admitted(7, OwnedReply(.duplicate)), .admitted(8, OwnedReply(.superseded)),
             ]
         )
-        // The calls before the registration are one command. The calls behind it are another one, with the
-        // settlement.
+        // The server gets three commands: one with the two updates before the registration, one with the
+        // registration, and one with all calls after it.
         #expect(server.calls("evalsha") == 3)
         caller.store.close()
     }
 
     @Test func `Each call has its own pace, and too many paces need two commands`() throws {
         let (server, caller) = try connected()
-        // Each update is permitted in the first round, and in the second one waits for its own spacing.
+        // In the first round each update is permitted. In the second round each update waits for its
+        // activity's spacing.
         for round in 1...2 as ClosedRange<UInt64> {
             for index in 0...CallBatch.pacesMax {
                 let call = Operation.command(
@@ -140,7 +141,8 @@ import Testing
 
     @Test func `Each call has its own bucket, independent of the call before it`() throws {
         let (server, caller) = try connected()
-        // One activity without and one with frequent updates, and one that has frequent updates and no token.
+        // The app allows frequent updates for the activities `many` and `none`, but not for `few`. The
+        // activity `none` has no token.
         let keys = ["few", "many", "none"].map { TestKey.activity($0) }
         for (index, key) in keys.enumerated() {
             let register = Operation.register(

@@ -8,7 +8,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Real servers: every way to connect to one, and every way to lose the connection.
+/// Connects to real servers in several ways, and loses the connection in several ways.
 @Suite(.serialized, .ownThread) struct ConnectionTests {
     private let key = TestKey.activity("one")
 
@@ -205,7 +205,8 @@ import Testing
         let forgotten = caller.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
         #expect(forgotten == 999)
         #expect(caller.store.isReady && works(caller))
-        // The scripts are lost a second time, on the same connection.
+        // The server loses the scripts a second time. The connection is the same, so the call fails and the
+        // lane connects again.
         server.command("SCRIPT", "FLUSH")
         caller.events = []
         #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)

@@ -47,7 +47,7 @@ enum ProcessInfoVariable {
     static func integer(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 }
 
-/// A server whose scripts take their times from a list, a lane, and the replies.
+/// Holds a lane and its server, and records the replies. The server's scripts take their times from a list.
 private final class DifferentialStage {
     let server: RedisServer
     let caller: StoreCaller

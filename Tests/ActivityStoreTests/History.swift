@@ -138,7 +138,7 @@ struct History {
 
     private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
-    /// Names a few audiences, or more than an activity may leave at a time.
+    /// Returns a few audiences, or more than an activity may leave at a time; often nil.
     private mutating func audiences() -> [UInt8]? {
         guard isMember, below(4) != 0 else { return nil }
         let isMany = below(3) == 0

@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The timetable of lifetimes on a real server, beside its model.
+/// Tests the timetable of lifetimes on a real server, and compares it with the model.
 @Suite(.serialized, .ownThread) struct LifetimeTests {
     private static let hour: Int64 = 3_600_000
     private static let start: Int64 = 1_790_000_000_000
@@ -110,7 +110,7 @@ import Testing
                 record: [UInt8(second)]
             )
         }
-        // Redis keeps no command for an activity without a life.
+        // Redis keeps no command for an activity without a life, so these two calls store nothing.
         note(.missed, command(false, 9))
         #expect(life() == nil)
         note(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), command(true, 1))

@@ -5,8 +5,8 @@ import Testing
 
 @testable import ActivityStore
 
-/// The audiences that an activity or a device is in, and those that it has left. The server is compared with
-/// the model. (R27)
+/// Tests which audiences an activity or a device is in, and which ones it has left. Each reply of the server
+/// is compared with the model's. (R27)
 @Suite(.serialized, .ownThread) struct MembershipTests {
     private static let device = TestKey.device("phone-1")
 
@@ -58,7 +58,8 @@ import Testing
         #expect(comparison.admit(register(in: list(1, 2))).leaves == nil)
         let left = comparison.admit(register(at: 200, in: list(2, 3)))
         #expect(left.verdict == .registered && left.leaves == leaves(1, at: 200))
-        // A worker died, and the next worker reads the registration again.
+        // A worker died, and the next worker reads the registration again. The reply names the left audience
+        // again.
         #expect(comparison.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
         // An older registration joins nothing. Its reply names the audiences that were left before.
         let stale = comparison.admit(register(at: 150, in: list(4)))
@@ -76,7 +77,7 @@ import Testing
         comparison.admit(register(in: list(1)))
         #expect(comparison.admit(register(at: 200, in: list(2))).leaves == leaves(1, at: 200))
         #expect(comparison.admit(register(at: 300, in: list(1))).leaves == leaves(2, at: 300))
-        // The confirmation of the first leave comes late.
+        // The confirmation of the first leave comes late. It must not confirm the second leave.
         comparison.settle(confirm(200))
         #expect(comparison.admit(register(at: 300, in: nil)).verdict == .registered)
         #expect(comparison.admit(command(.update, 100)).leaves == leaves(2, at: 300))
@@ -146,7 +147,8 @@ import Testing
         #expect(comparison.admit(.retire(version: nobody, retirement("bb"))).leaves == nil)
         let retired = comparison.admit(.retire(version: nobody, retirement("aa")))
         #expect(retired.retiredToken && retired.leaves == leaves(1, 2, at: 101))
-        // The reply to the retirement was lost, so the retirement is repeated.
+        // The reply to the retirement was lost, so the retirement is repeated. The second reply names the
+        // same audiences.
         let again = comparison.admit(.retire(version: nobody, retirement("aa")))
         #expect(!again.retiredToken && again.leaves == leaves(1, 2, at: 101))
         #expect(comparison.verdict(register(in: list(1, 2))) == .stale)
@@ -168,7 +170,7 @@ import Testing
         #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
     }
 
-    /// The value has every other part that it can have.
+    /// Besides its audiences, the activity's value has all parts that the name of this test lists.
     @Test func `Audiences are stored together with an answered alert, a dead token, a 429, a start and a held command`()
         throws
     {

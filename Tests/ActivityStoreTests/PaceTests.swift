@@ -168,8 +168,8 @@ import Testing
         #expect(comparison.admit(command(100, high: true)).budgetLeft == 4)
         // A token that comes with a command does not say whether the app allows frequent updates.
         #expect(comparison.admit(command(101, high: true, token: token)).budgetLeft == 3)
-        // The larger budget is full in two seconds, less than one interval of the smaller one: one push is
-        // missing.
+        // Two pushes are missing from the larger budget, which refills in two seconds. This is less than one
+        // interval of the smaller budget, so only one of its pushes is missing.
         #expect(comparison.verdict(register(frequentUpdates: false)) == .registered)
         #expect(comparison.admit(command(102)).budgetLeft == 2)
         // A stale registration does not change the budget.
@@ -184,8 +184,8 @@ import Testing
             let again = comparison.admit(command(100, high: true))
             #expect(again.priority == 10 && again.budgetLeft == 2)
         }
-        // The token is retired, and the command is held until the next token. It keeps its draw from the
-        // budget.
+        // The token is retired, and the command is held until the next token. The command keeps its draw from
+        // the budget.
         comparison.settle(
             Operation.settlement(
                 version: .at(1),
@@ -283,7 +283,7 @@ import Testing
         #expect(address("Race").registration == newer)
     }
 
-    /// Tests only the model. Other tests compare the script with the model.
+    /// This test runs only the model. `DifferentialTests` compares the scripts with the model.
     @Test func `Draws may be returned in any order, and the bucket is never fuller than without them`() {
         var random = SplitMix64(seed: 7)
         for _ in 0..<20_000 {

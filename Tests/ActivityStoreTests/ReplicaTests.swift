@@ -7,8 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A real primary with a replica that is frozen, cut off or promoted. An acknowledged write must survive the
-/// end of the primary.
+/// The replica of a real primary is frozen, cut off or promoted. An acknowledged write must survive the end
+/// of the primary.
 @Suite(.serialized, .ownThread) struct ReplicaTests {
     private let key = TestKey.activity("final")
     private let token = OwnedToken(
@@ -170,7 +170,7 @@ import Testing
         #expect(answer(register, tag: 4, pair.caller)?.verdict == .registered)
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: true, nil))))
         #expect(pair.caller.loop.nowMilliseconds - began >= ReplicaWatch.patienceMilliseconds)
-        // From now on no call waits for a replica.
+        // The lane has given up on the replica, so from now on no call waits for it.
         #expect(pair.caller.store.issue(register, key: key, tag: 5) == .issued)
         #expect(pair.caller.turn { pair.caller.store.outstandingCount == 0 })
         #expect(pair.caller.events.last == .replied(5, OwnedReply(.registered)))
@@ -250,8 +250,8 @@ import Testing
         caller.store.close()
     }
 
-    /// A confirmation needs no replicas, but it is sent in one command with registrations that do. Their
-    /// common reply waits for the replicas.
+    /// A confirmation needs no replicas, but it is sent in one command with registrations that need them. The
+    /// common reply to all these calls waits for the replicas.
     @Test func `A call that is sent with a registration is withheld with it`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -285,7 +285,7 @@ import Testing
     }
 }
 
-/// The decisions about missing replicas, with the time as an argument.
+/// Tests the decisions about missing replicas. Each test sets the time itself.
 @Suite struct ReplicaWatchTests {
     /// A class around the watch, because the test macros cannot mutate a value.
     private final class Watched {

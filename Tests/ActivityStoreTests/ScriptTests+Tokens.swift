@@ -104,7 +104,8 @@ extension ScriptTests {
         )
     }
 
-    /// After the loss a command came before the registration was read again, so Redis held it.
+    /// Redis was emptied. Then a command came before the registration was read again, so Redis held the
+    /// command.
     @Test func `A command held before a registration is read again gets a later timestamp, too`() throws {
         let present: Int64 = 1_700_000_000
         let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
@@ -145,7 +146,7 @@ extension ScriptTests {
         #expect(comparison.verdict(command(.end, 100)) == .duplicate)
     }
 
-    /// The value has every part that can follow its token.
+    /// The activity's value has all parts that the name of this test lists.
     @Test func `A dead token's fingerprint is stored together with a start, a limit and a held command`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(start(100)) == .send)

@@ -85,7 +85,8 @@ import Testing
 
     @Test func `Pace: first wait, then send; an assigned timestamp stays valid during the wait`() throws {
         let comparison = try ScriptComparison()
-        // The server's own clock is used here. It advances little between two calls.
+        // The scripts use the server's own clock here. It advances between two calls, so the wait may be
+        // shorter than the spacing.
         let spacing: Int64 = 3_000
         #expect(comparison.admit(command(.update, 100, spacing: spacing, token: token("aa"))).verdict == .send)
         let again = comparison.admit(command(.update, 100, spacing: spacing))
@@ -344,7 +345,7 @@ import Testing
         }
         #expect(comparison.verdict(command(.update, 100, spacing: 0, token: token("aa"))) == .send)
         #expect((24 * 3_600_000...25 * 3_600_000).contains(lifetime(comparison.key)))
-        // The script renews the expiry at most every 1,000 seconds.
+        // The script renews the expiry at most every 1,000 seconds, so this update does not renew it.
         let now = comparison.caller.loop.wallMilliseconds
         comparison.server.command("PEXPIRE", comparison.key.text, "80000000")
         #expect(comparison.verdict(command(.update, 101)) == .send)
@@ -353,7 +354,7 @@ import Testing
             lifetime(comparison.key) <= 80_000_000
                 || comparison.caller.loop.wallMilliseconds / 1_000_000 != now / 1_000_000
         )
-        // Sets the last push back by 1,000 seconds.
+        // Sets the last push back by 1,000 seconds, so that the next update renews the expiry.
         let setBack = "redis.call('SETRANGE', KEYS[1], '14', struct.pack('<I6', ARGV[1]))"
         comparison.server.command("EVAL", setBack, "1", comparison.key.text, String(now - 1_000_000))
         #expect(comparison.verdict(command(.update, 102)) == .send)
@@ -378,8 +379,8 @@ import Testing
         #expect(comparison.verdict(start(1_760_000_000)) == .send)
         comparison.settle(accepted(1_760_000_000))
         #expect(comparison.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
-        // The usual parts of a value. A held command is deleted with its token; a 429 adds 64 bytes, one size
-        // class of the allocator.
+        // With this update the value has its usual parts. It has no held command, and no 429, which would add
+        // 64 bytes.
         let update = Operation.command(
             event: .update,
             version: version(1_760_000_005, .max),

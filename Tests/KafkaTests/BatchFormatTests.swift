@@ -34,14 +34,15 @@ import Testing
         #expect(!Self.certainlyHasNoHeaders(length: length, value: value, behind: [2]), "it has one")
     }
 
-    /// Bytes that do not prove it. A zero follows each, and must not be read as the number of headers.
+    /// None of these lengths proves that a record has no headers. A zero follows each length, and must not be
+    /// read as the number of headers.
     @Test(
         arguments: [
-            // The length as in Kafka's older formats.
+            // This length is written as in Kafka's older formats.
             (5, [0, 0, 0, 5]),
-            // Lengths of a mebibyte and more.
+            // A length of a mebibyte or more proves nothing.
             (1_048_576, [0x80, 0x80, 0x80, 0x01]),
-            // A missing length, or another number.
+            // Here the length is missing, or is not the value's length.
             (5, []), (5, [0x0C]), (5, [0x0B]), (5, [0x8A]), (5, [0x8A, 0x00, 0x00]), (64, [0x80, 0x02]),
         ] as [(Int, [UInt8])]
     )

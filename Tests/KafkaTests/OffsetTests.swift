@@ -55,8 +55,8 @@ import Testing
         producer.close()
     }
 
-    /// A coordinator can refuse one partition only. Until version 1 of its request, it refuses each partition
-    /// so.
+    /// A coordinator can refuse the commit of one partition only. The embedded broker refuses partitions
+    /// separately only in version 1 or older of the request, which these properties select.
     private static let oldVersion = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
     private static let topicAuthorizationFailed: Int32 = 29
 
@@ -256,7 +256,8 @@ import Testing
         #expect(await reader.run { $0.received.count == 1 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 1) == nil)
         #expect(reader.close() == .closed)
-        // Eleven batches of a tenth of the limit, one more than the broker keeps.
+        // The producer sends eleven batches, each of a tenth of the limit. The broker cannot keep all, so it
+        // deletes the oldest records.
         let topic = try producer.producer.topic("commands")
         let tenth = [UInt8](repeating: 7, count: EmbeddedBroker.retainedBytesPerPartition / 10)
         for count in 1...11 {

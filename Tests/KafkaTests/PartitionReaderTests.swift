@@ -71,7 +71,7 @@ struct PartitionReaderTests {
         #expect(try reader.read(0, offsets: 5..<8, until: { false }, { seen.append($0.offset) }) == nil)
         #expect(seen == Array(2..<8))
         #expect(try reader.read(0, offsets: 5..<8, until: { true }, { _ in }) == 5)
-        // The embedded broker stores no times.
+        // The embedded broker stores no times, so the reader finds no offset for a time.
         #expect(try reader.offset(of: 0, atOrAfter: 1, timeoutMilliseconds: 60_000) == nil)
     }
 

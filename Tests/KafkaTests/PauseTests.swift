@@ -31,8 +31,8 @@ import Testing
         producer.close()
     }
 
-    /// The queue is so small that fetching stops again and again. The wake-ups come at any moment: in a
-    /// batch, with nothing left, during a fetch, while the partition is paused.
+    /// The queue is so small that fetching stops again and again. The fetch is woken at any moment: within a
+    /// batch, when no record is left, during a fetch, or while the partition is paused.
     @Test func `Waking the fetch neither repeats nor skips`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -101,8 +101,8 @@ import Testing
         producer.close()
     }
 
-    /// A caller that had no room for one record may have read later records since then, and returns all of
-    /// them.
+    /// A caller had no room for one record, and has read later records since then. It returns this record and
+    /// all later ones.
     @Test func `Records that were handed out long ago are handed out again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)

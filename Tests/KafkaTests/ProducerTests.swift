@@ -45,7 +45,7 @@ import Testing
         try broker.takeDown()
         #expect(producer.send(topic, value: [1], opaque: 77).isQueued)
         #expect(await producer.awaitReports(1))
-        // Error -192: the message timed out.
+        // Error -192 means that the message timed out.
         #expect(producer.reports == [Report(opaque: 77, error: -192, persistence: .notPersisted)])
         producer.close()
     }
@@ -55,8 +55,8 @@ import Testing
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("retry.backoff.ms", "1")])
         let topic = try producer.producer.topic("results")
-        // Errors: connection closed, request timed out, not the leader. The client repeats the request after
-        // each.
+        // The errors mean in this order: connection closed, request timed out, not the leader. The client
+        // repeats the request after each error.
         broker.fail(.produce, with: [-195, 7, 6])
         #expect(producer.send(topic, value: [1], opaque: 5).isQueued)
         #expect(await producer.awaitReports(1))
@@ -69,7 +69,7 @@ import Testing
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.topic("results")
-        // Error 29: not authorized for the topic.
+        // Error 29 means that the producer is not authorized for the topic.
         broker.fail(.produce, with: [29])
         #expect(producer.send(topic, value: [1], opaque: 9).isQueued)
         #expect(await producer.awaitReports(1))
@@ -95,8 +95,8 @@ import Testing
         let producer = try TestProducer(broker)
         let topic = try producer.producer.topic("results")
         #expect(producer.producer.fatalError == nil)
-        // Error 45: out of order sequence number. Client and broker disagree about the oldest request in
-        // flight.
+        // Error 45 means that a sequence number is out of order. Client and broker disagree about the oldest
+        // request in flight, so the error is fatal.
         broker.fail(.produce, with: [45])
         #expect(producer.send(topic, value: [1], opaque: 1).isQueued)
         #expect(await producer.awaitReports(1))
@@ -137,7 +137,7 @@ import Testing
         #expect(early == 0)
         producer.producer.purge()
         #expect(await producer.awaitReports(5))
-        // Error -152: purged while queued.
+        // Error -152 means that the record was purged while it was queued.
         #expect(producer.reports.allSatisfy { $0.error == -152 && $0.persistence == .notPersisted })
         producer.close()
     }

@@ -11,7 +11,7 @@ struct Received: Equatable {
     /// The value of the header that the test looks up by name.
     var lastError: [UInt8]?
     var hasLastSource: Bool
-    /// What the record's bytes prove, without a call to librdkafka.
+    /// Whether the record's bytes prove, without a call to librdkafka, that it has no headers.
     var certainlyHasNoHeaders = false
 
     struct Header: Equatable {

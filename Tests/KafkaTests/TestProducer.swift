@@ -51,7 +51,8 @@ final class TestProducer {
         }
     }
 
-    /// Produces `count` records "0", "1" and so on to a partition, and waits for their acknowledgement.
+    /// Produces `count` records to a partition, and waits for their acknowledgement. Their values are the
+    /// numbers from `first` on, as text.
     func fill(_ topic: String, partition: Int32 = 0, count: Int, from first: Int = 0) async throws {
         let handle = try producer.topic(topic)
         let before = reports.count

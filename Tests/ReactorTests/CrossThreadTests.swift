@@ -33,7 +33,7 @@ private struct Element: BitwiseCopyable, Equatable {
     }
 }
 
-/// Rings between threads, and wake-ups. (R2)
+/// Tests rings between threads, wake-ups, the threads of loops, and look-ups of names. (R2)
 extension ReactorTests {
     /// Waits until the wake-up is signalled, and clears it.
     private static func await(_ wakeup: Wakeup) {

@@ -58,8 +58,8 @@ extension ReactorTests {
             let began = loop.nowMicroseconds
             loop.run()
             #expect(loop.busyMicroseconds >= 15_000)
-            // Between the four timers the loop waits three times for at least 200 ms. The elapsed time
-            // includes the time in which other processes had the processor.
+            // Between the four timers the loop waits three times for at least 200 ms. The busy time must not
+            // include these waits.
             #expect(loop.busyMicroseconds <= loop.nowMicroseconds - began - 3 * 200_000)
             #expect(loop.nowMicroseconds / 1_000 == loop.nowMilliseconds)
         }

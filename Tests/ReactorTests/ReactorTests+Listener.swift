@@ -24,7 +24,7 @@ extension ReactorTests {
 
         @Test func `An address in use is an error, and is free again after close`() throws {
             let loop = try EventLoop()
-            // A port that no other process gets in the meantime.
+            // No other process gets this port in the meantime.
             let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
             let server = try StreamServer(loop: loop, address: address)
             #expect(throws: SystemError(code: EADDRINUSE, operation: "bind")) {
@@ -44,8 +44,8 @@ extension ReactorTests {
             #expect(access(path, F_OK) != 0)
         }
 
-        // The next two tests run in separate processes, because the limit on descriptors belongs to the
-        // process.
+        // The two tests below run in separate processes: one lowers the process's limit on descriptors, and
+        // the other counts the process's descriptors.
 
         @Test func `Without free descriptors, accepting pauses without spinning and continues later`() async {
             await #expect(processExitsWith: .success) { try ReactorTests.runOutOfDescriptors() }
@@ -105,7 +105,8 @@ extension ReactorTests {
             let recorder = StreamRecorder()
             let client = Stream(loop: loop, handler: recorder)
             client.connect(to: server.address, tls: tls, serverName: "localhost", timeoutMilliseconds: 5_000)
-            // A third of the connections is closed half-way, and the server closes another third.
+            // The client closes a third of the connections before they are complete. The server closes
+            // another third, and the client closes the last third.
             if round % 3 != 0 {
                 turn(loop) {
                     recorder.connectedCount == 1 && server.connections.first?.recorder.connectedCount == 1

@@ -2,7 +2,8 @@ import CLinux
 import Glibc
 import Reactor
 
-/// A redis-server process: a single server, a cluster's node or a Sentinel. It is killed with this value.
+/// A redis-server process: a single server, a cluster's node or a Sentinel. The process is killed when this
+/// value is released.
 public final class RedisProcess {
     public enum Failure: Error {
         case spawn(Int32)

@@ -19,7 +19,8 @@ final class Caller {
     struct Call {
         var activity: Int
         var claim: UInt64
-        /// Whether the call registers a token instead, which needs the replicas' acknowledgement.
+        /// Whether the call registers a token instead of starting the activity. A registration needs the
+        /// replicas' acknowledgement.
         var isRegistration = false
     }
 
@@ -30,7 +31,8 @@ final class Caller {
     /// The verdicts of answered calls, by activity.
     private(set) var verdicts: [Int: StoreVerdict] = [:]
     private(set) var answered = 0
-    /// The numbers of failures that are repeated, by code; below, those of other failures.
+    /// The numbers of failures by code: `repeated` counts those after which the call is repeated, and
+    /// `refused` counts all other failures.
     private(set) var repeated: [RedisError.Code: Int] = [:]
     private(set) var refused: [RedisError.Code: Int] = [:]
     private var queue: [Call] = []

@@ -125,7 +125,7 @@ import Testing
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.repeated[.deadline] ?? 0 > 0)
         #expect(caller.verdicts.count == activities.count && sent(caller) == 0)
-        // The frozen primary wakes and still believes to be the primary, until the cluster tells it. No
+        // The frozen primary continues. Until the cluster informs it, it still acts as the primary, but no
         // client asks it.
         cluster.primaries[1].resume()
         try waitUntil([cluster.primaries[1]]) { $0.command("ROLE").first == "slave" }
@@ -170,7 +170,8 @@ import Testing
 }
 
 /// Moves every slot to the next primary, a few at a time. Between the steps of each move a test can make
-/// calls: while a slot moves, when some of its keys have moved, and while only the new owner knows.
+/// calls: while a slot moves, when some of its keys have moved, and while only the new owner knows that the
+/// move is complete.
 struct Resharding {
     private static let slotsPerStep = 512
 

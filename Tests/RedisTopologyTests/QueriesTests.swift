@@ -81,7 +81,8 @@ import Testing
         #expect(try hasAll())
     }
 
-    /// Each key has a token of its own. Its slot stays or moves.
+    /// Each provider token has its own Redis key. All tokens are found before the slots of these keys move,
+    /// and while they move.
     @Test func `Shared provider tokens in a cluster, also while slots move`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Redis
 
-/// A single server: every way to connect to it, and every kind of failure.
+/// Connects to a single server in several ways, and tests several failures of the server.
 @Suite(.serialized, .ownThread) struct ServerTests {
     private func caller(
         _ url: String,
@@ -70,7 +70,8 @@ import Testing
         let nobody = try caller("rediss://localhost:\(secure.port)", tls: secure.context(showsCertificate: false))
         #expect(nobody.turn { nobody.events.count > 1 })
         #expect(nobody.events.allSatisfy { $0 == .lost(.stream) })
-        // 127.0.0.2 also belongs to this machine, but is not in the certificate.
+        // 127.0.0.2 also belongs to this machine, but is not in the certificate. So the client refuses the
+        // server.
         secure.server.command("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
         let elsewhere = try caller("rediss://127.0.0.2:\(secure.port)", tls: known)
         #expect(elsewhere.turn { elsewhere.events.count > 1 })
@@ -117,8 +118,8 @@ import Testing
         #expect(!caller.client.isReady)
     }
 
-    /// Calls with several keys would fail with CROSSSLOT. Such calls occur only under load, so this fault
-    /// would show late.
+    /// Calls with several keys would fail with CROSSSLOT, but only under load, so the fault would show late.
+    /// So the client refuses such a server when it connects.
     @Test func `The server belongs to a cluster, although the configuration says a single server`() throws {
         let server = try RedisServer([
             "--cluster-enabled", "yes", "--cluster-port", "\(Listener.unusedLoopbackPort())",
