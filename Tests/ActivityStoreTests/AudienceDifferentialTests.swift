@@ -94,8 +94,8 @@ import Testing
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
             let audience = AudienceDigest(value: random.next())
             for _ in 0..<12 {
-                // No time passes in the server, so nothing expires there. In the model less than a day passes
-                // in total, so nothing expires there either.
+                // No time passes in the server, so no key expires there. In the model less than a day passes
+                // in total, so that no key expires there either.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.tell(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {

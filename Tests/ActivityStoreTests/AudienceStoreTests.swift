@@ -109,8 +109,8 @@ import Testing
             try caller.turnUntilQuiet()
             #expect(caller.failures[tag] == .foreignValue)
         }
-        // Three invalid pages: one has an unknown format, one is too short for a header, and one must be
-        // split and has an invalid entry.
+        // These three pages are invalid: one has an unknown format, one is too short for a header, and one
+        // must be split and has an invalid entry.
         let header = [MemberPage.Header.format, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
         let values: [[UInt8]] = [
             [UInt8](repeating: 7, count: 40), [1, 2, 3],
@@ -137,8 +137,8 @@ import Testing
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
-        // Four invalid directories: one is cut off, one does not begin at 0, one is not ascending, and one is
-        // empty.
+        // These four directories are invalid: one is cut off, one does not begin at 0, one is not ascending,
+        // and one is empty.
         for value: [UInt8] in [[0, 0, 0, 0, 7], [7, 7, 7, 7], [0, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0], []] {
             server.command("FLUSHALL")
             server.command(bytes: [Array("SET".utf8), AudienceScene.directory, value])

@@ -62,7 +62,8 @@ import Testing
         #expect(try caller.perform(.claim(range(0), claim: 1)).bytes == [1])
         #expect(try caller.perform(.claim(range(0), claim: 1), audience: Self.other).bytes == [1])
         // Three long checkpoints fit into one command, so the eight need three commands. The other audience's
-        // checkpoint, the entry and the last checkpoint need one each. The test makes four claims.
+        // checkpoint needs one. The entry needs three, because two calls follow it. The last checkpoint needs
+        // one, and the test makes four claims.
         #expect(server.calls("evalsha") == 3 + 1 + 3 + 1 + 4)
     }
 }

@@ -205,8 +205,8 @@ import Testing
         let forgotten = caller.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
         #expect(forgotten == 999)
         #expect(caller.store.isReady && works(caller))
-        // The server loses the scripts a second time. The connection is the same, so the call fails and the
-        // lane connects again.
+        // If the server loses the scripts a second time on the same connection, the call fails and the lane
+        // connects again.
         server.command("SCRIPT", "FLUSH")
         caller.events = []
         #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)

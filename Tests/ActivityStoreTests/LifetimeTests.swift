@@ -110,7 +110,7 @@ import Testing
                 record: [UInt8(second)]
             )
         }
-        // Redis keeps no command for an activity without a life, so these two calls store nothing.
+        // Redis keeps no command for an activity without a life, so this call stores nothing.
         note(.missed, command(false, 9))
         #expect(life() == nil)
         note(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), command(true, 1))

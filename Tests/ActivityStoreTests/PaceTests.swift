@@ -15,8 +15,8 @@ import Testing
         try ScriptComparison(key, nowMilliseconds: Self.noon)
     }
 
-    /// A budget of two pushes with one in reserve, refilled every ten seconds. With frequent updates it has
-    /// five, refilled every second.
+    /// The budget has three pushes, one of them in reserve, and gets one back every ten seconds. For frequent
+    /// updates it has five, one of them in reserve, and gets one back every second.
     private func pace(spacing: Int64 = 0) -> Policy.Pace {
         Policy.Pace(
             spacingMilliseconds: spacing,

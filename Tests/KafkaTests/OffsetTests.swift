@@ -55,8 +55,8 @@ import Testing
         producer.close()
     }
 
-    /// A coordinator can refuse the commit of one partition only. The embedded broker refuses partitions
-    /// separately only in version 1 or older of the request, which these properties select.
+    /// A coordinator can refuse to give the offset of a single partition. The embedded broker does this in
+    /// versions 0 and 1 of the request, and these properties select version 1 or older.
     private static let oldVersion = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
     private static let topicAuthorizationFailed: Int32 = 29
 

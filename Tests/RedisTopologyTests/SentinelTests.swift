@@ -27,8 +27,8 @@ import Testing
                     try RedisServer(sentinel: [
                         "requirepass watch", "sentinel sentinel-pass watch",
                         "sentinel monitor mymaster 127.0.0.1 \(primary.port) 2", "sentinel auth-pass mymaster data",
-                        // A Sentinel waits so long before it calls a server down, because on a busy machine a
-                        // server may be silent for half a second.
+                        // A Sentinel waits three seconds before it calls a server down, because on a busy
+                        // machine a server may be silent for half a second.
                         "sentinel down-after-milliseconds mymaster 3000", "sentinel failover-timeout mymaster 5000",
                     ])
                 }
