@@ -20,7 +20,8 @@ import Testing
     @Test func `The breaker does not open after few answers`() {
         var breaker = Breaker(BreakerConfiguration())
         #expect(feed(&breaker, .unavailable, 49).isEmpty)
-        // After ten seconds the breaker counts refusals from zero again.
+        // After ten seconds the breaker counts refusals from zero again, so only the fiftieth refusal opens
+        // it.
         #expect(feed(&breaker, .unavailable, 49, at: 10_000).isEmpty)
         #expect(feed(&breaker, .unavailable, 1, at: 10_000) == [.opened(.availability)])
     }
@@ -105,8 +106,8 @@ import Testing
         #expect(!breaker.isClosed)
     }
 
-    /// Over the network: a wrong topic opens the breaker, no token is retired, and the corrected topic closes
-    /// it.
+    /// Sends pushes over the network. A wrong topic opens the breaker, no token is retired, and the corrected
+    /// topic closes the breaker.
     @Test func `A pool stops at a burst of refusals, and probes`() throws {
         // Until the first probe the pool accepts nothing. Even a busy machine must check this before the
         // probe.

@@ -7,8 +7,8 @@ import Testing
 @Suite(.ownThread) struct BroadcastTests {
     static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// The rows of Apple's table for broadcasts and channels that are not in the table for `/3/device`, or
-    /// differ from it.
+    /// Rows of Apple's table for broadcasts and channels. Apple's table for `/3/device` lacks these rows or
+    /// differs in them.
     static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "FeatureNotEnabled", .rejected), (400, "MissingChannelId", .rejected),
         (400, "BadChannelId", .channelGone), (400, "ChannelNotRegistered", .channelGone),
@@ -16,7 +16,8 @@ import Testing
         (400, "MissingPushType", .rejected), (400, "CannotCreateChannelConfig", .rejected),
         (403, "TopicMismatch", .providerRefused),
     ]
-    /// The other rows of Apple's table. A broadcast has the same outcomes as a push.
+    /// The rows of Apple's table for broadcasts and channels that have the same outcome for a push to a
+    /// device.
     static let shared: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
         (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
@@ -27,7 +28,8 @@ import Testing
         (429, "TooManyProviderTokenUpdates", .retryLater), (500, "InternalServerError", .retryLater),
         (503, "Service Unavailable", .retryLater), (503, "ServiceUnavailable", .retryLater),
         (503, "Shutdown", .retryNow),
-        // Refusals that concern device tokens. They say nothing about the channel.
+        // Refusals that concern device tokens. They say nothing about the channel, so it stays and only the
+        // broadcast is rejected.
         (410, "Unregistered", .rejected), (400, "BadDeviceToken", .rejected),
         (400, "DeviceTokenNotForTopic", .rejected), (410, "", .rejected),
     ]

@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNs
 
-/// Connections when the server or the network behaves unexpectedly.
+/// Tests connections to a server, or over a network, that behaves unexpectedly.
 @Suite(.ownThread) struct ConnectionTests {
     /// The deadline in tests in which a push must miss it. It is long enough that a pause of the thread does
     /// not let other pushes miss it too.
@@ -45,7 +45,8 @@ import Testing
         #expect(notice)
     }
 
-    /// Ten pushes on streams 3 to 21. Only pushes on streams above GOAWAY's last stream may be sent again.
+    /// Sends ten pushes on streams 3 to 21. Only pushes on streams above GOAWAY's last stream may be sent
+    /// again.
     @Test(arguments: [
         (last: [0], refused: 10), (last: [1], refused: 10), (last: [3], refused: 9), (last: [4], refused: 9),
         (last: [19], refused: 1), (last: [21], refused: 0), (last: [0x7FFF_FFFF], refused: 0),
@@ -81,8 +82,8 @@ import Testing
         }
     }
 
-    /// RST_STREAM with every known code and one unknown code. Only REFUSED_STREAM proves that the push was
-    /// not processed.
+    /// The server resets a stream with every known code and one unknown code. Only REFUSED_STREAM proves that
+    /// the push was not processed.
     @Test(arguments: Array(0...13) + [0x0F, 0xFFFF_FFFF] as [UInt32])
     func `A stream may be reset with any code`(_ code: UInt32) throws {
         let fixture = try HostileFixture()
@@ -100,8 +101,8 @@ import Testing
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.submit(10))
     }
 
-    /// A response that comes after its push has missed the deadline. Only its changes of the header table
-    /// count, because later responses refer to them.
+    /// A response comes after its push has missed the deadline. The client uses only the response's changes
+    /// of the header table, because later responses refer to them.
     @Test func `An answer after the deadline changes only the header table`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         try #require(fixture.warmUp())
@@ -113,8 +114,8 @@ import Testing
         #expect(fixture.turn(until: { fixture.recorder.outcomes[1] != nil }))
         #expect(fixture.turn(until: { peer.resets == [ErrorCode.cancel.rawValue] }))
         #expect(fixture.submit(2))
-        // `:status: 410` with indexing on the stream that is closed; on the open stream `:status` refers to
-        // the new table entry.
+        // The closed stream gets `:status: 410`, which becomes a new entry of the header table. The open
+        // stream's `:status` refers to this entry.
         let late = frame(FrameType.headers, flags: 4, stream: 3, [0x48, 3] + Array("410".utf8))
         let body = frame(FrameType.data, flags: 1, stream: 3, Array(#"{"reason":"Unregistered"}"#.utf8))
         peer.send(late + body + frame(FrameType.headers, flags: 5, stream: 5, [0x80 | 62]))
@@ -170,8 +171,8 @@ import Testing
         #expect(fixture.server.accepted == 1)
     }
 
-    /// The server lowers its limit below the number of pushes in flight, and refuses the streams above.
-    /// Refused pushes are safe to send again.
+    /// The server lowers its limit of streams below the number of pushes in flight, and refuses the streams
+    /// above the limit. Refused pushes are safe to send again.
     @Test func `Refused streams are not processed`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()

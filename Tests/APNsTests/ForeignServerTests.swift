@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // No file has the path, so nghttpd answers 404 with a body of HTML.
+        // No file has the path of a push, so nghttpd answers 404 with a body of HTML.
         Case([], 404),
         Case(["--early-response"], 404),
         Case(["--no-content-length"], 404),
@@ -37,11 +37,13 @@ import Testing
         client.begin(total: 1_500)
         #expect(client.turn(until: { client.recorder.responses == 1_500 }))
         #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [given.status] })
-        // Before the server listens, connections fail. Then one connection carries all pushes.
+        // Before the server listens, connections fail. Then one connection carries all pushes, so connections
+        // have no other cause to close.
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
-    /// Broadcasts between pushes. One server keeps a header table, the other keeps none.
+    /// Sends broadcasts between pushes. In the first case the server keeps a header table, in the second case
+    /// it keeps none.
     @Test(arguments: [["--echo-upload"], ["--echo-upload", "--header-table-size=0", "--encoder-header-table-size=0"]])
     func `Broadcasts are answered between pushes`(_ options: [String]) throws {
         let server = try Nghttpd.start(options)

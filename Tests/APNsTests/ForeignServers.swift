@@ -39,7 +39,8 @@ enum Caddy {
         let configuration = "\(files.directory)/Caddyfile-\(port)"
         let text = Self.text(port: port, files.certificateFile, files.keyFile)
         try writeFile(configuration, text, mode: 0o600)
-        // Caddy stores its last configuration and its state in the home directory of its user.
+        // Caddy stores its last configuration and its state in these two directories. By default they are in
+        // the user's home directory.
         return try ForeignProcess(
             port: port,
             [

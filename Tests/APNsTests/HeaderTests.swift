@@ -41,8 +41,8 @@ import Testing
         #expect(requests[0].value("apns-expiration") == "1790000000")
     }
 
-    /// `:path` and `authorization` are never indexed. `apns-id` and `apns-expiration` are indexed once. From
-    /// then on each other field needs two or three bytes.
+    /// `:path` and `authorization` are never indexed. `apns-id` and `apns-expiration` are indexed in the
+    /// first request only.
     @Test func `Indexing follows Apple's advice`() throws {
         let fixture = try PoolFixture()
         var requests: [ServedRequest] = []
@@ -64,8 +64,9 @@ import Testing
             )
         }
         #expect(Set(tableBytes).count == 1)
-        // In HPACK an entry's size is its name, its value and 32 bytes (RFC 7541, section 4.1). Six fields
-        // are in the table.
+        // The header table has these six entries. In HPACK an entry's size is the length of its name, the
+        // length of its value and 32 bytes (RFC 7541, section 4.1), so the sizes must add up to the table's
+        // size.
         let entries = [
             (":authority", "localhost:\(fixture.server.port)"), ("apns-push-type", "liveactivity"),
             ("apns-topic", "com.example.scores.push-type.liveactivity"), ("apns-priority", "5"),

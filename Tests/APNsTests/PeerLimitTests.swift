@@ -70,8 +70,8 @@ import Testing
         #expect(fixture.recorder.count(.answered) == 3 && fixture.recorder.closeCauses.isEmpty)
     }
 
-    /// The last stream ids that a connection may have, as the server sees them. Then a new connection begins
-    /// at stream 1.
+    /// The client uses the last stream ids that a connection may have. Then a new connection begins at stream
+    /// 1.
     @Test func `A connection uses its last streams`() throws {
         let fixture = try HostileFixture { $0.openSpacingMilliseconds = 0 }
         try #require(fixture.warmUp())

@@ -36,7 +36,7 @@ import Testing
         return fixture.loop.nowMilliseconds - begin
     }
 
-    /// Limits for all connections of the process, and for each address.
+    /// Each pair: the limit for all connections of the process, and the limit for each address.
     static let budgets = [(2, 16), (16, 2)]
 
     @Test(arguments: budgets)

@@ -87,11 +87,11 @@ import Testing
         var sizing = try sizing()
         let full = interval(starved: 1_000, errors: 11)
         #expect(sizing.end(full, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
-        // Round trips of 60 ms are known. Answers that take five times as long mean that APNs is slow, unless
-        // they last.
+        // Round trips of 60 ms are known, and these answers take five times as long. The pool first takes
+        // APNs for slow, so it does not grow.
         let slow = interval(starved: 1_000, roundTrip: 300)
         #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .none)
-        // After two minutes the longer time counts as the usual round trip.
+        // After two minutes the longer time counts as the usual round trip, so the pool grows.
         #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 121_000) == .grow)
         var near = try self.sizing()
         #expect(near.end(interval(roundTrip: 1), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
@@ -106,8 +106,8 @@ import Testing
                 sizing.end(interval(starved: 1_000), carrying: carrying, streamsPerConnection: 100, now: 0) == .grow
             )
         }
-        // Without one of its four connections the pool has 300 streams. It keeps the fourth if more than 150
-        // pushes are in flight.
+        // Without its fourth connection the pool has 300 streams. It keeps the fourth connection if more than
+        // 150 pushes are in flight.
         #expect(sizing.end(interval(peak: 151), carrying: 4, streamsPerConnection: 100, now: 1_000) == .none)
         #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 2_000) == .none)
         #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 4_000) == .none)
@@ -150,7 +150,7 @@ import Testing
         }
         #expect(taken.values.sorted() == [1, 1, 1])
         #expect(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false) == addresses[1])
-        // The preferred address already has its two connections.
+        // The preferred address already has its two connections, so the budget grants the other address.
         let other = try #require(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false))
         #expect(other != addresses[1])
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
@@ -166,7 +166,7 @@ import Testing
     }
 
     /// The server delays each response by 20 ms and allows ten streams, so one connection carries 500 pushes
-    /// a second. The pool first needs more, and later does not.
+    /// a second. The demand is above this number at first, and below it later.
     @Test func `A pool grows until the demand is met, and shrinks again`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 4

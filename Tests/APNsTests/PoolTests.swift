@@ -77,8 +77,8 @@ import Testing
         #expect(fixture.authenticatedConnections == 1)
     }
 
-    /// Otherwise every worker would reconnect at once and without end to a server that is shutting down.
-    /// (R21)
+    /// Without a growing pause, every worker would reconnect at once and without end to a server that is
+    /// shutting down. (R21)
     @Test func `A server that ends each connection with a 503 gets fewer and fewer connections`() throws {
         let fixture = try PoolFixture { ($0.backoffBaseMilliseconds, $0.backoffMaxMilliseconds) = (60_000, 60_000) }
         fixture.server.respond = { _ in .status(503, reason: "Shutdown") }
@@ -89,8 +89,8 @@ import Testing
         #expect(fixture.pool.opening.waitMilliseconds(now: fixture.loop.nowMilliseconds) > 0)
     }
 
-    /// Otherwise an overloaded server at one address would get every push of a slow pool, and open its
-    /// breaker.
+    /// If the connection kept its priority, an overloaded server at one address would get every push of a
+    /// slow pool, and open the pool's breaker.
     @Test func `A new connection whose server answers 503 loses its priority`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
@@ -178,8 +178,8 @@ import Testing
         for tag in 0..<100 { #expect(try fixture.recorder.only(UInt64(tag)).connection == 2) }
     }
 
-    /// If the retry waited for another connection, every push behind it would wait too, although this
-    /// connection has streams.
+    /// If the retry waited for another connection, every push behind the retry would wait too, although the
+    /// first connection has free streams.
     @Test func `A retry goes to its first connection where no other has room`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 2

@@ -29,7 +29,8 @@ import Testing
         source.refused(first, unixSeconds: start + 20 * 60)
         let second = try #require(source.current(unixSeconds: start + 20 * 60))
         #expect(second !== first)
-        // Refusals of the first token on other connections do not concern the second token.
+        // Refusals of the first token on other connections do not concern the second token, so the second
+        // token stays in use.
         source.refused(first, unixSeconds: start + 45 * 60)
         #expect(source.current(unixSeconds: start + 20 * 60) === second)
     }
@@ -74,7 +75,7 @@ import Testing
     }
 
     /// A connection pinned a token late, because none was newer, and the token has expired. Another token
-    /// would be its second one within 20 minutes, so the connection is replaced.
+    /// would be the connection's second token within 20 minutes, so the pool replaces the connection.
     @Test func `A connection never gets two tokens within 20 minutes`() throws {
         let fixture = try PoolFixture()
         var tokensOf: [ObjectIdentifier: Set<String>] = [:]
@@ -300,7 +301,7 @@ import Testing
         #expect(fixture.submit(100_000))
     }
 
-    /// The file is replaced in place, by a rename, and by another target of a link above it.
+    /// The key file is replaced in place, by a rename, and by another target of a link to its directory.
     @Test func `A replaced key file is noticed`() throws {
         let directory = Shared.keyPath("mounted")
         for name in ["", "/one", "/two", "/three"] { mkdir(directory + name, 0o700) }

@@ -49,7 +49,8 @@ import Testing
             $0.goAway.code = 11
             $0.latencyMilliseconds = 0...20
         } expect: { sent, statistics in
-            // The last connections may carry too few requests to get their GOAWAY.
+            // The last connections may carry too few requests to get their GOAWAY. Their pushes may then stay
+            // without an answer and be ambiguous.
             #expect(sent.count(.ambiguous) <= 200 && sent.count(.accepted) + sent.count(.ambiguous) == pushes)
             #expect(statistics.goAways >= 5 && sent.goAways >= 5)
             #expect(sent.countResponses { $0.kind == .notProcessed } >= 500)
@@ -90,8 +91,8 @@ import Testing
             $0.latencyMilliseconds = 5...10
         } expect: { sent, _ in
             #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
-            // A window begins with 65,535 bytes, although the server wants less. The server grants no more
-            // until the window is below its own size.
+            // A window begins with 65,535 bytes, although the server wants 20,000. The server grants no more
+            // until the window is below 20,000 bytes, so at the end no window is larger.
             #expect(sent.sendWindows.count == 2 && sent.sendWindows.allSatisfy { $0 <= 20_000 })
             #expect(sent.windowStops > 0)
         },
@@ -227,7 +228,8 @@ import Testing
             #expect(
                 sent.count(.accepted) == 8_000 && sent.connectionsOpened == 1 && statistics.connectionsAccepted == 1
             )
-            // nghttp2 refuses the pushes in flight when the limit fell, so the simulator does not count them.
+            // nghttp2 refuses the pushes that were in flight when the limit fell. The simulator does not
+            // count these pushes until they are sent again, so it counts 8,000 requests at the end.
             #expect(statistics.requests == 8_000 && requests < 8_000)
             #expect(sent.streamLimits.contains(1) && sent.streamLimits.last == 1_000)
             await stage.simulator.stop()
@@ -235,7 +237,7 @@ import Testing
         }
     }
 
-    /// Checks what every fault must keep.
+    /// Checks the expectations that hold for every fault.
     private func check(_ sent: SentPushes, _ log: [UInt64: [SimulatorFixture.Entry]]) throws {
         #expect(log.keys.allSatisfy { sent.responses[$0] != nil })
         var faults: [String] = []

@@ -160,7 +160,7 @@ struct SentPushes: Sendable {
         sender.loop.lookUp = lookUp
         defer {
             sender.pool.close()
-            // The loop retains handlers until the end of a turn.
+            // The loop retains handlers until the end of a turn, so one more turn frees them.
             sender.loop.turn(waitMilliseconds: 0)
         }
         try sender.run()

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// Causes each alert, and evaluates the chart's rules over the metrics of the worker. Exactly the expected
-/// alerts must fire. Causes that need load or time are in ``AlertLoadTests``.
+/// Causes alerts, and evaluates the chart's rules over the metrics of the worker. Exactly the expected alerts
+/// must fire. ``AlertLoadTests``, ``AlertAudienceTests`` and ``AlertChannelTests`` cause further alerts.
 @Suite("The causes of alerts", .timeLimit(.minutes(10)))
 struct AlertCauseTests {
     @Test func `An outage of Redis causes an alert until it is back`() async throws {
@@ -148,8 +148,8 @@ struct AlertCauseTests {
         }
     }
 
-    /// First, a file without a key replaces the key file; then a key that APNs does not know. The worker is
-    /// restarted with this key.
+    /// First, a file without a key replaces the key file. Then a file with a key that APNs does not know
+    /// replaces it, and the worker is restarted with this key.
     @Test func `Unusable keys cause an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -233,8 +233,8 @@ struct AlertCauseTests {
                 }
                 history.add(dead, minutes: 10)
             }
-            // The commands with dead tokens are held, so most commands of the hour wait for a token: the
-            // second alert.
+            // The commands with dead tokens are held, so most commands of the hour wait for a token. This
+            // causes the alert `CausewayTokensUnknown`.
             history.expect(firing: "CausewayTokensDying", "CausewayTokensUnknown")
         }
     }

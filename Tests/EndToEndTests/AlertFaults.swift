@@ -6,7 +6,7 @@ import Testing
 @testable import CausewayLab
 
 extension ExampleRun {
-    /// Replaces the deployment's worker by a worker at the same port that the given program starts.
+    /// Stops the deployment's worker. Then the given program starts another worker at the same port.
     func replaceWorker(by program: [String]) throws {
         try awaitMetrics("a worker that can be stopped") { $0.sum("causeway_kafka_ready") == 1 }
         try deployment.stopWorker(graceMilliseconds: 90_000)
@@ -37,7 +37,7 @@ enum WorkerFaults {
             ["clang", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, source]
         )
         try #require(built.code == 0, "\(built.text)")
-        // A sanitizer's run may already preload a library.
+        // A sanitizer's run may already preload a library, so both libraries are preloaded.
         let preloaded = ProcessInfo.processInfo.environment["LD_PRELOAD"].map { "\(library):\($0)" } ?? library
         return ["/usr/bin/env", "LD_PRELOAD=\(preloaded)", "WORKER_FAULTS=\(faults)"]
     }

@@ -49,7 +49,7 @@ struct ChannelTests {
             try run.await("a channel") { try channels(run).count == 1 }
             let first = try #require(try channels(run).first?.channel)
 
-            // The command that requested the channel waits until it is created.
+            // The command that requested the channel waits until APNs has created the channel.
             var number = 1
             try run.await("a broadcast") {
                 try run.takeResults(milliseconds: 100)

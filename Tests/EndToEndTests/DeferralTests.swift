@@ -37,8 +37,8 @@ struct DeferralTests {
                 try traffic.sendOne()
                 slowest = max(slowest, Date().timeIntervalSince(began))
             }
-            // The spacing allows one update a second, so each may wait up to 1 s. The rest is room for a slow
-            // machine.
+            // The spacing allows one update a second, so each update may wait up to 1 s. The limit adds 4 s
+            // for a slow machine.
             #expect(slowest < 5, "the other app's updates are as fresh as ever")
             try run.awaitMetrics("a commands topic of which everything is settled") {
                 $0.sum("causeway_consumer_lag_records", ["topic": "commands"]) == 0

@@ -60,8 +60,8 @@ struct DependencyTests {
         }
     }
 
-    /// The brokers are unreachable for longer than a session while commands come. Each command has its
-    /// result. Then the same happens while records wait for Redis: within seconds the lag is as before.
+    /// The brokers are unreachable for longer than a session while commands come, and each command gets its
+    /// result. In a second outage, records wait for Redis: soon after the outage their lag is as before.
     @Test func `An outage of Kafka loses nothing`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
@@ -81,8 +81,8 @@ struct DependencyTests {
                 try run.takeResults(milliseconds: 10)
                 return !traffic.outcomes.contains("none")
             }
-            // A command was settled but not committed when its partition was lost. It is read again, and is
-            // then a `duplicate`.
+            // A command may have been settled but not committed when its partition was lost. Such a command
+            // is read again, and is then a `duplicate`.
             let outcomes = traffic.outcomes
             #expect(Set(outcomes).isSubset(of: ["accepted", "superseded", "duplicate"]), "\(outcomes)")
             #expect(outcomes.last != "superseded", "\(outcomes)")
@@ -90,7 +90,8 @@ struct DependencyTests {
 
             try run.deployment.takeRedisAway()
             try traffic.floodOnePartition(activities: 0..<50)
-            // Other partitions may also repeat a record whose commit did not reach Kafka in time.
+            // Other partitions may also repeat a record whose commit did not reach Kafka in time, so the
+            // condition looks at one partition, not at the sum.
             let waiting: (Scrape) -> Bool = { scrape in
                 scrape.series.contains { $0.key.hasPrefix("causeway_consumer_lag_records{") && $0.value == 50 }
             }

@@ -59,7 +59,7 @@ struct DerbyTests {
         }
     }
 
-    /// Waits for the result of a whole command, which its last range or its broadcast writes.
+    /// Waits for the result that the command's last range or its broadcast writes.
     private func awaitResult(of command: JSONObject, _ run: ExampleRun) throws {
         let identifier = try #require(command["id"] as? String)
         let isToAudience = command["audience"] != nil
@@ -69,7 +69,7 @@ struct DerbyTests {
         }
     }
 
-    /// Checks that the file shows the records that the apps post, except for tokens and times.
+    /// Checks that `registrations.jsonl` shows the records that the apps post, except for tokens and times.
     private func checkRegistrations(_ run: ExampleRun) throws {
         let real = try run.registrations()
         let records = try files.records("registrations.jsonl")
@@ -88,7 +88,7 @@ struct DerbyTests {
         }
     }
 
-    /// Checks that each result of the file came once, and that its commands have no other result.
+    /// Checks that each result in `results.jsonl` came once, and that its commands have no other result.
     private func checkResults(_ run: ExampleRun) throws {
         let expected = try files.records("results.jsonl")
         for record in expected {
@@ -110,8 +110,8 @@ struct DerbyTests {
         #expect(shown["state"] as? String == "ended" && shown["alertCount"] as? Int == 4, "phone-\(device)")
         let isOnChannel = device < 33
         #expect((shown["channel"] != nil) == isOnChannel && (shown["token"] == nil) == isOnChannel, "phone-\(device)")
-        // The command to a single activity reaches phone 33, which has a token. The other phone is on the
-        // channel.
+        // The command to a single activity reaches only phone 33, which has a token, so this phone shows one
+        // update more than a phone on the channel.
         let updates = device == 33 ? 3 : 2
         #expect(shown["effects"] as? [String: Int] == ["started": 1, "shown": updates, "ended": 1], "phone-\(device)")
         if isOnChannel { #expect(shown["broadcastsReceived"] as? Int == 3, "phone-\(device)") }

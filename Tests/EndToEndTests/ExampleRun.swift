@@ -38,8 +38,8 @@ final class ExampleRun {
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
                 lanes: 2
             )
-            // Level debug, because the log is searched for secrets at the end. The response timeout is long,
-            // so that the worker waits for a slow Redis on a busy machine.
+            // The level is debug, because the log is searched for secrets at the end. The response timeout is
+            // long, so that the worker waits for a slow Redis on a busy machine.
             let talkative =
                 configuration.replacingOccurrences(
                     of: "  format: text\n",
@@ -100,7 +100,7 @@ final class ExampleRun {
     }
 
     /// For `configure`: lets a push wait for its answer for a minute, so that a test on a slow machine can
-    /// hold it back.
+    /// hold the answer back.
     static func waitingForResponses(_ text: String, _ deployment: Deployment) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
             .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
@@ -206,7 +206,7 @@ final class ExampleRun {
     func awaitMemory(of activity: String, app: String) throws {
         try self.await("\(activity) in Redis") {
             commandProducer.takeReports()
-            // redis-cli prints an empty line for a missing key.
+            // redis-cli prints an empty line for a missing key, so only a longer output is a value.
             return try memory(of: activity, app: app).count > 1
         }
     }

@@ -13,7 +13,7 @@ struct LifetimeTests {
         text + "policies:\n  default:\n    lifetimeSeconds: \(lifetimeSeconds)\n"
     }
 
-    /// A lifetime of 20 s, so that the second life is long enough for an update.
+    /// Sets a lifetime of 20 s, so that the restarted activity lives long enough for an update.
     private static func restarting(_ text: String, _ deployment: Deployment) -> String {
         text + "policies:\n  default:\n    lifetimeSeconds: 20\n    afterLifetime: restart\n"
     }
@@ -103,8 +103,8 @@ struct LifetimeTests {
         }
     }
 
-    /// The end is deferred and read again many times. The keeper makes no second end, which Redis would
-    /// refuse.
+    /// The worker defers the end and reads it again many times. The keeper must not produce a second end,
+    /// because Redis would refuse it.
     @Test func `APNs answers 503 for longer than a claim lasts when an activity is due`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["restaurant"]) { text, deployment in
@@ -129,7 +129,8 @@ struct LifetimeTests {
         }
     }
 
-    /// The registrations and updates of the activities, read again, fill the timetables again.
+    /// The worker reads the registrations and updates of the activities again, and fills the timetables
+    /// again.
     @Test func `Redis loses all data before the activities are due`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: Self.limited)

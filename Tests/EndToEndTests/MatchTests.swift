@@ -31,7 +31,8 @@ struct MatchTests {
         }
     }
 
-    /// Checks that the file shows the records that the apps register, except for tokens and times.
+    /// Checks that `registrations.jsonl` shows the records that the apps register, except for tokens and
+    /// times.
     private static func checkRegistrations(_ scene: MatchScene) throws {
         let real = try scene.run.registrations()
         for record in try scene.files.records("registrations.jsonl") {
@@ -43,7 +44,7 @@ struct MatchTests {
         }
     }
 
-    /// Checks that each result of the file came with all its fields, and that no other result came.
+    /// Checks that each result in `results.jsonl` came with all its fields, and that no other result came.
     private static func checkResults(_ scene: MatchScene) throws {
         let expected = try scene.files.records("results.jsonl")
         for record in expected {
@@ -68,7 +69,8 @@ struct MatchTests {
     }
 
     private static func checkMetrics(_ run: ExampleRun, commands: Double, members: Double) throws {
-        // The lanes publish their numbers at different times.
+        // The lanes publish their numbers at different times, so the test waits for a reading that has all
+        // numbers.
         let scrape = try run.awaitMetrics("\(commands) commands, and no round") {
             $0.sum("causeway_audience_commands_total") == commands
                 && $0.sum("causeway_audience_ranges_total", ["app": "match", "outcome": "delivered"]) == commands

@@ -45,7 +45,8 @@ struct MetricsTests {
                 while try reader.drain(limit: 1_000) {}
                 return feed.isOver && reader.tally.commands >= feed.commands
             }
-            // A command that was held has the result `held` and a second result when it is done.
+            // A held command has the result `held` and a second result when it is done. Both results also
+            // count as outcomes, so the two numbers must be equal.
             let scrape = try run.awaitMetrics(
                 "as many outcomes as results, and no lag",
                 meanwhile: { while try reader.drain(limit: 1_000) {} }

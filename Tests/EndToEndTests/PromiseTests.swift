@@ -23,8 +23,9 @@ struct PromiseTests {
         let figures = try #require(run.figures, "\(run.page)")
         #expect(figures.phonesWithFinalScore == figures.phones)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
-        // Other tests use the same cores, so a push that was sent in time may arrive late. Late arrivals do
-        // not add up, but early sendings do: the checker compares each push with all earlier ones.
+        // Other tests use the same cores, so a push that was sent in time may arrive up to 0.7 s late. The
+        // tolerance hides no faults, because the checker compares each push with all earlier pushes: repeated
+        // early pushes add up, late arrivals do not.
         let patience = ["--tolerance", "700"] + (checks.contains("--wait-spacings") ? [] : ["--wait-spacings", "5"])
         let check = try await onOwnThread {
             try outputOf(
@@ -74,8 +75,8 @@ struct PromiseTests {
         #expect(run.figures.disturbances.count == 2)
     }
 
-    /// The worker is killed together with Redis. The next worker reads the records again that the empty Redis
-    /// lacks. An alert may ring twice if it rang in the last second and was not committed.
+    /// The worker is killed together with Redis. The next worker reads again the records whose data Redis has
+    /// lost. An alert may ring twice if it rang in the last second and was not committed.
     @Test func `After Redis is wiped, the phones still end with the right state`() async throws {
         let run = try await season(
             [

@@ -27,7 +27,8 @@ struct ProviderTokenTests {
                     logFile: run.deployment.path("other.log")
                 )
             )
-            // The first worker's configuration has no key file for sharing, so it is replaced.
+            // The first worker's configuration has no key file for sharing, so another worker replaces the
+            // first one.
             try run.deployment.crashWorker()
             let traffic = try Traffic(run)
             for _ in 0..<2 { try traffic.sendOne() }

@@ -31,7 +31,7 @@ struct RedisLossTests {
         }
     }
 
-    /// The worker starts after the loss, and notices it as well.
+    /// The worker starts after Redis has lost its data, and notices the loss.
     @Test func `After Redis is emptied while no worker runs, nothing is lost`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.deployment.stopWorker(graceMilliseconds: 90_000)

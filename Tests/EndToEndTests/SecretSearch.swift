@@ -53,7 +53,7 @@ extension ExampleRun {
         where name.hasSuffix(".log") || name.hasSuffix(".jsonl") {
             collect(try String(contentsOfFile: deployment.path(name), encoding: .utf8), name)
         }
-        // In some runs the test has stopped the worker.
+        // The worker's pages can be read only while the worker runs. Some tests have stopped it.
         if let worker = deployment.worker, worker.poll() == nil {
             for path in ["/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics", "/livez", "/readyz"] {
                 collect(try Page(path, port: deployment.httpPort).text, path)

@@ -129,7 +129,7 @@ struct TraceExportTests {
     }
 
     /// The collector uses TLS and requires authorization. At first the worker trusts the wrong certificate
-    /// authority: it exports nothing, and logs and counts this. Then it trusts the right one.
+    /// authority: it exports nothing, and logs and counts the failure. Then it trusts the right authority.
     @Test func `Traces go over TLS to a collector with a valid certificate`() async throws {
         try await onOwnThread {
             var collector: Collector?
@@ -187,7 +187,8 @@ struct TraceExportTests {
         }
     }
 
-    /// The collector never answers. After one signal the worker waits for it; after a second signal it ends.
+    /// The collector never answers. After one signal the worker waits for the collector. After a second
+    /// signal the worker ends.
     @Test func `A second signal does not wait for the collector`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [0], samplesPerMillion: 1_000_000)

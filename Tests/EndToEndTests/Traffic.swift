@@ -63,7 +63,7 @@ final class Traffic {
 
     func send(untilLogHas text: String, after earlier: String = "") throws {
         var log = ""
-        // Each `sendOne` waits for its result.
+        // Each `sendOne` waits for its result, so the loop needs no further pause.
         try eventually("\(text) in the worker's log:\n\(log)", every: .zero) {
             log = (try? String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)) ?? ""
             let start = earlier.isEmpty ? log.startIndex : log.range(of: earlier)?.upperBound ?? log.endIndex
