@@ -103,7 +103,7 @@ public struct Audiences: ~Copyable {
     var storeQueue: StoreQueue<AudienceTicket>
     var activityQueue: StoreQueue<UInt32>
     var productions: ProductionQueue<AudienceProduction>
-    var timers = TimerQueue()
+    var timers: TimerQueue
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
     /// The token digits of the push that was handed out last.
@@ -145,6 +145,9 @@ public struct Audiences: ~Copyable {
         membershipOutcomes = IndexQueue(limit: configuration.membershipsMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipsMax)
         states = Slab(limit: configuration.membershipsMax + 1)
+        timers = TimerQueue(
+            limit: 2 * (commands.limit + audiences.limit + rounds.limit + channels.limit + memberships.limit)
+        )
         let callsMax =
             configuration.commandsMax * Self.sampledSegments.count + configuration.recordsMax * 6 + pagesMax
             + configuration.noticesMax + configuration.membershipsMax * 2
@@ -193,29 +196,17 @@ public struct Audiences: ~Copyable {
     public mutating func advance(now: Moment) {
         askForPages(now: now)
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
+            guard isCurrent(entry) else { continue }
             switch entry.owner {
-            case .audience:
-                guard audiences.isInUse(entry.index),
-                    audiences[entry.index].restsUntilMilliseconds <= now.monotonicMilliseconds
-                else { continue }
-                begin(entry.index, now: now)
+            case .audience: begin(entry.index, now: now)
             case .round:
-                guard rounds.isInUse(entry.index), rounds[entry.index].timerMilliseconds == entry.dueMilliseconds else {
-                    continue
-                }
                 rounds[entry.index].timerMilliseconds = .max
                 advance(entry.index, now: now)
-            case .membership:
-                guard memberships.isInUse(entry.index),
-                    memberships[entry.index].timerMilliseconds == entry.dueMilliseconds
-                else { continue }
-                membershipDue(entry.index, now: now)
+            case .membership: membershipDue(entry.index, now: now)
             case .channel:
-                guard channels.isInUse(entry.index), channels[entry.index].timerMilliseconds == entry.dueMilliseconds
-                else { continue }
                 channels[entry.index].timerMilliseconds = .max
                 advance(channel: entry.index, now: now)
-            case .channelWait: channelWaitOver(entry.index, dueMilliseconds: entry.dueMilliseconds, now: now)
+            case .channelWait: channelWaitOver(entry.index)
             }
         }
     }
@@ -228,13 +219,6 @@ public struct Audiences: ~Copyable {
         due = min(due, activityQueue.dueMilliseconds ?? .max)
         due = min(due, productions.dueMilliseconds ?? .max)
         return due == .max ? nil : due
-    }
-
-    /// - Returns: a random time between a half and the whole of `milliseconds`, so that calls which failed
-    ///   together are not repeated together.
-    mutating func jittered(_ milliseconds: Int64) -> Int64 {
-        let half = milliseconds / 2
-        return half + Int64(randomness.next(below: UInt64(milliseconds - half))) + 1
     }
 }
 

@@ -39,7 +39,7 @@ extension Command {
     }
 
     /// Decodes a command that ``CommandRecord`` wrote. It may have keys that a producer must not write.
-    public static func decodeFromRedis(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
+    public static func decodeWrittenByCauseway(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
         var forms = RecentStateTemplates.nothing
         return try decode(record, recalling: &nothing, &forms, isHeld: true, isLimited: true)

@@ -43,7 +43,7 @@ public enum RestartRecord {
 
     /// Decodes a record that Causeway wrote; nil if the record is damaged.
     private static func decoded(_ record: [UInt8]) -> Command? {
-        record.withUnsafeBytes { try? Command.decodeFromRedis($0) }
+        record.withUnsafeBytes { try? Command.decodeWrittenByCauseway($0) }
     }
 
     private static func bytes(_ range: ByteRange, of record: [UInt8]) -> [UInt8]? {

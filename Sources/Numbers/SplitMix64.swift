@@ -23,6 +23,13 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         bound == 0 ? 0 : next().multipliedFullWidth(by: bound).high
     }
 
+    /// Returns a time between half of `milliseconds` and `milliseconds`, so that calls which failed together are
+    /// not repeated together. `milliseconds` is at least 1.
+    public mutating func jittered(_ milliseconds: Int64) -> Int64 {
+        let half = milliseconds / 2
+        return half + Int64(next(below: UInt64(milliseconds - half))) + 1
+    }
+
     /// Returns a number that is not 0, for the id of a trace or span (https://www.w3.org/TR/trace-context/).
     @inlinable
     public mutating func nextNonzero() -> UInt64 {

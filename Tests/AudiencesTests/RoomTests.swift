@@ -191,6 +191,20 @@ import Testing
         #expect(bench.passedOver == 0 && bench.committableOffset == 51)
     }
 
+    /// Each push leaves the entry for the end of the channel's idle time behind. That end is 300 s later. (R4)
+    @Test func `The timers of a busy channel stay within their limit`() throws {
+        let bench = RoundHarness(recordsMax: 4, membershipsMax: 4, commandsMax: 4)
+        for number in 1...200 {
+            bench.command(number, channel: try channel())
+            #expect(bench.finish().map(\.content) == [number])
+            bench.pass(milliseconds: 1_000)
+        }
+        #expect(bench.core.timers.limit == 2 * (4 + 4 + 8 + 8 + 4))
+        #expect(bench.core.channels.count == 1)
+        bench.pass(milliseconds: ChannelPace.idleMilliseconds)
+        #expect(bench.core.channels.count == 0, "the current entry was kept")
+    }
+
     /// APNs may answer 429 if a channel gets two pushes within a second. (R31)
     @Test func `A channel that rests after its push keeps its slot`() throws {
         let bench = RoundHarness(recordsMax: 4)

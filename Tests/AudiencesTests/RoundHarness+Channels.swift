@@ -23,7 +23,7 @@ extension RoundHarness {
                 .utf8
         )
         text.withUnsafeBytes { text in
-            guard let command = try? Command.decodeFromRedis(text) else {
+            guard let command = try? Command.decodeWrittenByCauseway(text) else {
                 preconditionFailure("the bench's own command")
             }
             var body = [UInt8](repeating: 0, count: command.bodyCount)

@@ -51,6 +51,7 @@ final class RoundHarness {
         recordBytesMax: Int = 64 << 20,
         ledgerWindowOffsets: Int = 1 << 16,
         membershipsMax: Int = 4_096,
+        commandsMax: Int = 4_096,
         channelRule: ChannelRule? = nil
     ) {
         self.store = store
@@ -61,6 +62,7 @@ final class RoundHarness {
             $0.recordBytesMax = recordBytesMax
             $0.ledgerWindowOffsets = ledgerWindowOffsets
             $0.membershipsMax = membershipsMax
+            $0.commandsMax = commandsMax
             $0.channelRules[0] = channelRule
         }
         guard let place = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
@@ -158,7 +160,7 @@ final class RoundHarness {
                 .utf8
         )
         text.withUnsafeBytes { text in
-            guard let command = try? Command.decodeFromRedis(text) else { return }
+            guard let command = try? Command.decodeWrittenByCauseway(text) else { return }
             var body = [UInt8](repeating: 0, count: command.bodyCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
             let (quiet, quietLayout) = body.withUnsafeBytes { Audiences.withoutAlert($0, layout) }

@@ -47,13 +47,6 @@ import Testing
         #expect(SimulatedText.contains("\"outcome\":\"delivered\"", in: bench.result(of: 2) ?? ""))
     }
 
-    @Test func `A pause is never longer than its limit, whose half may be a fraction`() {
-        let bench = RoundHarness()
-        #expect(Set((0..<50).map { _ in bench.core.jittered(3) }) == [2, 3])
-        #expect(Set((0..<50).map { _ in bench.core.jittered(4) }) == [3, 4])
-        #expect(bench.core.jittered(1) == 1)
-    }
-
     @Test func `A version of which nothing was sent ends at once`() {
         let bench = bench()
         bench.command(1)

@@ -62,7 +62,7 @@ struct ReplayRebuildTests {
         #expect(!held.carriesAlert)
         let record = String(decoding: held.command, as: UTF8.self)
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))
-        let command = try held.command.withUnsafeBytes { try Command.decodeFromRedis($0) }
+        let command = try held.command.withUnsafeBytes { try Command.decodeWrittenByCauseway($0) }
         #expect(command.version == Version(timestamp: now - 100, sequence: 0))
         // The rebuild leaves unread commands to the workers.
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)

@@ -240,7 +240,7 @@ struct WrittenRecordTests {
     @Test(arguments: commands)
     func `A command that is written again is the same command`(_ text: RecordText) throws {
         let record = Record(text.text)
-        let command = try Command.decodeFromRedis(record.bytes)
+        let command = try Command.decodeWrittenByCauseway(record.bytes)
         let texts = [command.app, command.activity, command.device, command.identifier, command.policy]
             .map { record.string($0) }
         var writer = JSONWriter(capacity: 1)
@@ -257,7 +257,7 @@ struct WrittenRecordTests {
             copy.write(to: &writer)
         }
         let again = Record(Array(writer.bytes))
-        let copy = try Command.decodeFromRedis(again.bytes)
+        let copy = try Command.decodeWrittenByCauseway(again.bytes)
         #expect(copy.alertVersion == command.alertVersion)
         #expect([copy.app, copy.activity, copy.device, copy.identifier, copy.policy].map { again.string($0) } == texts)
         #expect(again.string(copy.attributesType) == record.string(command.attributesType))

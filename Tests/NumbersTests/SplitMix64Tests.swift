@@ -16,6 +16,13 @@ import Testing
         #expect(random.next(below: 0) == 0)
     }
 
+    @Test func `A jittered time is more than half of its limit, and at most the limit`() {
+        var random = SplitMix64(seed: 1)
+        #expect(Set((0..<50).map { _ in random.jittered(3) }) == [2, 3])
+        #expect(Set((0..<50).map { _ in random.jittered(4) }) == [3, 4])
+        #expect(random.jittered(1) == 1)
+    }
+
     @Test func `Unique identifiers contain their version`() {
         var random = SplitMix64(seed: 1)
         let identifier = random.nextUniqueIdentifier()

@@ -129,7 +129,7 @@ extension Audiences {
     mutating func evictIdleChannel(now: Moment) -> Bool {
         var longestIdle: UInt32?
         var idleCount = 0
-        for _ in 0..<channels.indexBound where idleCount < Self.evictionSampleMax {
+        for _ in 0..<channels.indexBound {
             evictionIndex = evictionIndex + 1 < channels.indexBound ? evictionIndex + 1 : 0
             guard channels.isInUse(evictionIndex), case let channel = channels.address(of: evictionIndex),
                 channel.pointee.oldest == .max, !channel.pointee.isQueued,
@@ -138,6 +138,7 @@ extension Audiences {
             idleCount += 1
             let best = longestIdle.map { channels[$0].restsUntilMilliseconds } ?? .max
             if channel.pointee.restsUntilMilliseconds < best { longestIdle = evictionIndex }
+            if idleCount == Self.evictionSampleMax { break }
         }
         guard let longestIdle else { return false }
         free(channel: longestIdle)

@@ -1,5 +1,6 @@
 public import Delivery
 public import LiveActivity
+import Numbers
 
 /// Handles APNs' answers to broadcasts, and lost channels.
 extension Audiences {
@@ -48,7 +49,8 @@ extension Audiences {
     private mutating func retryPause(of broadcast: UInt32, _ result: PushResult) -> Int64 {
         let attempts = broadcasts[broadcast].attempts
         let pause = retryPause(attempts: attempts < .max ? attempts + 1 : .max)
-        return result.retryPermitted ? pause : max(pause, jittered(configuration.retryBudgetPauseMilliseconds))
+        return result.retryPermitted
+            ? pause : max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
     }
 
     /// Sends the state again later, unless a newer state waits. An alert that APNs has not accepted moves to

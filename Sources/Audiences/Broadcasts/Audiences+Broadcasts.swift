@@ -204,7 +204,7 @@ extension Audiences {
         }
         guard due < slot.timerMilliseconds else { return }
         channels[channel].timerMilliseconds = due
-        timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .channel, index: channel))
+        startTimer(.channel, channel, dueMilliseconds: due)
     }
 
     private mutating func enqueue(channel: UInt32) {
@@ -249,7 +249,7 @@ extension Audiences {
                 continue
             }
             guard permitsRetry || broadcasts[slot.waiting].attempts == 0 else {
-                let pause = jittered(configuration.retryBudgetPauseMilliseconds)
+                let pause = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
                 channels[channel].restsUntilMilliseconds = now.monotonicMilliseconds + pause
                 advance(channel: channel, now: now)
                 continue

@@ -132,7 +132,7 @@ extension Audiences {
             let most = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
             let due = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most))
             audiences[audience].restsUntilMilliseconds = due
-            timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .audience, index: audience))
+            startTimer(.audience, audience, dueMilliseconds: due)
             putBackCurrent(of: audience, now: now)
         case .superseded: finishCurrent(command, .outcome(.superseded), now: now)
         case .duplicate: finishCurrent(command, .outcome(.duplicate), now: now)

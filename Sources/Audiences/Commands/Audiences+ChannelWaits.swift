@@ -52,7 +52,7 @@ extension Audiences {
         commands[command].channelDueMilliseconds = due
         commands[command].hasAwaitedChannel = true
         channelWaiters += 1
-        timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .channelWait, index: command))
+        startTimer(.channelWait, command, dueMilliseconds: due)
         return true
     }
 
@@ -105,10 +105,7 @@ extension Audiences {
         if commands[command].awaitedChannels == 0 { admitAgain(command) }
     }
 
-    mutating func channelWaitOver(_ command: UInt32, dueMilliseconds: Int64, now: Moment) {
-        guard commands.isInUse(command), commands[command].stage == .awaitingChannel,
-            commands[command].channelDueMilliseconds == dueMilliseconds
-        else { return }
+    mutating func channelWaitOver(_ command: UInt32) {
         commands[command].channelAbsence = .notInTime
         admitAgain(command)
     }

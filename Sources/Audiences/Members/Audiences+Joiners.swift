@@ -225,7 +225,7 @@ extension Audiences {
         let attempts = memberships[membership].attempts < .max ? memberships[membership].attempts + 1 : .max
         memberships[membership].attempts = attempts
         var pause = retryPause(attempts: attempts)
-        if !isPermitted { pause = max(pause, jittered(configuration.retryBudgetPauseMilliseconds)) }
+        if !isPermitted { pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds)) }
         rest(membership, for: pause, now: now)
     }
 
@@ -274,7 +274,7 @@ extension Audiences {
         let due = memberships[membership].dueMilliseconds
         guard due < memberships[membership].timerMilliseconds else { return }
         memberships[membership].timerMilliseconds = due
-        timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .membership, index: membership))
+        startTimer(.membership, membership, dueMilliseconds: due)
     }
 
     /// Handles the member's timer.

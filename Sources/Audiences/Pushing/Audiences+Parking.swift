@@ -1,5 +1,6 @@
 import Delivery
 import LiveActivity
+import Numbers
 
 /// Parked members: members that get another attempt.
 ///
@@ -171,6 +172,6 @@ extension Audiences {
     /// Returns a random time between a half and the whole of a pause that doubles with each attempt.
     mutating func retryPause(attempts: UInt8) -> Int64 {
         let doubled = configuration.retryBaseMilliseconds << min(Int64(attempts), 24)
-        return jittered(min(configuration.retryMaxMilliseconds, doubled))
+        return randomness.jittered(min(configuration.retryMaxMilliseconds, doubled))
     }
 }

@@ -1,5 +1,6 @@
 public import Delivery
 import LiveActivity
+import Numbers
 
 /// Decides what APNs' answer to a push means for the member.
 extension Audiences {
@@ -130,8 +131,10 @@ extension Audiences {
         let attempts = content.attempts < .max ? content.attempts + 1 : .max
         var pause = retryPause(attempts: attempts)
         if result.disposition == .retryNow, attempts <= Self.attemptsAtOnceMax, result.retryPermitted { pause = 0 }
-        if isLimited { pause = max(pause, jittered(configuration.retryBudgetPauseMilliseconds)) }
-        if !result.retryPermitted { pause = max(pause, jittered(configuration.retryBudgetPauseMilliseconds)) }
+        if isLimited { pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds)) }
+        if !result.retryPermitted {
+            pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
+        }
         if tag.isParked {
             parked[tag.parked].attempts = attempts
             parked[tag.parked].isLimited = isLimited

@@ -1,5 +1,6 @@
 import Delivery
 import LiveActivity
+import Numbers
 
 /// Rounds that another worker has claimed, and rounds that the store has lost.
 ///
@@ -34,7 +35,7 @@ extension Audiences {
         }
         let doublings = min(rounds[round].losses, Self.pauseDoublingsMax)
         rounds[round].losses = doublings + 1
-        let pause = jittered(Self.pauseMilliseconds << Int64(doublings))
+        let pause = randomness.jittered(Self.pauseMilliseconds << Int64(doublings))
         rounds[round].claimsAgainMilliseconds = now.monotonicMilliseconds + pause
         if membersAreLost {
             rounds[round].membersLostMilliseconds = now.monotonicMilliseconds

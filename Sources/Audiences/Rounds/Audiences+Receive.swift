@@ -18,7 +18,7 @@ extension Audiences {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
             note(record.offset, of: partition, now: now)
         else { return }
-        guard let value = record.value, let order, let command = try? Command.decodeFromRedis(value),
+        guard let value = record.value, let order, let command = try? Command.decodeWrittenByCauseway(value),
             !command.audience.isAbsent || !command.channel.isAbsent && order.channel != nil,
             (command.event == .start) == !command.activity.isAbsent,
             order.channel == nil || command.event != .start,

@@ -221,7 +221,7 @@ extension Audiences {
     mutating func wake(_ round: UInt32, at milliseconds: Int64) {
         guard milliseconds < rounds[round].timerMilliseconds else { return }
         rounds[round].timerMilliseconds = milliseconds
-        timers.append(TimerQueue.Entry(dueMilliseconds: milliseconds, owner: .round, index: round))
+        startTimer(.round, round, dueMilliseconds: milliseconds)
     }
 
     /// Returns the checkpoint of a round; nil if it is too long. Then the previous checkpoint remains in the

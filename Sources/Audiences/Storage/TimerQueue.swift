@@ -1,7 +1,7 @@
 /// The times at which slots must be checked: a heap with the earliest entry first.
 ///
 /// An entry is not removed when the time of its slot changes. So the reader must compare each entry with the
-/// time in its slot.
+/// time in its slot, and remove stale entries when the queue is full. (R4)
 struct TimerQueue: ~Copyable {
     enum Owner: UInt8, BitwiseCopyable { case audience, round, membership, channel, channelWait }
 
@@ -9,13 +9,22 @@ struct TimerQueue: ~Copyable {
         var dueMilliseconds: Int64
         var owner: Owner
         var index: UInt32
+
+        /// The slot of the entry.
+        var slot: UInt64 { UInt64(owner.rawValue) << 32 | UInt64(index) }
     }
 
     private var entries: [Entry] = []
+    let limit: Int
+
+    init(limit: Int) { self.limit = limit }
+
+    var isFull: Bool { entries.count == limit }
 
     var firstMilliseconds: Int64? { entries.first?.dueMilliseconds }
 
     mutating func append(_ entry: Entry) {
+        precondition(!isFull, "stale timers are removed first")
         entries.append(entry)
         var place = entries.count - 1
         while place > 0, case let parent = (place - 1) / 2,
@@ -24,6 +33,12 @@ struct TimerQueue: ~Copyable {
             entries.swapAt(place, parent)
             place = parent
         }
+    }
+
+    /// Removes and returns all entries.
+    mutating func removeAll() -> [Entry] {
+        defer { entries.removeAll(keepingCapacity: true) }
+        return entries
     }
 
     mutating func popDue(now milliseconds: Int64) -> Entry? {

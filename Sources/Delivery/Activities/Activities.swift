@@ -183,8 +183,8 @@ struct Activities: ~Copyable {
         return activity
     }
 
-    /// Removes the next parked activity from its queue and makes it idle.
-    mutating func popParked() -> UInt32? {
+    /// Removes the next activity that waits for the end of reading ahead and makes it idle.
+    mutating func popAwaitingReadAhead() -> UInt32? {
         guard let activity = awaitingReadAhead.popFirst() else { return nil }
         enter(.idle, activity)
         return activity

@@ -64,7 +64,7 @@ extension Delivery {
     }
 
     private mutating func apply(_ decision: ReadAhead.Decision, now: Moment) {
-        guard decision == .beginWaiting else { return }
-        while let activity = activities.popParked() { begin(activity, now: now) }
+        guard decision == .beginActivities else { return }
+        while let activity = activities.popAwaitingReadAhead() { begin(activity, now: now) }
     }
 }

@@ -3,18 +3,18 @@
 /// activities. (R21)
 ///
 /// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time.
-/// Activities that may begin but wait because of this are parked.
+/// Activities that may begin wait until the end of reading ahead (`ActivityPhase.awaitingReadAhead`).
 struct ReadAhead {
     enum Phase {
         /// Activities begin when their commands are read. → `reading` when the lane is behind by more than
         /// the limit.
         case off
-        /// Activities that could begin are parked, and newer states replace their waiting states. → `off`
+        /// Activities that could begin wait, and newer states replace their waiting states. → `off`
         /// when the lane has caught up, or was behind by less than half of the limit for `nearMilliseconds`;
-        /// `emptying` when the lane is too full or has waited too long. The parked activities begin in both
+        /// `emptying` when the lane is too full or has waited too long. The waiting activities begin in both
         /// cases.
         case reading
-        /// The parked activities begin, which makes room in the lane. → `reading` when there is room again
+        /// The waiting activities begin, which makes room in the lane. → `reading` when there is room again
         /// and the lane is still behind by more than the limit; `off` when it is not.
         case emptying
     }
@@ -34,10 +34,10 @@ struct ReadAhead {
         case aboveThreeQuarters
     }
 
-    /// What the lane must do with its parked activities.
+    /// What the lane must do with the activities that wait for the end of reading ahead.
     enum Decision {
         case unchanged
-        case beginWaiting
+        case beginActivities
     }
 
     /// How long a lane continues to read ahead while it is behind by less than half of the limit. Each record
@@ -98,7 +98,7 @@ struct ReadAhead {
     }
 
     /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind.
-    /// Otherwise parked states would be sent although newer ones wait in the log, which Redis may not know
+    /// Otherwise waiting states would be sent although newer ones wait in the log, which Redis may not know
     /// after a loss of data.
     mutating func partitionLeaves(_ lag: inout Lag, now: Moment) -> Decision {
         add(&lag, records: 0, known: 0)
@@ -115,7 +115,7 @@ struct ReadAhead {
             if nearDueMilliseconds <= now.monotonicMilliseconds { return end() }
             if longestDueMilliseconds <= now.monotonicMilliseconds || fullness == .aboveThreeQuarters {
                 phase = .emptying
-                return .beginWaiting
+                return .beginActivities
             }
         case .emptying:
             if recordsBehind <= lagRecordsMax { return end() }
@@ -154,10 +154,10 @@ struct ReadAhead {
         nearSinceMilliseconds = .max
     }
 
-    /// Ends reading ahead. `beginWaiting` does nothing if no activity is parked any more.
+    /// Ends reading ahead. `beginActivities` does nothing if no activity waits any more.
     private mutating func end() -> Decision {
         phase = .off
         isBacklogKnown = false
-        return .beginWaiting
+        return .beginActivities
     }
 }

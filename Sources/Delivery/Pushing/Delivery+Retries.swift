@@ -34,7 +34,7 @@ extension Delivery {
     /// push asks the budget again. This does not count as an attempt.
     mutating func awaitRetryBudget(_ record: UInt32, of activity: UInt32, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
-        let pause = jittered(configuration.retryBudgetPauseMilliseconds)
+        let pause = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
         let grown = retryPauseMilliseconds(faults: activities[activity].serviceFaults)
         awaitService(activity, milliseconds: max(pause, grown), now: now)
     }
@@ -53,14 +53,7 @@ extension Delivery {
 
     private mutating func retryPauseMilliseconds(faults: UInt8) -> Int64 {
         let doubled = configuration.retryBaseMilliseconds << min(Int64(faults), 24)
-        return jittered(min(configuration.retryMaxMilliseconds, doubled))
-    }
-
-    /// Returns a random time between half of `milliseconds` and `milliseconds`, so that pushes which failed
-    /// together are not retried together.
-    private mutating func jittered(_ milliseconds: Int64) -> Int64 {
-        let half = milliseconds / 2
-        return half + Int64(randomness.next(below: UInt64(milliseconds - half))) + 1
+        return randomness.jittered(min(configuration.retryMaxMilliseconds, doubled))
     }
 
     /// Retries the current command after its wait. A push that APNs did not process keeps its timestamp and

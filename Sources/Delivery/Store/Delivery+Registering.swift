@@ -54,7 +54,7 @@ extension Delivery {
         // this lane, so it must not keep the command twice (simulation `plain`, seed 5889).
         if isRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
-            let command = try Command.decodeFromRedis(held)
+            let command = try Command.decodeWrittenByCauseway(held)
             let slot = records[record]
             records.enter(.received, record)
             // Even if the registration is read again, the held command has no outcome yet, so it is sent

@@ -98,7 +98,7 @@ extension Delivery {
         slot.pointee.heldAlert = .takenOver
         guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
-            let held = try Command.decodeFromRedis(heldCommand)
+            let held = try Command.decodeWrittenByCauseway(heldCommand)
             guard held.hasAlert, !slot.pointee.hasAlert else { return }
             let version = held.alertVersion.timestamp > 0 ? held.alertVersion : held.version
             guard !isAlertOld(version, on: record, now: now) else { return slot.pointee.noteExpiredAlert() }

@@ -85,7 +85,7 @@ import Testing
         #expect(core.waiting == [], "what was held is a state like any other")
     }
 
-    @Test func `A command in progress continues, and later ones are parked`() {
+    @Test func `A command in progress continues, and later ones wait`() {
         let core = Self.core()
         core.receive(.update(1))
         core.lag(1_000)
@@ -137,7 +137,7 @@ import Testing
         #expect(core.waiting.count == 32)
     }
 
-    @Test func `A lane with a nearly full window begins the parked commands`() {
+    @Test func `A lane with a nearly full window begins the waiting commands`() {
         let core = Self.core { $0.ledgerWindowOffsets = 64 }
         core.lag(1_000)
         for second in 1...48 { core.receive(.update(Int64(second))) }
