@@ -74,7 +74,7 @@ enum BreakerSample {
         case .tokenSuspect, .topicSuspect: self = .suspect
         case .ambiguous: self = isDeadline ? .unavailable : .inconclusive
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
-        case .retryLater: self = status / 100 == 5 ? .unavailable : .succeeded
+        case .retryLater: self = .unavailable
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .inconclusive
         // The pool replaces an expired provider token automatically, one request at a time on a new

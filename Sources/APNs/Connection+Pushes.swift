@@ -240,7 +240,7 @@ extension Connection {
             pool.report(.providerTokenTrouble(reason: reason, detail: "APNs refused the new key; the old one is kept"))
             endTrial(.refused(reason))
             retire(.providerToken)
-        } else if provesKey(slot.status, reason) {
+        } else if result.acceptsProviderToken {
             endTrial(.accepted)
             authenticated()
         } else if phase == .cold {
@@ -254,14 +254,6 @@ extension Connection {
             ranOutOfTime: ranOutOfTime,
             roundTripMilliseconds: loop.nowMilliseconds - submittedAt
         )
-    }
-
-    /// Whether APNs has checked the provider token and accepted it. An overloaded server may answer 429 or
-    /// 5xx before it checks the token.
-    private func provesKey(_ status: UInt16, _ reason: Reason) -> Bool {
-        status / 100 == 2
-            || (400..<500).contains(status) && ![403, 429].contains(status)
-                && reason != .tooManyProviderTokenUpdates
     }
 
     private func responseKind(_ slot: Slot, wasRefused: Bool) -> PushResponse.Kind {

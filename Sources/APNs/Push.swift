@@ -118,6 +118,16 @@ public struct PushResponse: ~Copyable {
     /// The connection that carried the push, for ``PushRequest/avoidedConnection``; 0 if none did.
     public var connection: UInt32
     public var disposition: Disposition
+
+    /// Whether the response shows that APNs has checked the provider token and accepted it. An overloaded
+    /// server may answer 429 or 5xx before it checks the token.
+    public var acceptsProviderToken: Bool {
+        switch disposition {
+        case .accepted, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone: true
+        case .rejected: status / 100 == 4 && status != 403 && status != 429
+        case .retryNow, .retryLater, .limited, .refreshProviderToken, .providerRefused, .ambiguous: false
+        }
+    }
 }
 
 /// Receives a pool's events, on the loop's thread.

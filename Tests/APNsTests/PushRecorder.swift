@@ -12,6 +12,7 @@ struct RecordedResponse: Equatable {
     var wasSent: Bool
     var connection: UInt32
     var disposition: Disposition
+    var acceptsProviderToken: Bool
 }
 
 /// Records every response and every notice of a pool.
@@ -35,7 +36,8 @@ final class PushRecorder: PushHandler {
                     retryAfterSeconds: response.retryAfterSeconds,
                     wasSent: response.sentAtMilliseconds > 0,
                     connection: response.connection,
-                    disposition: response.disposition
+                    disposition: response.disposition,
+                    acceptsProviderToken: response.acceptsProviderToken
                 )
             )
         onResponse?(response)

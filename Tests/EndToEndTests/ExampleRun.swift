@@ -123,6 +123,12 @@ final class ExampleRun {
         return try Self.object(phones.client.body("POST", target, body: Array(json)))
     }
 
+    /// Replaces the faults of the simulated APNs.
+    func setFaults(_ faults: JSONObject) throws {
+        let json = try JSONSerialization.data(withJSONObject: faults)
+        _ = try phones.client.body("PUT", "/faults", body: Array(json))
+    }
+
     func activity(_ identifier: String, app: String) throws -> JSONObject {
         try Self.object(phones.client.body("GET", "/activity?app=\(app)&activity=\(identifier)"))
     }

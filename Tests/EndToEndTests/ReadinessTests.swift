@@ -47,4 +47,28 @@ struct ReadinessTests {
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
+
+    /// An overloaded APNs may answer 503 before it checks the provider token.
+    @Test func `A 503 after a refusal does not make a worker ready`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            try run.await("readiness before anything was sent") { (try? run.status(of: "/readyz")) == 200 }
+            let traffic = try Traffic(run)
+            try run.setFaults(["reasonShares": ["Forbidden": 1]])
+            try traffic.sendWithoutWaiting()
+            try run.await("a refusal") { (try? run.status(of: "/readyz")) == 503 }
+            try run.setFaults(["serviceUnavailableShare": 1])
+            // After the second answer, the worker has noted what the first one shows.
+            try run.await("two answers 503") {
+                (try Scrape(port: run.deployment.httpPort).sum("causeway_pushes_total", ["status": "503"]) ?? 0) >= 2
+            }
+            #expect(
+                try Page("/readyz", port: run.deployment.httpPort).text.contains("[-] keys: APNs refuses every app's")
+            )
+            try run.setFaults([:])
+            try run.await("an accepted push") { (try? run.status(of: "/readyz")) == 200 }
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
 }

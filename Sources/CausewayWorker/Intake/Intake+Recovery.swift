@@ -49,9 +49,12 @@ extension Intake {
         do throws(KafkaError) {
             let committed = try consumer.committed(partitions, timeoutMilliseconds: Consumer.requestLimitMilliseconds)
             for (partition, answer) in zip(partitions, committed) {
-                guard case .success(let offset) = answer else {
+                let offset: Int64?
+                switch answer {
+                case .success(let committed): offset = committed
+                case .failure(let error):
                     // The other partitions need not wait for the one that the coordinator refuses.
-                    if case .failure(let error) = answer { report(error) }
+                    report(error)
                     continue
                 }
                 if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }

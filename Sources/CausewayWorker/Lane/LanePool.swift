@@ -49,8 +49,10 @@ private final class LanePoolResponses: PushHandler {
     func pushAnswered(_ response: borrowing PushResponse) {
         let disposition = PushResult.Disposition(response.disposition)
         lane.count(response, of: number)
-        if response.kind == .answered, response.disposition != .refreshProviderToken {
-            note(isKeyRefused: response.status == 403)
+        if response.acceptsProviderToken {
+            note(isKeyRefused: false)
+        } else if response.disposition == .providerRefused {
+            note(isKeyRefused: true)
         }
         owner?.retryPermission.answered(disposition)
         let result = PushResult(

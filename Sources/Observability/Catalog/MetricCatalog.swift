@@ -94,7 +94,7 @@ package enum MetricCatalog {
             [.pool, .answer],
             omitsZeros: true,
             "Push attempts by APNs' answer. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no answer.",
-            "Retries do not help for 4xx answers except 410 and 429: 403 concerns the key or the topic, 400 the payload "
+            "4xx except 410 and 429 are refusals, for which no retry helps: 403 concerns the key or the topic, 400 the payload "
                 + "or the environment. 410 is a dead token, 429 one phone's limit, 5xx a fault at Apple, \"none\" a lost connection."
         ),
         .counter(
