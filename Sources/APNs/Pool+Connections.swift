@@ -3,7 +3,7 @@ import Reactor
 /// Opens, replaces and closes the pool's connections.
 extension Pool {
     /// Schedules the next opening, unless there are enough connections or one is being opened.
-    func considerOpening() {
+    func openIfNeeded() {
         guard phase == .running, !opening.isUnderWay, wantsConnection else { return }
         if opening.timer != .none {
             // A connection that was optional before may be needed now. The budget never limits a needed
@@ -72,7 +72,7 @@ extension Pool {
                 pool.opening.isUnderWay = false
                 pool.opening.failed()
                 pool.report(.resolveFailed(host: host, detail: error.reason))
-                pool.considerOpening()
+                pool.openIfNeeded()
             }
         }
     }
@@ -111,7 +111,7 @@ extension Pool {
     /// every address.
     private func awaitRoom() {
         if opening.beginRoomWait() { report(.roomAwaited(host: configuration.host)) }
-        considerOpening()
+        openIfNeeded()
     }
 
     /// Lets the pool open its next connection, because the server's SETTINGS have arrived.
@@ -120,7 +120,7 @@ extension Pool {
         // Send the next push on the new connection, even if the preferred connection has not had its 32
         // pushes. At one push a second a key's trial waited half a minute for these pushes.
         preferred = nil
-        considerOpening()
+        openIfNeeded()
     }
 
     /// Resets the back-off: the connection got a response that shows that APNs accepts its provider token.
@@ -132,7 +132,7 @@ extension Pool {
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
         if !connection.wasAuthenticated { opening.failed() }
         report(.retiring(connection: connection.identifier, cause: cause))
-        considerOpening()
+        openIfNeeded()
     }
 
     /// - Parameter phase: the connection's phase when it ended.
@@ -143,7 +143,7 @@ extension Pool {
         if phase == .connecting || phase == .awaitingSettings { opening.isUnderWay = false }
         if phase != .draining, !connection.wasAuthenticated { opening.failed() }
         report(.closed(connection: connection.identifier, cause: cause, detail: detail))
-        considerOpening()
+        openIfNeeded()
         finishDraining()
     }
 

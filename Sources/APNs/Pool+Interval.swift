@@ -108,7 +108,7 @@ extension Pool {
         retireSurplus()
         replaceOldKey()
         beginInterval()
-        considerOpening()
+        openIfNeeded()
     }
 }
 

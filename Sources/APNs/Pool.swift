@@ -113,7 +113,7 @@ public final class Pool {
         precondition(phase == .created, "a pool starts once")
         phase = .running
         beginInterval()
-        considerOpening()
+        openIfNeeded()
     }
 
     /// Sends a push. Returns false if no stream is free now; the pool calls ``PushHandler/poolHasRoom(_:)``

@@ -84,7 +84,7 @@ struct PoolSizing {
         if interval.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
             surplusSince = nil
             // Want one more connection only when all connections that were wanted before are open.
-            guard carrying >= wanted, wanted < connectionsMax, !isTroubled(interval) else { return .none }
+            guard carrying >= wanted, wanted < connectionsMax, !isFailing(interval) else { return .none }
             wanted += 1
             return .grow
         }
@@ -111,7 +111,7 @@ struct PoolSizing {
         shortestRoundTripAt = now
     }
 
-    private func isTroubled(_ interval: Interval) -> Bool {
+    private func isFailing(_ interval: Interval) -> Bool {
         if interval.errors * 100 > interval.ends * Self.errorPercentMax { return true }
         guard interval.responses > 0 else { return false }
         let typical = interval.roundTripMillisecondsSum / Int64(interval.responses)

@@ -9,7 +9,7 @@ import Numbers
 ///
 /// The shell calls:
 /// - for a record of the commands topic that names an audience: ``take(_:)`` while ``canTakeCommand``, and
-///   ``endBatch(now:)`` after the last one. ``nextHandedBack()`` returns the command to `Delivery`.
+///   ``endBatch(now:)`` after the last one. ``nextReturnedCommand()`` returns the command to `Delivery`.
 ///   ``withdraw(_:)`` when its partition is revoked.
 /// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``. ``nextMembershipOutcome()``
 ///   returns the member to `Delivery`.
@@ -32,7 +32,7 @@ import Numbers
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
 /// The steps of a command: `take` → it waits, and newer commands replace it → the core asks for the
-/// audience's size → `admit` → one fan-out record for each range → `settle` → it is handed back.
+/// audience's size → `admit` → one fan-out record for each range → `settle` → it is returned.
 ///
 /// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish`
 /// and its result → its offset counts as settled.
@@ -62,7 +62,7 @@ public struct Audiences: ~Copyable {
     var audienceIndex: [AudienceKey: UInt32] = [:]
     /// Audiences with a command of the present batch. They begin when the batch ends.
     var awakened: IndexQueue<UInt32>
-    var handedBack: IndexQueue<HandedBack>
+    var returnedCommands: IndexQueue<ReturnedCommand>
 
     var partitions = PartitionTable<FanoutPartition>()
     var versions: Slab<VersionSlot>
@@ -106,11 +106,11 @@ public struct Audiences: ~Copyable {
     var timers: TimerQueue
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
-    /// The token digits of the push that was handed out last.
+    /// The token digits of the push that was offered last.
     let tokenDigits = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
-    var handedOut = HandedOutMember()
+    var offered = OfferedMember()
     /// Starts of devices that Kafka has not acknowledged yet.
     var startsUnderWay = 0
     public internal(set) var counters = AudienceCounters()
@@ -124,7 +124,7 @@ public struct Audiences: ~Copyable {
         commands = Slab(limit: configuration.commandsMax)
         audiences = Slab(limit: configuration.commandsMax)
         awakened = IndexQueue(limit: configuration.commandsMax)
-        handedBack = IndexQueue(limit: configuration.commandsMax * 2)
+        returnedCommands = IndexQueue(limit: configuration.commandsMax * 2)
         versions = Slab(limit: configuration.recordsMax)
         // An abandoned round has no record any more, but it keeps its slot until its pushes are answered. So
         // there can be twice as many rounds as records.
@@ -184,7 +184,7 @@ public struct Audiences: ~Copyable {
     /// Whether the store may lack members, as far as the shell knows.
     public var mayLackMembers: Bool { membersCompleteMilliseconds <= storeLostMilliseconds }
 
-    /// Number of commands that are not handed back yet.
+    /// Number of commands that are not returned yet.
     public var commandsHeld: Int { commands.count }
     /// Number of fan-out records that are not settled.
     public var recordsInProgress: Int { versions.count + broadcasts.count }

@@ -91,7 +91,9 @@ package final class Worker: Service {
             if let sharedProviderTokens { group.addTask { await sharedProviderTokens.run() } }
             group.addTask { await lifetimeKeeper.run() }
             if let channelKeeper {
-                group.addTask { await channelKeeper.run(setup.channelRequests.stream) { setup.tellLanes($1, to: $0) } }
+                group.addTask {
+                    await channelKeeper.run(setup.channelRequests.stream) { setup.sendToLanes($1, to: $0) }
+                }
             }
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()

@@ -124,7 +124,7 @@ struct WorkerSetup: @unchecked Sendable {
                 }
                 return source
             },
-            note: { note in ChannelNotes.tell(note, log, status, pool: pool) }
+            note: { note in ChannelNotes.report(note, log, status, pool: pool) }
         )
     }
 
@@ -176,7 +176,7 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// Passes the keeper's answer to all lanes. One lane asked, and others may have commands or broadcasts
     /// that wait for the same channel.
-    func tellLanes(_ answer: ChannelResponse, to request: ChannelRequest) {
+    func sendToLanes(_ answer: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
             switch answer {
             case .known(let entry): (entry.environment, AudienceChannel(entry))

@@ -69,7 +69,7 @@ public struct Delivery: ~Copyable {
     /// each command.
     private let addressed = Atomic<Bool>(false)
     /// The changes that `nextPush` made for the last push, in case no stream takes that push.
-    var handedOut = HandedOutPush()
+    var offered = OfferedPush()
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApplication: [ApplicationCounters]

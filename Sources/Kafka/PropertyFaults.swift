@@ -65,7 +65,7 @@ private struct ClientTrial {
         let configuration = ClientConfiguration()
         _ = configured(
             configuration,
-            usable.filter { !Self.servers.contains($0.name) } + withoutTicket(properties),
+            usable.filter { !Self.servers.contains($0.name) } + withoutSASL(properties),
             []
         )
         do throws(KafkaError) {
@@ -99,7 +99,7 @@ private struct ClientTrial {
     }
 
     /// Returns the same protocol without SASL, if the SASL mechanism would ask a server.
-    private func withoutTicket(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
+    private func withoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatAsk.contains(mechanism.uppercased()) else { return [] }
         switch properties.last(where: { $0.name == Self.protocolName })?.value.lowercased() {

@@ -199,10 +199,10 @@ public final class RedisConnection {
             tag: ConnectionTimer.reconnect.rawValue
         )
         // If there are several servers, name the server in the log.
-        let told = owner == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
+        let locatedError = owner == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
         owner?.wasLost(self)
         guard state != .closed else { return }
-        handler?.redisLost(told)
+        handler?.redisLost(locatedError)
         failOutstanding(error)
     }
 

@@ -24,7 +24,7 @@ import Testing
 
     private func endings(_ bench: RoundHarness) -> [HandoverEnding] {
         var endings: [HandoverEnding] = []
-        while let command = bench.core.nextHandedBack() { endings.append(command.ending) }
+        while let command = bench.core.nextReturnedCommand() { endings.append(command.ending) }
         return endings
     }
 

@@ -206,7 +206,7 @@ import Testing
     }
 
     /// APNs may answer 429 if a channel gets two pushes within a second. (R31)
-    @Test func `A channel that rests after its push keeps its slot`() throws {
+    @Test func `A channel keeps its slot during the spacing after its push`() throws {
         let bench = RoundHarness(recordsMax: 4)
         for number in 1...8 {
             bench.command(number, audience(number), channel: try channel())

@@ -376,8 +376,8 @@ final class RoundHarness {
     func finish(application: UInt16 = 0) -> [Sent] {
         var all: [Sent] = []
         var idleTurns = 0
-        // `send` can return nothing and yet make the core read a parked member again. So only two turns
-        // without a push are the end.
+        // `send` may return no push and still make the core read a parked member again. The next turn then returns
+        // that member's push, so the loop ends only after two turns without a push.
         while idleTurns < 2 {
             settle()
             let sent = send(application: application)

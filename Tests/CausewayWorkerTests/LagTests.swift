@@ -136,13 +136,13 @@ import Testing
 
     @Test func `After reading to the end of the log the lag is the unsettled records`() {
         func lag(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
-            let reached = PartitionLag.Reached(nextOffset: next, endOffset: 101)
+            let reached = PartitionLag.LogEnd(nextOffset: next, endOffset: 101)
             return PartitionLag.records(
                 unsettledOffset: unsettled,
                 start: .offset(90),
                 low: 0,
                 high: 500,
-                reached: reached
+                logEnd: reached
             )
         }
         #expect(lag(unsettled: 100, dealtUpTo: 100) == 0, "at 100 is the marker of a transaction")

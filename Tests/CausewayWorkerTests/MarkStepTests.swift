@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func `A group that is new to a partition misses no records`() {
-        #expect(step(standing(beganAt: 0), ("a", nil), isFirstCheck: true) == .introduce([0]))
+        #expect(step(standing(beganAt: 0), ("a", nil), isFirstCheck: true) == .writeFirst([0]))
         // At the next check the first records have settled, so a missing mark is a loss.
         #expect(step(standing(beganAt: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(

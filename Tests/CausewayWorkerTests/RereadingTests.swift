@@ -63,9 +63,9 @@ import Testing
 
     /// A mark, or the first recent record, may be above the records that this worker knows to be settled.
     @Test func `No unsettled record is skipped`() {
-        #expect(SeekPosition.offset(120).notBeyond(100) == .offset(100))
-        #expect(SeekPosition.offset(90).notBeyond(100) == .offset(90))
-        #expect(SeekPosition.beginning.notBeyond(100) == .beginning)
+        #expect(SeekPosition.offset(120).limited(to: 100) == .offset(100))
+        #expect(SeekPosition.offset(90).limited(to: 100) == .offset(90))
+        #expect(SeekPosition.beginning.limited(to: 100) == .beginning)
     }
 
     @Test func `A log without remaining records is completely read at once`() {

@@ -7,23 +7,25 @@ import Testing
 @Suite("The live page", .ownThread)
 struct LivePageTests {
     @Test func `A fault ends by itself, or when it is pressed again`() {
-        var troubles = PageTroubles()
-        #expect(troubles.press(.answer503, nowMilliseconds: 1_000) == .begin(.answer503))
-        #expect(troubles.faults == #"{"serviceUnavailableShare":1}"#)
-        #expect(troubles.press(.blackHole, nowMilliseconds: 2_000) == .begin(.blackHole))
-        #expect(troubles.faults == #"{"serviceUnavailableShare":1,"silentAfterRequests":0,"silentStopsReading":true}"#)
-        #expect(troubles.press(.answer503, nowMilliseconds: 3_000) == .end(.answer503))
-        #expect(troubles.expire(nowMilliseconds: 16_999, ofService: true) == [])
-        #expect(troubles.expire(nowMilliseconds: 17_000, ofService: false) == [])
-        #expect(troubles.expire(nowMilliseconds: 17_000, ofService: true) == [.end(.blackHole)])
-        #expect(troubles == PageTroubles() && troubles.faults == "{}")
+        var disturbances = PageDisturbances()
+        #expect(disturbances.press(.answer503, nowMilliseconds: 1_000) == .begin(.answer503))
+        #expect(disturbances.faults == #"{"serviceUnavailableShare":1}"#)
+        #expect(disturbances.press(.blackHole, nowMilliseconds: 2_000) == .begin(.blackHole))
+        #expect(
+            disturbances.faults == #"{"serviceUnavailableShare":1,"silentAfterRequests":0,"silentStopsReading":true}"#
+        )
+        #expect(disturbances.press(.answer503, nowMilliseconds: 3_000) == .end(.answer503))
+        #expect(disturbances.expire(nowMilliseconds: 16_999, ofService: true) == [])
+        #expect(disturbances.expire(nowMilliseconds: 17_000, ofService: false) == [])
+        #expect(disturbances.expire(nowMilliseconds: 17_000, ofService: true) == [.end(.blackHole)])
+        #expect(disturbances == PageDisturbances() && disturbances.faults == "{}")
     }
 
     @Test func `An action that happens at once is not switched on`() {
-        var troubles = PageTroubles()
+        var disturbances = PageDisturbances()
         for action in [PageAction.killWorker, .cutConnections] {
-            #expect(troubles.press(action, nowMilliseconds: 0) == .begin(action))
-            #expect(!troubles.isOn(action))
+            #expect(disturbances.press(action, nowMilliseconds: 0) == .begin(action))
+            #expect(!disturbances.isOn(action))
         }
     }
 
@@ -81,15 +83,15 @@ struct LivePageTests {
     }
 
     @Test func `An event is one line of JSON`() throws {
-        var troubles = PageTroubles()
-        _ = troubles.press(.answer503, nowMilliseconds: 0)
+        var disturbances = PageDisturbances()
+        _ = disturbances.press(.answer503, nowMilliseconds: 0)
         let event = PageFrame.event(
             screens: nil,
             isWhole: true,
             service: Array(#"{"accepted":7}"#.utf8),
             figures: LivePageFigures(phase: .playing, commands: 12).json,
             allowed: [.answer503],
-            troubles: troubles,
+            disturbances: disturbances,
             nowMilliseconds: 5_000
         )
         let text = String(decoding: event, as: UTF8.self)
@@ -112,7 +114,7 @@ struct LivePageTests {
             figures: LivePageFigures().json,
             allowed: [],
             remarks: [.killWorker: #"not "here""#],
-            troubles: PageTroubles(),
+            disturbances: PageDisturbances(),
             nowMilliseconds: 0
         )
         let text = String(decoding: event, as: UTF8.self)

@@ -43,7 +43,7 @@ struct AlertCauseTests {
             let traffic = try Traffic(run)
             try traffic.sendOne()
             history.addQuiet(try run.awaitState("no error") { $0.hasAllDependencies }, minutes: 15)
-            try run.deployment.tellRedis("CONFIG SET maxmemory 1")
+            try run.deployment.runRedisCommand("CONFIG SET maxmemory 1")
             try traffic.sendWithoutWaiting()
             // The worker repeats the refused call, so each reading counts more errors.
             var seen = 0.0
@@ -59,7 +59,7 @@ struct AlertCauseTests {
             #expect(
                 try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains("redis-error")
             )
-            try run.deployment.tellRedis("CONFIG SET maxmemory 0")
+            try run.deployment.runRedisCommand("CONFIG SET maxmemory 0")
             try traffic.awaitAll()
         }
     }

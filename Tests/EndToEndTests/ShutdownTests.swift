@@ -69,7 +69,7 @@ struct ShutdownTests {
             // Without the second signal the drain would end after 50 s, of which two are over. So an end
             // within 30 s shows that the signal ended the drain.
             #expect(ContinuousClock.now - start < .seconds(30))
-            try match.awaitLog("told again to stop")
+            try match.awaitLog("a second stop signal")
             try match.awaitLog("worker stopped")
 
             simulator.signal(SIGCONT)

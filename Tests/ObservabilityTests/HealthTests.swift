@@ -8,7 +8,7 @@ struct HealthTests {
         func isLive(at now: Int64, up: Int64) -> Bool {
             HealthReport.live(
                 silences: registry.threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: now)) },
-                upMilliseconds: up
+                uptimeMilliseconds: up
             )
             .isPassed
         }
@@ -50,7 +50,7 @@ struct HealthTests {
             HealthReport.ready(
                 condition,
                 isEveryKeyRefused: isEveryKeyRefused,
-                upMilliseconds: up
+                uptimeMilliseconds: up
             )
             .isPassed
     }
@@ -84,7 +84,7 @@ struct HealthTests {
         let report = HealthReport.ready(
             condition,
             isEveryKeyRefused: false,
-            upMilliseconds: 0
+            uptimeMilliseconds: 0
         )
         #expect(
             report.text

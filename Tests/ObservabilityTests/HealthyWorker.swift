@@ -58,6 +58,6 @@ struct HealthyWorker: ~Copyable {
             channelCounts: registry.channels.now,
             wallMilliseconds: 1_790_000_000_000
         )
-        .report(host: "worker-0", upMilliseconds: milliseconds)
+        .report(host: "worker-0", uptimeMilliseconds: milliseconds)
     }
 }

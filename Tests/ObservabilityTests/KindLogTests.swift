@@ -58,10 +58,10 @@ struct KindLogTests {
         #expect(made == 10)
     }
 
-    @Test func `A trouble that repeats is written at growing intervals, with the number of lines left out`() {
+    @Test func `A failure that repeats is written at growing intervals, with the number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()
-        // Two threads report the same trouble.
+        // Two threads report the same failure.
         var first = KindLog(logger: collector.logger, events: events)
         var second = KindLog(logger: collector.logger, events: events)
         func note(_ log: inout KindLog, lane: Int, second: Int64) -> Bool {
@@ -103,7 +103,7 @@ struct KindLogTests {
         )
     }
 
-    @Test func `A recovery is always written, and the next trouble of its pool is written at once`() {
+    @Test func `A recovery is always written, and the next failure of its pool is written at once`() {
         let collector = LogCollector()
         var log = KindLog(logger: collector.logger, events: RecentEvents())
         func note(_ kind: LogKind, _ pool: String) -> Bool {
@@ -118,7 +118,7 @@ struct KindLogTests {
         #expect(note(.apnsUntrusted, "a") && !note(.apnsUntrusted, "b"))
     }
 
-    @Test func `A recovery says how many lines about its trouble were left out`() {
+    @Test func `A recovery says how many lines about its failure were left out`() {
         let collector = LogCollector()
         var log = KindLog(logger: collector.logger, events: RecentEvents())
         for _ in 0..<5 { log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "refused"]) }
@@ -130,7 +130,7 @@ struct KindLogTests {
     }
 
     /// All pools lose their connections, for more causes than the log remembers at a time.
-    @Test func `A trouble that made room for others still has its recovery and its number of lines left out`() {
+    @Test func `A failure that made room for others still has its recovery and its number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()
         func note(_ kind: LogKind, _ pool: String) -> Bool {
@@ -175,7 +175,7 @@ struct KindLogTests {
         }
         let known = (0..<2 * LogRepetition.replacedMax)
             .count { repetition.forget([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // One of the replaced troubles is an error of Kafka.
+        // One of the replaced failures is an error of Kafka.
         #expect(known == LogRepetition.replacedMax - 1 + LogRepetition.subjectsMax)
 
         var log = KindLog(logger: LogCollector().logger, events: RecentEvents())

@@ -104,7 +104,7 @@ struct StatusPageTests {
             (outlook.deletionsPlanned, outlook.nextDeletionMilliseconds) = (3, 1_790_000_005_000)
             (outlook.creationsOpen, outlook.unpublished) = (1, 2)
             counts.outlook = outlook
-            counts.trouble = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
+            counts.failure = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
         }
         worker.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)

@@ -70,7 +70,7 @@ struct OutageHourTests {
     @Test func `The affected app stops before its host returns`() {
         let outage = Self.plan.outage
         #expect(outage.apps.map(\.durationMilliseconds) == [295_000, 360_000])
-        #expect(outage.troubles.map(\.milliseconds) == [60_000, 300_000])
+        #expect(outage.steps.map(\.milliseconds) == [60_000, 300_000])
     }
 
     @Test func `Pushes that the host reads from old sockets do not count`() {
@@ -79,9 +79,9 @@ struct OutageHourTests {
             OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
         }
         pushes.note(push(1_000), isNewest: true)
-        pushes.hostLeaves(atSeconds: 1_001)
+        pushes.hostWentAway(atSeconds: 1_001)
         pushes.note(push(1_001), isNewest: true)
-        pushes.hostReturns()
+        pushes.hostReturned()
         pushes.note(push(1_001), isNewest: false)
         #expect(pushes.areNewest == [:])
         pushes.note(push(1_002), isNewest: false)

@@ -40,7 +40,7 @@ struct OutageReportTests {
         #expect(Set(names).count == names.count && !names.isEmpty)
         for name in names { #expect(name.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" }) }
         for outage in OutageCase.all {
-            #expect(outage.troubles.map(\.milliseconds) == outage.troubles.map(\.milliseconds).sorted())
+            #expect(outage.steps.map(\.milliseconds) == outage.steps.map(\.milliseconds).sorted())
         }
     }
 

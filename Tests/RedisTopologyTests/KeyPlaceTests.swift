@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test func `After ASK, the next call of the key goes to another server, once`() {
-        var asks = AskTable()
+        var asks = AskRedirections()
         asks.insert(7, node: 3)
         asks.insert(8, node: 4)
         asks.insert(7, node: 5)
@@ -74,7 +74,7 @@ import Testing
         asks.remove(7)
         #expect(asks.count == 1 && asks.node(for: 7) == nil)
         // This activity has the same place in the table as 8. The later entry replaces the earlier one.
-        let other = UInt64(8 + AskTable.capacity)
+        let other = UInt64(8 + AskRedirections.capacity)
         asks.insert(other, node: 6)
         #expect(asks.count == 1 && asks.node(for: 8) == nil && asks.node(for: other) == 6)
         asks.removeAll(for: 6)
@@ -82,6 +82,6 @@ import Testing
         for fingerprint in 1...100_000 as ClosedRange<UInt64> {
             asks.insert(fingerprint &* 0x9E37_79B9_7F4A_7C15, node: 1)
         }
-        #expect(asks.count <= AskTable.capacity)
+        #expect(asks.count <= AskRedirections.capacity)
     }
 }

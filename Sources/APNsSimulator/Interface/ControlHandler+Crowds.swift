@@ -3,7 +3,7 @@ extension ControlHandler {
     /// The most registrations in one response.
     private static let registrationsMax = 50_000
 
-    func gatherCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func crowdRegistrations(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let crowd = try call.read { tape throws(SimulatorError) in
             try tape.allow(
                 ["app", "name", "count", "audiences", "environment", "frequentEvery", "identifiers", "timestamp"],

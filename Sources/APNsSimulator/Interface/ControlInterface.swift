@@ -176,7 +176,7 @@ struct ControlHandler: Sendable {
         case ("POST", "/dismiss"): try await dismiss(call)
         case ("POST", "/uninstall"): try await uninstall(call)
         case ("POST", "/expect"): try await expect(call)
-        case ("POST", "/crowds"): try await gatherCrowd(call)
+        case ("POST", "/crowds"): try await crowdRegistrations(call)
         case ("GET", "/crowd"): try await showCrowd(call)
         case ("GET", "/crowd/registrations"): try await listCrowdRegistrations(call)
         case ("POST", "/crowd/dismiss"): try await dismissOfCrowd(call)

@@ -117,12 +117,12 @@ final class ServerConnection {
     }
 
     private func decide(_ slot: UnsafeMutablePointer<RequestSlot>) {
-        let fate = owner.fate(service)
-        switch fate {
+        let handling = owner.handling(service)
+        switch handling {
         case .processed, .late:
             let (reason, effect) = process(slot)
             owner.log(slot, PushEnd(reason, effect: effect))
-            if case .late = fate {
+            if case .late = handling {
                 answer(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
             } else {
                 answer(slot, reason)

@@ -116,8 +116,8 @@ final class ServerLoop {
         service == .push ? plan.connections : managementPlan.connections
     }
 
-    func fate(_ service: Service) -> RequestHandling {
-        service == .push ? plan.fate(&random) : managementPlan.fate(&random)
+    func handling(_ service: Service) -> RequestHandling {
+        service == .push ? plan.handling(&random) : managementPlan.handling(&random)
     }
 
     func latencyMilliseconds(_ service: Service) -> Int64 {

@@ -64,7 +64,7 @@ final class AudienceJoins: RedisHandler {
             table[slot].stage = .lookingUp
             failUnlessIssued(slot, lookUp(slot))
         case .added:
-            tellJoined(slot)
+            reportJoined(slot)
         case .addedToBeArranged:
             // The handler may close the store, which fails outstanding calls. The call of `arrange` is not
             // outstanding yet, so it is not affected.
@@ -121,7 +121,7 @@ final class AudienceJoins: RedisHandler {
         if join.stage != .arrangingAfterwards { handler?.audienceFailed(tag: join.tag, error: error) }
     }
 
-    private func tellJoined(_ slot: UInt16) {
+    private func reportJoined(_ slot: UInt16) {
         let tag = table[slot].tag
         table.remove(slot)
         handler?.audienceReplied(tag: tag, AudienceReply(.joined))

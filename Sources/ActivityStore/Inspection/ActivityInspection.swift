@@ -91,7 +91,7 @@ public struct ActivityInspection: Sendable, Equatable {
             answeredAlert = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
         }
         if count & StoredRecord.audiencesFollow != 0 { try takeAudiences(&record) }
-        try takeRarerParts(&record, kind)
+        try takeRareParts(&record, kind)
         try takeHeld(record.named("held"), letter)
     }
 
@@ -124,7 +124,7 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     /// Reads the parts about a dead token, a 429 and a start, which few values have.
-    private mutating func takeRarerParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
+    private mutating func takeRareParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
         if kind & StoredRecord.Flag.retired != 0 {
             _ = try record.part("retired", count: StoredRecord.retiredBytes)
         }

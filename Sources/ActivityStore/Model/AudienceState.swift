@@ -308,7 +308,7 @@ package struct AudienceState: Sendable {
         let left =
             Int(rounds[place].rangeCount) + Int(rounds[place].broadcastCount) - rounds[place].finished.count
             - rounds[place].finishedBroadcasts.count
-        if rounds[place].totals == nil, left <= 0 { rounds[place].sumUp() }
+        if rounds[place].totals == nil, left <= 0 { rounds[place].recomputeTotals() }
         var reply = AudienceReply<[UInt8]>(.finished)
         if let (totals, times) = rounds[place].totals {
             reply.totals = totals
@@ -327,7 +327,7 @@ package struct AudienceState: Sendable {
 }
 
 extension AudienceState.Round {
-    mutating func sumUp() {
+    mutating func recomputeTotals() {
         var counts = MemberCounts()
         var times = RoundTimes()
         for (part, partTimes) in finished.values {

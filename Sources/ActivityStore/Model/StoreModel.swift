@@ -55,7 +55,7 @@ public struct StoreModel: Sendable {
         _ key: String,
         _ operation: StoreCall<[UInt8]>.Operation
     ) -> StoreReply<[UInt8]> {
-        var activity = live(&activities, key) ?? ActivityState()
+        var activity = unexpired(&activities, key) ?? ActivityState()
         let now = nowMilliseconds
         let reply: StoreReply<[UInt8]>
         let lifetime: Lifetime
@@ -93,7 +93,7 @@ public struct StoreModel: Sendable {
         _ key: String,
         _ operation: StoreCall<[UInt8]>.Operation
     ) -> StoreReply<[UInt8]> {
-        var device = live(&devices, key) ?? DeviceState()
+        var device = unexpired(&devices, key) ?? DeviceState()
         let now = nowMilliseconds
         let reply: StoreReply<[UInt8]>
         let lifetime: Lifetime
@@ -117,7 +117,7 @@ public struct StoreModel: Sendable {
         return reply
     }
 
-    private func live<State: ExpiringState>(_ states: inout [String: State], _ key: String) -> State? {
+    private func unexpired<State: ExpiringState>(_ states: inout [String: State], _ key: String) -> State? {
         guard let state = states[key] else { return nil }
         if let expiry = state.expiresAtMilliseconds, expiry > nowMilliseconds { return state }
         states[key] = nil

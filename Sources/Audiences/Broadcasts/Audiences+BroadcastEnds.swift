@@ -124,7 +124,7 @@ extension Audiences {
     /// Frees the longest idle of the next idle channels, because a new channel needs a slot. Otherwise one
     /// app with many channels could block the broadcasts of all apps. (R30)
     ///
-    /// A channel that rests after its push keeps its slot, so that its spacing holds. (R31)
+    /// A channel keeps its slot during the spacing after its push. (R31)
     /// - Returns: whether a channel was freed.
     mutating func evictIdleChannel(now: Moment) -> Bool {
         var longestIdle: UInt32?
@@ -133,11 +133,11 @@ extension Audiences {
             evictionIndex = evictionIndex + 1 < channels.indexBound ? evictionIndex + 1 : 0
             guard channels.isInUse(evictionIndex), case let channel = channels.address(of: evictionIndex),
                 channel.pointee.oldest == .max, !channel.pointee.isQueued,
-                channel.pointee.restsUntilMilliseconds <= now.monotonicMilliseconds
+                channel.pointee.pausedUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
             idleCount += 1
-            let best = longestIdle.map { channels[$0].restsUntilMilliseconds } ?? .max
-            if channel.pointee.restsUntilMilliseconds < best { longestIdle = evictionIndex }
+            let best = longestIdle.map { channels[$0].pausedUntilMilliseconds } ?? .max
+            if channel.pointee.pausedUntilMilliseconds < best { longestIdle = evictionIndex }
             if idleCount == Self.evictionSampleMax { break }
         }
         guard let longestIdle else { return false }
@@ -146,8 +146,8 @@ extension Audiences {
     }
 
     func idleEnd(of channel: UInt32) -> Int64 {
-        let rest = channels[channel].restsUntilMilliseconds
-        return rest > .max - ChannelPace.idleMilliseconds ? .max : max(0, rest) + ChannelPace.idleMilliseconds
+        let pauseEnd = channels[channel].pausedUntilMilliseconds
+        return pauseEnd > .max - ChannelPace.idleMilliseconds ? .max : max(0, pauseEnd) + ChannelPace.idleMilliseconds
     }
 
     /// Stops the channels of a revoked partition. The partition's next owner continues them.
@@ -156,7 +156,7 @@ extension Audiences {
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {
             guard channels[channel].partition == place, channels[channel].epoch == epoch else { continue }
             channels[channel].phase = phase
-            removeFromLine(channel)
+            removeFromQueue(channel)
             if phase == .abandoned, channelIndex[channels[channel].key] == channel {
                 channelIndex[channels[channel].key] = nil
             }
@@ -167,19 +167,19 @@ extension Audiences {
         }
     }
 
-    private mutating func removeFromLine(_ channel: UInt32) {
+    private mutating func removeFromQueue(_ channel: UInt32) {
         guard channels[channel].isQueued else { return }
         let key = channels[channel].key
         let (application, environment) = (Int(key.application), Int(key.environment.rawValue))
         var before = UInt32.max
         var place = queues[application].firstChannel[environment]
-        while place != channel, place != .max { (before, place) = (place, channels[place].nextInLine) }
+        while place != channel, place != .max { (before, place) = (place, channels[place].nextInQueue) }
         precondition(place == channel, "a channel that is in its app's line")
-        let next = channels[channel].nextInLine
+        let next = channels[channel].nextInQueue
         if before == .max {
             queues[application].firstChannel[environment] = next
         } else {
-            channels[before].nextInLine = next
+            channels[before].nextInQueue = next
         }
         if queues[application].lastChannel[environment] == channel {
             queues[application].lastChannel[environment] = before

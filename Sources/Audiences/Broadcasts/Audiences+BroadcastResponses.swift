@@ -58,7 +58,7 @@ extension Audiences {
     private mutating func retryLater(_ broadcast: UInt32, pause: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let earliest = now.monotonicMilliseconds + pause
-        channels[channel].restsUntilMilliseconds = max(channels[channel].restsUntilMilliseconds, earliest)
+        channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliest)
         broadcasts[broadcast].attempts = min(broadcasts[broadcast].attempts, .max - 1) + 1
         broadcasts[broadcast].stage = .waiting
         guard channels[channel].phase == .running else { return drop(broadcast, now: now) }

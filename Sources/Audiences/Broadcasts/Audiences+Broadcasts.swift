@@ -192,9 +192,9 @@ extension Audiences {
         guard channels.isInUse(channel), !removeIfFinished(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
         let slot = channels[channel]
-        let isDue = slot.restsUntilMilliseconds <= now.monotonicMilliseconds
+        let isDue = slot.pausedUntilMilliseconds <= now.monotonicMilliseconds
         if slot.waiting != .max, slot.current == .max, !slot.awaitsChannel, isDue { return enqueue(channel: channel) }
-        var due = isDue ? idleEnd(of: channel) : slot.restsUntilMilliseconds
+        var due = isDue ? idleEnd(of: channel) : slot.pausedUntilMilliseconds
         // The idle time is over, but a broadcast is still being recorded. The end of that broadcast frees the
         // channel.
         if due <= now.monotonicMilliseconds { due = .max }
@@ -211,12 +211,12 @@ extension Audiences {
         guard !channels[channel].isQueued else { return }
         let (application, environment) = place(of: channel)
         channels[channel].isQueued = true
-        channels[channel].nextInLine = .max
+        channels[channel].nextInQueue = .max
         let last = queues[application].lastChannel[environment]
         if last == .max {
             queues[application].firstChannel[environment] = channel
         } else {
-            channels[last].nextInLine = channel
+            channels[last].nextInQueue = channel
         }
         queues[application].lastChannel[environment] = channel
     }
@@ -229,7 +229,7 @@ extension Audiences {
     private mutating func popQueue(_ application: Int, _ environment: Int) -> UInt32? {
         let channel = queues[application].firstChannel[environment]
         guard channel != .max else { return nil }
-        let next = channels[channel].nextInLine
+        let next = channels[channel].nextInQueue
         queues[application].firstChannel[environment] = next
         if next == .max { queues[application].lastChannel[environment] = .max }
         channels[channel].isQueued = false
@@ -243,29 +243,29 @@ extension Audiences {
             let slot = channels[channel]
             let mayGo =
                 slot.phase == .running && slot.waiting != .max && slot.current == .max && !slot.awaitsChannel
-                && slot.restsUntilMilliseconds <= now.monotonicMilliseconds
+                && slot.pausedUntilMilliseconds <= now.monotonicMilliseconds
             guard mayGo, expirySeconds(of: broadcasts[slot.waiting].record) >= now.wallSeconds else {
                 advance(channel: channel, now: now)
                 continue
             }
             guard permitsRetry || broadcasts[slot.waiting].attempts == 0 else {
                 let pause = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
-                channels[channel].restsUntilMilliseconds = now.monotonicMilliseconds + pause
+                channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + pause
                 advance(channel: channel, now: now)
                 continue
             }
-            return handOut(channel, now: now)
+            return offerPush(channel, now: now)
         }
         return nil
     }
 
-    private mutating func handOut(_ channel: UInt32, now: Moment) -> AudiencePush {
+    private mutating func offerPush(_ channel: UInt32, now: Moment) -> AudiencePush {
         let broadcast = channels[channel].waiting
         removeOldAlert(forBroadcast: broadcast, now: now)
         channels[channel].waiting = .max
         channels[channel].current = broadcast
-        channels[channel].restedUntilMilliseconds = channels[channel].restsUntilMilliseconds
-        channels[channel].restsUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
+        channels[channel].previousPauseUntilMilliseconds = channels[channel].pausedUntilMilliseconds
+        channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
         broadcasts[broadcast].stage = .underWay
         let target = channels[channel].channel
         let address = target.identifier.withBytes { identifier in
@@ -274,7 +274,7 @@ extension Audiences {
         }
         let slot = broadcasts[broadcast]
         let tag = PushTag(broadcast: broadcast).value
-        handedOut = HandedOutMember(tag: tag, sendPosition: 0)
+        offered = OfferedMember(tag: tag, sendPosition: 0)
         return AudiencePush(
             tag: tag,
             token: address,
@@ -297,7 +297,7 @@ extension Audiences {
         queues[application].inFlight[environment] -= 1
         channels[channel].current = .max
         channels[channel].waiting = broadcast
-        channels[channel].restsUntilMilliseconds = channels[channel].restedUntilMilliseconds
+        channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds
         broadcasts[broadcast].stage = .waiting
         enqueue(channel: channel)
     }

@@ -91,15 +91,15 @@ struct ChannelSlot: BitwiseCopyable {
     /// The least time between two pushes.
     var spacingMilliseconds = ChannelPace.spacingMilliseconds
     /// No push is sent before this monotonic time (milliseconds).
-    var restsUntilMilliseconds: Int64 = .min
-    /// `restsUntilMilliseconds` before the last push was handed out. It is restored if the push found no
+    var pausedUntilMilliseconds: Int64 = .min
+    /// `pausedUntilMilliseconds` before the last push was offered. It is restored if the push found no
     /// stream.
-    var restedUntilMilliseconds: Int64 = .min
+    var previousPauseUntilMilliseconds: Int64 = .min
     /// Whether APNs does not know the channel and no replacement is known yet.
     var awaitsChannel = false
     /// Whether the channel is in its app's queue of channels with something to send.
     var isQueued = false
-    var nextInLine: UInt32 = .max
+    var nextInQueue: UInt32 = .max
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerMilliseconds: Int64 = .max
 }

@@ -131,7 +131,7 @@ extension Audiences {
         case .wait:
             let most = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
             let due = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most))
-            audiences[audience].restsUntilMilliseconds = due
+            audiences[audience].pausedUntilMilliseconds = due
             startTimer(.audience, audience, dueMilliseconds: due)
             putBackCurrent(of: audience, now: now)
         case .superseded: finishCurrent(command, .outcome(.superseded), now: now)

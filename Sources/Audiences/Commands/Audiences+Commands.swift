@@ -5,9 +5,9 @@ import LiveActivity
 /// admitted and fanned out. Of the waiting commands only the newest state remains.
 extension Audiences {
     /// Whether one more command may be handed over.
-    public var canTakeCommand: Bool { !commands.isFull && handedBack.count < configuration.commandsMax }
+    public var canTakeCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
 
-    /// Takes a command. It is handed back through ``nextHandedBack``, exactly once.
+    /// Takes a command. It is returned through ``nextReturnedCommand``, exactly once.
     public mutating func take(_ incoming: IncomingCommand) {
         let digest =
             incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
@@ -62,7 +62,7 @@ extension Audiences {
     }
 
     /// Withdraws the command of a record whose partition is being revoked. If nothing was decided, the
-    /// command is handed back as `withdrawn`.
+    /// command is returned as `withdrawn`.
     public mutating func withdraw(_ record: UInt32) {
         for command in 0..<commands.indexBound
         where commands.isInUse(command) && commands[command].record == record && commands[command].stage == .waiting {
@@ -73,8 +73,8 @@ extension Audiences {
         }
     }
 
-    /// Returns the next command to be handed back; nil if there is none.
-    public mutating func nextHandedBack() -> HandedBack? { handedBack.popFirst() }
+    /// Returns the next command that has ended; nil if there is none.
+    public mutating func nextReturnedCommand() -> ReturnedCommand? { returnedCommands.popFirst() }
 
     private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> UInt32 {
         let audience = audiences.allocate(
@@ -193,8 +193,8 @@ extension Audiences {
         commands[command].outstanding = 0
         let first = audiences[audience].first
         if first != .max, commands[first].event == .start {
-            // A start must not be admitted before this command: the store would treat the start as the newer
-            // state.
+            // This command must be admitted before the starts that wait. Otherwise the store would treat a
+            // start as the newer state.
             commands[command].next = first
             commands[command].stage = .waiting
             audiences[audience].first = command
@@ -208,7 +208,7 @@ extension Audiences {
     /// ended.
     mutating func begin(_ audience: UInt32, now: Moment) {
         while audiences[audience].current == .max, audiences[audience].first != .max {
-            guard audiences[audience].restsUntilMilliseconds <= now.monotonicMilliseconds else { return }
+            guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds else { return }
             let command = audiences[audience].first
             unlinkCommand(command, of: audience)
             if isCommandExpired(command, now: now) {
@@ -261,14 +261,15 @@ extension Audiences {
         begin(audience, now: now)
     }
 
-    /// Hands back a command, and the command whose alert it carried. Both have left the audience's list.
+    /// Returns a command to the core for single activities, and also the command whose alert it carried. Both have
+    /// left the audience's list.
     private mutating func finishCommand(_ command: UInt32, _ ending: HandoverEnding, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .max {
             finishCommand(slot.rider, ending == .withdrawn ? .withdrawn : .outcome(.superseded))
         }
-        handedBack.append(
-            HandedBack(
+        returnedCommands.append(
+            ReturnedCommand(
                 record: slot.record,
                 ending: ending,
                 reason: reason,

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A command to an audience, from its handover until it is handed back.
+/// A command to an audience, from its handover until it is returned.
 struct CommandSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The command waits in its audience's list.
@@ -92,7 +92,7 @@ struct AudienceSlot: BitwiseCopyable {
     var first: UInt32 = .max
     var last: UInt32 = .max
     /// When the store permits the audience's next command. Monotonic milliseconds.
-    var restsUntilMilliseconds: Int64 = .min
+    var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience begins its next command when the batch ends.
     var isAwakened = false
 }

@@ -11,7 +11,7 @@ public struct AudiencesConfiguration: Sendable {
     /// The rule of each app, by the app's index. Audiences of an app without a rule get a channel only by
     /// hand (`causeway channels create`).
     public var channelRules: [UInt16: ChannelRule] = [:]
-    /// The maximum number of commands to audiences, from their handover until they are handed back. At least
+    /// The maximum number of commands to audiences, from their handover until they are returned. At least
     /// 1.
     public var commandsMax = 4_096
     /// The maximum number of fan-out records in memory, from receipt to settlement. At least 1.

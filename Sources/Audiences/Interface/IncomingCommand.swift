@@ -4,7 +4,7 @@ public import LiveActivity
 /// A command to an audience, handed over by the core for single activities, which owns its record. The bytes
 /// are valid only during the call that takes the command.
 public struct IncomingCommand {
-    /// Names the command's record when the command is handed back.
+    /// Names the command's record when the command is returned.
     public var record: UInt32
     public var application: UInt16
     /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names
@@ -96,8 +96,8 @@ public struct IncomingCommand {
     }
 }
 
-/// A command to an audience that is handed back to the core for single activities.
-public struct HandedBack: Sendable, BitwiseCopyable {
+/// A command to an audience that is returned to the core for single activities.
+public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var record: UInt32
     public var ending: HandoverEnding
     /// The reason for the command's result; empty for none.

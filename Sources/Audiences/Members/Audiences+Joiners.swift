@@ -23,8 +23,8 @@ extension Audiences {
         guard slot.member.kind == .activity, slot.joinsCount > 0, slot.token.count > 0,
             hasPool(slot.environment, application: slot.member.application)
         else { return endMembership(membership) }
-        memberships[membership].dueMilliseconds = slot.toldMilliseconds + Self.holdMilliseconds
-        wakeMembership(membership)
+        memberships[membership].dueMilliseconds = slot.notifiedMilliseconds + Self.holdMilliseconds
+        scheduleMembership(membership)
         ask(membership)
     }
 
@@ -36,7 +36,7 @@ extension Audiences {
         case .ready:
             leaveJoinerQueue(membership)
             endMembership(membership)
-        case .resting: endMembership(membership)
+        case .backingOff: endMembership(membership)
         case .queued, .notifying, .asking, .underWay: break
         }
     }
@@ -67,7 +67,7 @@ extension Audiences {
     mutating func newestStateReceived(_ request: UInt32, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addState(slot.key.digest, reply)
-        // The members that asked may ask for this audience again below, so the request is freed or repeated
+        // The members of this request may ask for this audience again below, so the request is freed or repeated
         // first.
         newestStateRequests[request].first = slot.nextFirst
         newestStateRequests[request].nextFirst = .max
@@ -141,7 +141,7 @@ extension Audiences {
             return endMembership(membership)
         }
         memberships[membership].stage = .ready
-        let (application, environment) = line(of: membership)
+        let (application, environment) = queueIndices(of: membership)
         let last = queues[application].lastJoiner[environment]
         if last == .max {
             queues[application].firstJoiner[environment] = membership
@@ -151,7 +151,7 @@ extension Audiences {
         queues[application].lastJoiner[environment] = membership
     }
 
-    private func line(of membership: UInt32) -> (application: Int, environment: Int) {
+    private func queueIndices(of membership: UInt32) -> (application: Int, environment: Int) {
         let slot = memberships[membership]
         return (Int(slot.member.application), Int(slot.environment.rawValue))
     }
@@ -169,7 +169,7 @@ extension Audiences {
             } else if AgeRules.isExpired(states[slot.state].expiration, now: now.wallSeconds) {
                 endMembership(membership)
             } else if slot.attempts > 0, !permitsRetry {
-                rest(membership, for: configuration.retryBudgetPauseMilliseconds, now: now)
+                backOff(membership, for: configuration.retryBudgetPauseMilliseconds, now: now)
             } else {
                 return joinerPush(membership)
             }
@@ -182,7 +182,7 @@ extension Audiences {
         counters.joinerPushes &+= 1
         let slot = memberships[membership]
         let state = states[slot.state]
-        handedOut = HandedOutMember(tag: PushTag(joiner: membership).value, sendPosition: 0)
+        offered = OfferedMember(tag: PushTag(joiner: membership).value, sendPosition: 0)
         return AudiencePush(
             tag: PushTag(joiner: membership).value,
             token: slot.token,
@@ -197,7 +197,7 @@ extension Audiences {
     /// Makes the member the first of its queue again, because its push found no stream.
     mutating func joinerReturned(_ membership: UInt32) {
         counters.joinerPushes &-= 1
-        let (application, environment) = line(of: membership)
+        let (application, environment) = queueIndices(of: membership)
         memberships[membership].stage = .ready
         memberships[membership].next = queues[application].firstJoiner[environment]
         queues[application].firstJoiner[environment] = membership
@@ -208,7 +208,7 @@ extension Audiences {
     }
 
     mutating func joinerAnswered(_ membership: UInt32, _ result: PushResult, now: Moment) {
-        let (application, environment) = line(of: membership)
+        let (application, environment) = queueIndices(of: membership)
         queues[application].inFlight[environment] -= 1
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembership(membership)
@@ -226,23 +226,23 @@ extension Audiences {
         memberships[membership].attempts = attempts
         var pause = retryPause(attempts: attempts)
         if !isPermitted { pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds)) }
-        rest(membership, for: pause, now: now)
+        backOff(membership, for: pause, now: now)
     }
 
-    private mutating func rest(_ membership: UInt32, for milliseconds: Int64, now: Moment) {
+    private mutating func backOff(_ membership: UInt32, for milliseconds: Int64, now: Moment) {
         releaseState(of: membership)
-        memberships[membership].stage = .resting
+        memberships[membership].stage = .backingOff
         memberships[membership].dueMilliseconds = now.monotonicMilliseconds + milliseconds
         guard !isOver(membership, at: memberships[membership].dueMilliseconds) else { return endMembership(membership) }
-        wakeMembership(membership)
+        scheduleMembership(membership)
     }
 
-    /// Whether the push is given up: a later change has come, its time has passed, or it is held up while
-    /// many members wait.
+    /// Whether the push is given up: a later change has come, its time has passed, or APNs
+    /// blocks it while many members wait.
     private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
-            || milliseconds > memberships[membership].toldMilliseconds + Self.serviceMilliseconds
-            || memberships.count > memberships.limit / 2 && isHeldUp(membership, at: milliseconds)
+            || milliseconds > memberships[membership].notifiedMilliseconds + Self.serviceMilliseconds
+            || memberships.count > memberships.limit / 2 && isBlockedByAPNs(membership, at: milliseconds)
     }
 
     /// Whether the member's push has failed before, or its host is unavailable. Such a member must not keep
@@ -250,8 +250,8 @@ extension Audiences {
     ///
     /// A member whose host takes pushes is kept, even if many members join: the round may have passed its
     /// position.
-    private func isHeldUp(_ membership: UInt32, at milliseconds: Int64) -> Bool {
-        let (application, environment) = line(of: membership)
+    private func isBlockedByAPNs(_ membership: UInt32, at milliseconds: Int64) -> Bool {
+        let (application, environment) = queueIndices(of: membership)
         return memberships[membership].attempts > 0
             || isUnavailable(DeviceEnvironment.allCases[environment], application: application, at: milliseconds)
     }
@@ -270,7 +270,7 @@ extension Audiences {
 
     // MARK: - Time
 
-    private mutating func wakeMembership(_ membership: UInt32) {
+    private mutating func scheduleMembership(_ membership: UInt32) {
         let due = memberships[membership].dueMilliseconds
         guard due < memberships[membership].timerMilliseconds else { return }
         memberships[membership].timerMilliseconds = due
@@ -280,11 +280,11 @@ extension Audiences {
     /// Handles the member's timer.
     mutating func membershipDue(_ membership: UInt32, now: Moment) {
         memberships[membership].timerMilliseconds = .max
-        if now.monotonicMilliseconds >= memberships[membership].toldMilliseconds + Self.holdMilliseconds {
+        if now.monotonicMilliseconds >= memberships[membership].notifiedMilliseconds + Self.holdMilliseconds {
             returnMembership(membership)
         }
         switch memberships[membership].stage {
-        case .resting where memberships[membership].dueMilliseconds <= now.monotonicMilliseconds: ask(membership)
+        case .backingOff where memberships[membership].dueMilliseconds <= now.monotonicMilliseconds: ask(membership)
         case .ready where isOver(membership, at: now.monotonicMilliseconds):
             leaveJoinerQueue(membership)
             return endMembership(membership)
@@ -292,14 +292,14 @@ extension Audiences {
             // The member's pool or the store is unavailable. The member is checked again when the time for
             // its push has passed.
             memberships[membership].dueMilliseconds =
-                memberships[membership].toldMilliseconds + Self.serviceMilliseconds + 1
-        case .queued, .notifying, .resting: break
+                memberships[membership].notifiedMilliseconds + Self.serviceMilliseconds + 1
+        case .queued, .notifying, .backingOff: break
         }
-        if memberships[membership].dueMilliseconds > now.monotonicMilliseconds { wakeMembership(membership) }
+        if memberships[membership].dueMilliseconds > now.monotonicMilliseconds { scheduleMembership(membership) }
     }
 
     private mutating func leaveJoinerQueue(_ membership: UInt32) {
-        let (application, environment) = line(of: membership)
+        let (application, environment) = queueIndices(of: membership)
         var before = UInt32.max
         var place = queues[application].firstJoiner[environment]
         while place != membership, place != .max { (before, place) = (place, memberships[place].next) }

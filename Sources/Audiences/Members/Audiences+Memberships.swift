@@ -18,36 +18,36 @@ extension Audiences {
         let membership = memberships.allocate(MembershipSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
         guard let former = membershipIndex.updateValue(membership, forKey: key) else {
-            return tellNext(membership, now: now)
+            return notifyNextAudience(membership, now: now)
         }
         switch memberships[former].stage {
         case .queued, .notifying: memberships[former].successor = membership
-        case .asking, .ready, .underWay, .resting:
+        case .asking, .ready, .underWay, .backingOff:
             overrideByLaterChange(former)
-            tellNext(membership, now: now)
+            notifyNextAudience(membership, now: now)
         }
     }
 
     /// Returns the next member whose audiences all know of its change; nil if there is none.
     public mutating func nextMembershipOutcome() -> ChangingMember? { membershipOutcomes.popFirst() }
 
-    private mutating func tellNext(_ membership: UInt32, now: Moment) {
+    private mutating func notifyNextAudience(_ membership: UInt32, now: Moment) {
         memberships[membership].stage = .notifying
-        guard memberships[membership].told == memberships[membership].audiences.count else {
+        guard memberships[membership].notifiedCount == memberships[membership].audiences.count else {
             return storeQueue.append(AudienceTicket(.changeMember, index: membership))
         }
-        memberships[membership].toldMilliseconds = now.monotonicMilliseconds
+        memberships[membership].notifiedMilliseconds = now.monotonicMilliseconds
         let successor = memberships[membership].successor
         guard successor != .max else { return showNewestStates(membership, now: now) }
         endMembership(membership)
-        tellNext(successor, now: now)
+        notifyNextAudience(successor, now: now)
     }
 
     /// Counts one audience as notified, even if it refuses the entry permanently, and notifies the next
     /// audience.
     mutating func audienceNotified(_ membership: UInt32, now: Moment) {
-        memberships[membership].told += 1
-        tellNext(membership, now: now)
+        memberships[membership].notifiedCount += 1
+        notifyNextAudience(membership, now: now)
     }
 
     mutating func returnMembership(_ membership: UInt32) {

@@ -3,12 +3,12 @@ import LiveActivity
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `notifying` → (`asking` → `ready` → `underWay` → (`resting` → `asking` …)) → finished. If a
+/// `queued` → `notifying` → (`asking` → `ready` → `underWay` → (`backingOff` → `asking` …)) → finished. If a
 /// later change of the same member comes, this change ends as soon as its audiences are notified.
 struct MembershipSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// The change waits until the audiences know an earlier change of the same member. Of entries with
-        /// the same time the last one counts, so the order matters.
+        /// The change waits until the audiences know an earlier change of the same member. The order matters,
+        /// because the last of several entries with the same time counts.
         case queued
         /// The audiences get their entries, one after the other.
         case notifying
@@ -18,7 +18,7 @@ struct MembershipSlot: BitwiseCopyable {
         case ready
         case underWay
         /// APNs could not take the push. The change waits before it requests the newest states again.
-        case resting
+        case backingOff
     }
 
     let member: ChangingMember
@@ -40,7 +40,7 @@ struct MembershipSlot: BitwiseCopyable {
     /// The next change of the same member.
     var successor: UInt32 = .max
     /// How many audiences know the change.
-    var told = 0
+    var notifiedCount = 0
     /// How many of the joined audiences were asked for their state.
     var asked = 0
     /// The next member in the queue that this member is in: for the same answer of the store, or for a push.
@@ -55,7 +55,7 @@ struct MembershipSlot: BitwiseCopyable {
     /// Whether a later change of the member has arrived.
     var isOverridden = false
     /// When every audience had been notified. Monotonic milliseconds.
-    var toldMilliseconds: Int64 = .max
+    var notifiedMilliseconds: Int64 = .max
     var dueMilliseconds: Int64 = .max
     /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.
     var timerMilliseconds: Int64 = .max
@@ -102,11 +102,11 @@ struct MembershipSlot: BitwiseCopyable {
     func joined(_ place: Int) -> AudienceDigest { audiences[leavesCount + place] }
 
     /// Whether the next audience is notified that the member left, moved or joined.
-    var change: MembershipChangeKind { told < leavesCount ? .left : wasMember ? .moved : .joined }
+    var change: MembershipChangeKind { notifiedCount < leavesCount ? .left : wasMember ? .moved : .joined }
 
     /// The member's entry for the next audience.
     var entry: MemberEntry<UnsafeRawBufferPointer> {
-        let isLeaving = told < leavesCount
+        let isLeaving = notifiedCount < leavesCount
         return MemberEntry(
             place: MemberPlace(of: identifier),
             isLeaving: isLeaving,

@@ -1,15 +1,15 @@
 import Delivery
 
-/// The member of a round that is handed out next: the shell gets the push to it.
+/// The member of a round that is offered next: the shell gets the push to it.
 struct NextMember {
     var page: UInt32
     var member: Int
     var position: UInt64
 }
 
-/// The order in which the members of a round's pages are handed out.
+/// The order in which the members of a round's pages are offered.
 extension Audiences {
-    /// Returns the first member that was not handed out; nil if it has not been read yet, or if its position
+    /// Returns the first member that was not offered; nil if it has not been read yet, or if its position
     /// is `end` or higher.
     mutating func nextMember(of round: UInt32, end: UInt64) -> NextMember? {
         var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
@@ -26,7 +26,7 @@ extension Audiences {
         return nil
     }
 
-    /// Notes that a member was handed out, and continues with the next one.
+    /// Notes that a member was offered, and continues with the next one.
     mutating func advancePast(_ next: NextMember, _ state: UInt8, _ version: UInt32) {
         pages[next.page].setVersion(next.member, version)
         pages[next.page].setState(next.member, state)

@@ -15,17 +15,17 @@ extension Audiences {
 
     /// Requests as many pages as there is room for.
     ///
-    /// - Parameter isFirstInLine: whether the round has waited longest for a page. Then it may take one
+    /// - Parameter isFirstInQueue: whether the round has waited longest for a page. Then it may take one
     ///   before the other rounds that wait.
-    mutating func readAhead(of round: UInt32, isFirstInLine: Bool = false) {
+    mutating func readAhead(of round: UInt32, isFirstInQueue: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
         let end = readEnd(of: round)
-        var isFirstInLine = isFirstInLine
+        var isFirstInQueue = isFirstInQueue
         while rounds[round].pageCount < Self.pagesPerRoundMax {
             let continued = pageToContinue(of: round, end: end)
             guard continued != nil || wantsSegment(round, end: end) else { return }
-            guard isFirstInLine ? hasFreePage(of: round) : hasPage(for: round) else { return awaitPage(round) }
-            isFirstInLine = false
+            guard isFirstInQueue ? hasFreePage(of: round) : hasPage(for: round) else { return awaitPage(round) }
+            isFirstInQueue = false
             if let continued { continuePage(continued, of: round) } else { readSegment(of: round) }
         }
     }
@@ -215,7 +215,7 @@ extension Audiences {
             let continues = slot.needsContinuation && slot.end < end && rounds[round].phase == .running
             if slot.end >= end { rounds[round].readPosition = rounds[round].watermark }
             detachFirst(of: round)
-            if continues { readOn(from: slot.end, of: round, inPlaceOf: page) } else { freePage(page) }
+            if continues { readNextPage(from: slot.end, of: round, inPlaceOf: page) } else { freePage(page) }
         }
         finishVersions(of: round)
         readAhead(of: round)
@@ -237,7 +237,7 @@ extension Audiences {
 
     /// Replaces a counted page by the one that follows it in its segment. No other round can take the page in
     /// between, so a round that has one page always makes progress.
-    private mutating func readOn(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
+    private mutating func readNextPage(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
         releasePage(counted)
         let page = addPage(round, start: start, isBound: true)
         pages[page].next = rounds[round].firstPage
@@ -245,7 +245,7 @@ extension Audiences {
         if rounds[round].lastPage == .max { rounds[round].lastPage = page }
     }
 
-    /// Stops handing out members of a round's pages. The members handed out so far are counted as if the
+    /// Stops offering members of a round's pages. The members offered so far are counted as if the
     /// pages ended after them.
     ///
     /// The caller must call ``offerFreePages(_:)`` afterwards.
@@ -330,7 +330,7 @@ extension Audiences {
             if rounds[waiting].phase == .restoring {
                 wake(waiting, at: 0)
             } else {
-                readAhead(of: waiting, isFirstInLine: true)
+                readAhead(of: waiting, isFirstInQueue: true)
             }
             if waiting == last { return }
         }

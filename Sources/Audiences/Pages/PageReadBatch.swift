@@ -33,7 +33,7 @@ struct PageReadBatch: ~Copyable {
     /// Whether the requests leave now.
     ///
     /// - Parameter pages: the number of pages in use, including those that are being requested.
-    mutating func mustLeave(pages: Int, now: Moment) -> Bool {
+    mutating func mustSend(pages: Int, now: Moment) -> Bool {
         nowMilliseconds = now.monotonicMilliseconds
         guard !tickets.isEmpty else { return false }
         return tickets.count * Self.partOfPages >= pages || dueMilliseconds <= nowMilliseconds
@@ -45,7 +45,7 @@ struct PageReadBatch: ~Copyable {
 extension Audiences {
     /// Sends the collected requests, if they must leave now.
     mutating func askForPages(now: Moment) {
-        guard pageQuestions.mustLeave(pages: pages.count, now: now) else { return }
+        guard pageQuestions.mustSend(pages: pages.count, now: now) else { return }
         while let ticket = pageQuestions.popFirst() { storeQueue.append(ticket) }
     }
 }

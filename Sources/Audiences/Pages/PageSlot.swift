@@ -47,13 +47,13 @@ struct PageSlot: BitwiseCopyable {
     /// their states.
     private(set) var block = HeapBytes.none
     private(set) var byteCount = 0
-    /// Members on the page, and how many of them may be handed out.
+    /// Members on the page, and how many of them may be offered.
     private var capacity: UInt16 = 0
     private var lastMember: UInt16 = 0
     var memberCount: UInt16 { lastMember }
-    /// The next member to be handed out.
+    /// The next member to be offered.
     var sendIndex: UInt16 = 0
-    /// Members that were handed out and have no outcome yet. Parked members are not counted.
+    /// Members that were offered and have no outcome yet. Parked members are not counted.
     var unfinished: UInt16 = 0
 
     init(round: UInt32, application: UInt16, start: UInt64, phase: Phase, expectedBytes: Int) {
@@ -82,7 +82,7 @@ struct PageSlot: BitwiseCopyable {
         pageBytes = page.count
     }
 
-    /// Removes the members that were not handed out.
+    /// Removes the members that were not offered.
     mutating func truncate(at position: UInt64) {
         lastMember = sendIndex
         end = min(end, position)

@@ -2,15 +2,15 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// The push that was handed out last, and the position to restore if it finds no stream.
-struct HandedOutMember: BitwiseCopyable {
+/// The push that was offered last, and the position to restore if it finds no stream.
+struct OfferedMember: BitwiseCopyable {
     var tag: UInt64 = 0
     var sendPosition: UInt64 = 0
 }
 
 /// Chooses the member that gets the next push.
 extension Audiences {
-    /// A round with this many parked members hands out no more.
+    /// A round with this many parked members offers no further member.
     static var parkedPerRoundMax: UInt32 { 256 }
     /// A pool that has requested no push for this long counts as unavailable. Its members are parked, so that
     /// members of the other pool are reached.
@@ -50,12 +50,12 @@ extension Audiences {
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
             queues[application].inFlight[environment] += 1
-            countHandedOut(push)
+            countOffered(push)
             return push
         }
         if let push = nextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
             queues[application].inFlight[environment] += 1
-            countHandedOut(push)
+            countOffered(push)
             return push
         }
         var blocked = 0
@@ -65,7 +65,7 @@ extension Audiences {
             case .push(let push):
                 queues[application].inFlight[environment] += 1
                 rounds[round].inFlight += 1
-                countHandedOut(push)
+                countOffered(push)
                 rounds[round].hasPriority = false
                 countBurst(application)
                 return push
@@ -78,7 +78,7 @@ extension Audiences {
         return nil
     }
 
-    private mutating func countHandedOut(_ push: AudiencePush) {
+    private mutating func countOffered(_ push: AudiencePush) {
         counters.pushes &+= 1
         if push.isRetry { counters.retries &+= 1 }
     }
@@ -103,7 +103,7 @@ extension Audiences {
             let member = dueParked(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
             guard parked[member].readMilliseconds < now.monotonicMilliseconds - Self.memberMaxAgeMilliseconds else {
-                return .push(handOutParked(member, now: now))
+                return .push(offerParked(member, now: now))
             }
             guard readParkedMember(member) else { return .blocked }
         }
@@ -111,7 +111,7 @@ extension Audiences {
         let hasParked =
             rounds[round].parkedDue[0] <= now.monotonicMilliseconds
             || rounds[round].parkedDue[1] <= now.monotonicMilliseconds
-        // Hand out a member only if there is room to park it: each push in flight may end with a parked
+        // Offer a member only if there is room to park it: each push in flight may end with a parked
         // member.
         guard hasRoomToPark else { return .blocked }
         guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return hasParked ? .blocked : .nothing }
@@ -162,7 +162,7 @@ extension Audiences {
                 advancePast(next, MemberState.parked.rawValue, version)
                 continue
             }
-            return .push(handOut(content, next, version, now: now))
+            return .push(offerPush(content, next, version, now: now))
         }
         return .nothing
     }
@@ -185,7 +185,7 @@ extension Audiences {
         queues[application].askedMilliseconds[Int(environment.rawValue)] < milliseconds - Self.absenceMilliseconds
     }
 
-    private mutating func handOut(
+    private mutating func offerPush(
         _ content: PageMember,
         _ next: NextMember,
         _ version: UInt32,
@@ -193,7 +193,7 @@ extension Audiences {
     ) -> AudiencePush {
         let round = pages[next.page].round
         let tag = PushTag(page: next.page, member: next.member).value
-        handedOut = HandedOutMember(tag: tag, sendPosition: rounds[round].sendPosition)
+        offered = OfferedMember(tag: tag, sendPosition: rounds[round].sendPosition)
         let state = content.environment == .sandbox ? MemberState.inFlightToSandbox : .inFlight
         advancePast(next, state.rawValue, version)
         pages[next.page].unfinished += 1
@@ -209,10 +209,10 @@ extension Audiences {
         )
     }
 
-    private mutating func handOutParked(_ member: UInt32, now: Moment) -> AudiencePush {
+    private mutating func offerParked(_ member: UInt32, now: Moment) -> AudiencePush {
         let slot = parked[member]
         let version = rounds[slot.round].newest
-        handedOut = HandedOutMember(tag: PushTag(parked: member).value, sendPosition: rounds[slot.round].sendPosition)
+        offered = OfferedMember(tag: PushTag(parked: member).value, sendPosition: rounds[slot.round].sendPosition)
         parked[member].isUnderWay = true
         parked[member].version = version
         let digits = slot.writeToken(to: tokenDigits)
@@ -252,8 +252,8 @@ extension Audiences {
 
     /// Takes back the push that `nextPush` returned last, because it found no stream.
     public mutating func pushReturned(_ push: AudiencePush) {
-        precondition(handedOut.tag == push.tag, "only the push that was handed out last can be returned")
-        handedOut.tag = 0
+        precondition(offered.tag == push.tag, "only the push that was offered last can be returned")
+        offered.tag = 0
         let tag = PushTag(value: push.tag)
         counters.pushes &-= 1
         if push.isRetry { counters.retries &-= 1 }
@@ -275,7 +275,7 @@ extension Audiences {
             pages[tag.page].sendIndex -= 1
             pages[tag.page].unfinished -= 1
             pages[tag.page].setState(tag.member, MemberState.unsent.rawValue)
-            rounds[round].sendPosition = handedOut.sendPosition
+            rounds[round].sendPosition = offered.sendPosition
         }
         noteReturned(round, environment)
         enqueueRound(round)

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The resources that the rounds of one app share: the queue ("line") in which they take turns, their part of
+/// The resources that the rounds of one app share: the queue in which they take turns, their part of
 /// the pages, the pushes in flight, and counters.
 struct ApplicationQueues: BitwiseCopyable {
     var first: UInt32 = .max
@@ -37,7 +37,7 @@ extension Audiences {
     mutating func enqueueRound(_ round: UInt32) {
         guard !rounds[round].isQueued else { return }
         rounds[round].isQueued = true
-        rounds[round].nextInLine = .max
+        rounds[round].nextInQueue = .max
         rounds[round].burst = 0
         let application = Int(rounds[round].application)
         queues[application].count += 1
@@ -45,10 +45,10 @@ extension Audiences {
         if last == .max {
             (queues[application].first, queues[application].last) = (round, round)
         } else if rounds[round].hasPriority {
-            rounds[round].nextInLine = first
+            rounds[round].nextInQueue = first
             queues[application].first = round
         } else {
-            rounds[last].nextInLine = round
+            rounds[last].nextInQueue = round
             queues[application].last = round
         }
     }
@@ -56,7 +56,7 @@ extension Audiences {
     /// Removes the first round of an app's queue.
     mutating func dequeueFirst(_ application: Int) {
         let round = queues[application].first
-        let next = rounds[round].nextInLine
+        let next = rounds[round].nextInQueue
         rounds[round].isQueued = false
         queues[application].first = next
         if next == .max { queues[application].last = .max }
@@ -78,7 +78,7 @@ extension Audiences {
     }
 
     /// Removes a round that is being freed from every queue that has it.
-    mutating func removeFromLines(_ round: UInt32) {
+    mutating func removeFromQueues(_ round: UInt32) {
         let application = Int(rounds[round].application)
         if rounds[round].isQueued {
             for _ in 0..<queues[application].count {

@@ -8,7 +8,7 @@ extension Audiences {
     private static var notMovedSinceMilliseconds: Int64 { 10_000 }
 
     /// Notes since when the round has not moved. Called before a newer version takes over at a position.
-    mutating func noteStandstill(of round: UInt32, at start: UInt64, now: Moment) {
+    mutating func noteStalled(of round: UInt32, at start: UInt64, now: Moment) {
         let newest = rounds[round].newest
         let hasMoved = newest == .max || versions[newest].start != start
         guard hasMoved || rounds[round].notMovedSinceMilliseconds == .max else { return }

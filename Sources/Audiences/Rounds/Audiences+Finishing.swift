@@ -27,7 +27,7 @@ extension Audiences {
             let isOver = watermark >= slot.end && lowestParked >= slot.end
             // No member counts for a version whose window is empty. The parked members below the window
             // belong to older versions and may wait for hours, so this version does not wait for them.
-            let isEmpty = slot.isOvertaken && slot.start == slot.end && !isOnItsWayToParked(version)
+            let isEmpty = slot.isOvertaken && slot.start == slot.end && !isInFlightToParked(version)
             if slot.stage == .underWay, isOver || isEmpty {
                 rounds[round].revision += 1
                 versions[version].stage = .counted
@@ -38,7 +38,7 @@ extension Audiences {
     }
 
     /// Whether a push under this version is in flight to a parked member.
-    private func isOnItsWayToParked(_ version: UInt32) -> Bool {
+    private func isInFlightToParked(_ version: UInt32) -> Bool {
         var member = rounds[versions[version].round].firstParked
         while member != .max {
             let slot = parked.address(of: member)

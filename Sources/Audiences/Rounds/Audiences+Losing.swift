@@ -29,7 +29,7 @@ extension Audiences {
     private static var pauseDoublingsMax: UInt8 { 6 }
 
     /// Called when the store has another claim for the round's range, or none.
-    mutating func loseClaim(_ round: UInt32, membersAreLost: Bool, now: Moment) {
+    mutating func claimLost(_ round: UInt32, membersAreLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }

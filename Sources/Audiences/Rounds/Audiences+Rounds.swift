@@ -239,7 +239,7 @@ extension Audiences {
                 times: under.times
             )
             let isClosedEarly = under.end - under.start != slot.length
-            // A closed window must end at the watermark: the next owner hands out again the members above the
+            // A closed window must end at the watermark: the next owner offers again the members above the
             // watermark, and counts them there.
             if isClosedEarly { entry.length = max(entry.start, min(under.end, slot.watermark)) - entry.start }
             if under.stage != .received { checkpoint.entries.append(entry) }
@@ -274,7 +274,7 @@ extension Audiences {
         noteAdmitted(reply?.newest, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .foreign || verdict == .lost {
             counters.roundsLost &+= 1
-            return loseClaim(round, membersAreLost: verdict == .lost, now: now)
+            return claimLost(round, membersAreLost: verdict == .lost, now: now)
         }
         if reply?.verdict == .settled {
             rounds[round].recordedText.free()
@@ -317,7 +317,7 @@ extension Audiences {
     private mutating func remove(_ round: UInt32) {
         discardPages(of: round)
         removeParked(of: round)
-        removeFromLines(round)
+        removeFromQueues(round)
         let key = key(of: round)
         if roundIndex[key] == round { roundIndex[key] = nil }
         rounds[round].freeBytes()

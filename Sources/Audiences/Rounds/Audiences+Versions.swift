@@ -70,7 +70,7 @@ extension Audiences {
     /// range length long.
     private mutating func takeOver(_ version: UInt32, of round: UInt32, now: Moment) {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
-        noteStandstill(of: round, at: start, now: now)
+        noteStalled(of: round, at: start, now: now)
         versions[version].start = start
         versions[version].end = start + rounds[round].length
         append(version, to: round)

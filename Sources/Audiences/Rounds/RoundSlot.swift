@@ -75,7 +75,7 @@ struct RoundSlot: BitwiseCopyable {
     // Positions of the round.
     /// Every member below the watermark has its outcome or is parked.
     var watermark: UInt64 = 0
-    /// One above the member that was handed out last.
+    /// One above the member that was offered last.
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
@@ -89,7 +89,7 @@ struct RoundSlot: BitwiseCopyable {
     // Pages, in the order of their positions.
     var firstPage: UInt32 = .max
     var lastPage: UInt32 = .max
-    /// The page whose members are being handed out.
+    /// The page whose members are being offered.
     var sendPage: UInt32 = .max
     var pageCount: UInt16 = 0
     /// The bytes of the largest page that the round has read; nil: it has read none yet.
@@ -117,11 +117,11 @@ struct RoundSlot: BitwiseCopyable {
 
     // The app's queue of rounds that may have something to send, and its queue of rounds that need a page.
     var isQueued = false
-    var nextInLine: UInt32 = .max
+    var nextInQueue: UInt32 = .max
     /// Whether the round takes precedence over the others, because its pages were too old in its turn.
     /// Without precedence, the pages that are read again would be too old again.
     var hasPriority = false
-    /// The number of pushes that the round has handed out since its turn began.
+    /// The number of pushes that the round has offered since its turn began.
     var burst: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
     var restored = RestoredRound.none

@@ -13,11 +13,11 @@ extension Audiences {
     /// Produces the starts of the devices on the pages that were read.
     mutating func produceStarts(of round: UInt32, now: Moment) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
-        handOnPages(of: round, now: now)
+        startMembersOfPages(of: round, now: now)
         retirePages(of: round, now: now)
     }
 
-    private mutating func handOnPages(of round: UInt32, now: Moment) {
+    private mutating func startMembersOfPages(of round: UInt32, now: Moment) {
         let end = readEnd(of: round)
         while let next = nextMember(of: round, end: end) {
             guard startsUnderWay < configuration.startsMax else {
@@ -35,12 +35,12 @@ extension Audiences {
             {
                 advancePast(next, MemberState.done(.failed), version)
             } else {
-                handOnStart(next, version)
+                queueStart(next, version)
             }
         }
     }
 
-    private mutating func handOnStart(_ next: NextMember, _ version: UInt32) {
+    private mutating func queueStart(_ next: NextMember, _ version: UInt32) {
         advancePast(next, MemberState.inFlight.rawValue, version)
         pages[next.page].unfinished += 1
         rounds[pages[next.page].round].inFlight += 1

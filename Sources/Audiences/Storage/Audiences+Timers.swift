@@ -14,7 +14,7 @@ extension Audiences {
     func isCurrent(_ entry: TimerQueue.Entry) -> Bool {
         let (index, due) = (entry.index, entry.dueMilliseconds)
         return switch entry.owner {
-        case .audience: audiences.isInUse(index) && audiences[index].restsUntilMilliseconds == due
+        case .audience: audiences.isInUse(index) && audiences[index].pausedUntilMilliseconds == due
         case .round: rounds.isInUse(index) && rounds[index].timerMilliseconds == due
         case .membership: memberships.isInUse(index) && memberships[index].timerMilliseconds == due
         case .channel: channels.isInUse(index) && channels[index].timerMilliseconds == due

@@ -131,7 +131,7 @@ extension Audiences {
             }
         case .changeMember:
             let slot = memberships[index]
-            return body(call(ticket, slot.member.application, slot.audiences[slot.told], .append(slot.entry)))
+            return body(call(ticket, slot.member.application, slot.audiences[slot.notifiedCount], .append(slot.entry)))
         case .newest:
             let key = newestStateRequests[index].key
             return body(call(ticket, key.application, key.digest, .newest))

@@ -139,7 +139,7 @@ package struct RecordSender {
     }
 
     /// Counts the acknowledgements that have arrived. Call this during a long wait between two records.
-    package mutating func attend() { takeReports() }
+    package mutating func countAcknowledgements() { takeReports() }
 
     /// Waits for librdkafka's reports. Returns whether all records were reported in time.
     private mutating func flush(_ milliseconds: Int64) -> Bool {

@@ -48,7 +48,7 @@ final class Backlog {
             )
         }
         records = matches.map { match in
-            MatchRecords(match, frames: Self.thinned(match.frames(), to: commandsPerActivity))
+            MatchRecords(match, frames: Self.evenlySpaced(match.frames(), to: commandsPerActivity))
         }
         self.deployment = deployment
         self.interruption = interruption
@@ -56,7 +56,7 @@ final class Backlog {
     }
 
     /// Returns this many frames of a match at even distances. The last one is the match's last frame.
-    private static func thinned(_ frames: [MatchFrame], to count: Int) -> [MatchFrame] {
+    private static func evenlySpaced(_ frames: [MatchFrame], to count: Int) -> [MatchFrame] {
         precondition(count <= frames.count, "a match has more balls than that")
         return (1...count).map { frames[frames.count * $0 / count - 1] }
     }

@@ -74,7 +74,7 @@ extension Demo {
         guard let pageState else { return }
         pageState.allow([])
         try carryOutPageActions()
-        while pageState.troubles.isOn(.takeRedisAway) {
+        while pageState.disturbances.isOn(.takeRedisAway) {
             try checkParts()
             Self.pause(milliseconds: Self.pauseMilliseconds)
             try carryOutPageActions()

@@ -38,10 +38,10 @@ extension Deployment {
     }
 
     /// Deletes everything in Redis.
-    func wipeRedis() throws(LabError) { try tellRedis("FLUSHALL") }
+    func wipeRedis() throws(LabError) { try runRedisCommand("FLUSHALL") }
 
     /// Runs a command whose only correct answer is OK.
-    func tellRedis(_ command: String) throws(LabError) {
+    func runRedisCommand(_ command: String) throws(LabError) {
         guard Self.answer(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
     }
 
@@ -69,7 +69,7 @@ extension Deployment {
     private static func count(port: UInt16, _ expression: String) throws(LabError) -> Int {
         let answer = answer(port: port, to: "EVAL \"return \(expression)\" 0")
         guard let answer, let count = Int(answer.dropFirst()) else {
-            throw LabError("Redis did not tell its number of keys")
+            throw LabError("Redis did not report its number of keys")
         }
         return count
     }

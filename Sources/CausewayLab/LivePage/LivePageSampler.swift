@@ -85,7 +85,7 @@ final class LivePageSampler: @unchecked Sendable {
 
     /// Sets the faults of the simulated APNs. Ignores a simulator that does not answer: it has ended, and the
     /// run reports this.
-    private func carryOut(_ steps: [PageTroubles.Step]) {
+    private func carryOut(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let parts = pageState.parts else { return }
         let client = ControlClient(port: parts.controlPort)
         for step in steps {
@@ -93,7 +93,7 @@ final class LivePageSampler: @unchecked Sendable {
                 _ = try? client.body("POST", "/cut")
                 continue
             }
-            _ = try? client.body("PUT", "/faults", body: Array(pageState.troubles.faults.utf8))
+            _ = try? client.body("PUT", "/faults", body: Array(pageState.disturbances.faults.utf8))
             switch step {
             case .begin(.blackHole):
                 _ = try? client.body("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
@@ -104,8 +104,8 @@ final class LivePageSampler: @unchecked Sendable {
 
     private func send() {
         let now = Clock.milliseconds
-        let (figures, allowed, remarks, troubles) = (
-            pageState.figures, pageState.allowed, pageState.remarks, pageState.troubles
+        let (figures, allowed, remarks, disturbances) = (
+            pageState.figures, pageState.allowed, pageState.remarks, pageState.disturbances
         )
         if pageState.parts != parts {
             // A new run has begun, so everything that the viewers know is out of date.
@@ -127,7 +127,7 @@ final class LivePageSampler: @unchecked Sendable {
                     figures: figures,
                     allowed: allowed,
                     remarks: remarks,
-                    troubles: troubles,
+                    disturbances: disturbances,
                     nowMilliseconds: now
                 )
                 events[cursor] = (event, screens?.next ?? cursor)

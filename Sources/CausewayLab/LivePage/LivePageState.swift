@@ -28,7 +28,7 @@ final class LivePageState: Sendable {
         var allowed: Set<PageAction> = []
         var remarks: [PageAction: String] = [:]
         var presses: [PageAction] = []
-        var troubles = PageTroubles()
+        var disturbances = PageDisturbances()
     }
 
     private let state = Mutex(State())
@@ -39,8 +39,8 @@ final class LivePageState: Sendable {
     var remarks: [PageAction: String] { state.withLock { $0.remarks } }
     /// The newest figures, as JSON.
     var figures: [UInt8] { state.withLock { $0.figures } }
-    /// The troubles that are switched on, both those of the run and those of the simulated APNs.
-    var troubles: PageTroubles { state.withLock { $0.troubles } }
+    /// The disturbances that are switched on, both those of the run and those of the simulated APNs.
+    var disturbances: PageDisturbances { state.withLock { $0.disturbances } }
 
     // MARK: - The run
 
@@ -62,8 +62,8 @@ final class LivePageState: Sendable {
     }
 
     /// Returns what the run must do now: actions that visitors have requested since the last call, and
-    /// troubles that must end.
-    func takeSteps(nowMilliseconds: Int64) -> [PageTroubles.Step] {
+    /// disturbances that must end.
+    func takeSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(ofService: false, nowMilliseconds: nowMilliseconds)
     }
 
@@ -80,16 +80,16 @@ final class LivePageState: Sendable {
         }
     }
 
-    func takeServiceSteps(nowMilliseconds: Int64) -> [PageTroubles.Step] {
+    func takeServiceSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(ofService: true, nowMilliseconds: nowMilliseconds)
     }
 
-    private func takeSteps(ofService isOfService: Bool, nowMilliseconds: Int64) -> [PageTroubles.Step] {
+    private func takeSteps(ofService isOfService: Bool, nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         state.withLock { state in
             let own = state.presses.filter { $0.isOfService == isOfService }
             state.presses.removeAll { $0.isOfService == isOfService }
-            var steps = state.troubles.expire(nowMilliseconds: nowMilliseconds, ofService: isOfService)
-            for action in own { steps.append(state.troubles.press(action, nowMilliseconds: nowMilliseconds)) }
+            var steps = state.disturbances.expire(nowMilliseconds: nowMilliseconds, ofService: isOfService)
+            for action in own { steps.append(state.disturbances.press(action, nowMilliseconds: nowMilliseconds)) }
             return steps
         }
     }

@@ -26,28 +26,28 @@ enum PageAction: String, CaseIterable, Sendable {
     }
 }
 
-/// The disturbances (troubles) that visitors have switched on. Each ends automatically, so that a visitor who
+/// The disturbances that visitors have switched on. Each ends automatically, so that a visitor who
 /// leaves breaks nothing for long.
-struct PageTroubles: Equatable {
+struct PageDisturbances: Equatable {
     /// One step that must be carried out now.
     enum Step: Equatable {
         case begin(PageAction)
         case end(PageAction)
     }
 
-    /// When each trouble ends. Monotonic milliseconds.
+    /// When each disturbance ends. Monotonic milliseconds.
     private(set) var endsAtMilliseconds: [PageAction: Int64] = [:]
 
     func isOn(_ action: PageAction) -> Bool { endsAtMilliseconds[action] != nil }
 
-    /// Handles a press of a button: its trouble begins, or ends if it is on.
+    /// Handles a press of a button: its disturbance begins, or ends if it is on.
     mutating func press(_ action: PageAction, nowMilliseconds: Int64) -> Step {
         if endsAtMilliseconds.removeValue(forKey: action) != nil { return .end(action) }
         if let duration = action.durationMilliseconds { endsAtMilliseconds[action] = nowMilliseconds + duration }
         return .begin(action)
     }
 
-    /// Ends the troubles whose time has passed, either those of the simulated APNs or those of the run.
+    /// Ends the disturbances whose time has passed, either those of the simulated APNs or those of the run.
     mutating func expire(nowMilliseconds: Int64, ofService isOfService: Bool) -> [Step] {
         let over = PageAction.allCases.filter {
             $0.isOfService == isOfService && (endsAtMilliseconds[$0] ?? .max) <= nowMilliseconds
@@ -56,7 +56,7 @@ struct PageTroubles: Equatable {
         return over.map(Step.end)
     }
 
-    /// The faults of the simulated APNs for these troubles, as the body of `PUT /faults`.
+    /// The faults of the simulated APNs for these disturbances, as the body of `PUT /faults`.
     var faults: String {
         var members: [String] = []
         if isOn(.answer503) { members.append(#""serviceUnavailableShare":1"#) }

@@ -38,7 +38,7 @@ struct PageFrame {
         figures: [UInt8],
         allowed: Set<PageAction>,
         remarks: [PageAction: String] = [:],
-        troubles: PageTroubles,
+        disturbances: PageDisturbances,
         nowMilliseconds: Int64
     ) -> [UInt8] {
         let null = Array("null".utf8)
@@ -49,9 +49,10 @@ struct PageFrame {
         bytes += Array(",\"figures\":".utf8)
         bytes += figures
         let actions = PageAction.allCases.map { action in
-            let left = troubles.endsAtMilliseconds[action].map { max(0, $0 - nowMilliseconds) } ?? 0
+            let left = disturbances.endsAtMilliseconds[action].map { max(0, $0 - nowMilliseconds) } ?? 0
             let remark = remarks[action].map { ",\"remark\":\(quoted($0))" } ?? ""
-            return "\"\(action.rawValue)\":{\"allowed\":\(allowed.contains(action)),\"on\":\(troubles.isOn(action)),"
+            return
+                "\"\(action.rawValue)\":{\"allowed\":\(allowed.contains(action)),\"on\":\(disturbances.isOn(action)),"
                 + "\"leftMilliseconds\":\(left)\(remark)}"
         }
         bytes += Array(",\"actions\":{\(actions.joined(separator: ","))}}\n\n".utf8)

@@ -8,7 +8,7 @@ import Synchronization
 /// own thread reads the worker's results and carries out the visitors' requests.
 final class SimulatorPage: Sendable {
     /// What the page may use besides the simulator.
-    struct Surroundings: Sendable {
+    struct WorkerAccess: Sendable {
         /// Where to read the results; nil: not configured.
         var results: Results?
         /// How to inspect an activity in the worker's Redis and results; nil: not configured.
@@ -29,7 +29,7 @@ final class SimulatorPage: Sendable {
     private static let stopLimit = DispatchTimeInterval.seconds(2)
 
     let server: LivePageServer
-    private let surroundings: Surroundings
+    private let workerAccess: WorkerAccess
     private let isStopping = Atomic(false)
     /// Signalled by ``stop()``, so that the thread ends its pause early.
     private let stopRequest = DispatchSemaphore(value: 0)
@@ -39,13 +39,13 @@ final class SimulatorPage: Sendable {
     init(
         ofSimulatorAt controlPort: UInt16,
         listeningAt place: SocketAddress,
-        _ surroundings: Surroundings
+        _ workerAccess: WorkerAccess
     ) throws(LabError) {
         let pageState = LivePageState()
-        pageState.show(LivePageState.Parts(controlPort: controlPort, inspection: surroundings.inspection))
+        pageState.show(LivePageState.Parts(controlPort: controlPort, inspection: workerAccess.inspection))
         pageState.show(LivePageFigures(phase: .open))
-        _ = Self.allow(on: pageState, surroundings.worker)
-        self.surroundings = surroundings
+        _ = Self.allow(on: pageState, workerAccess.worker)
+        self.workerAccess = workerAccess
         server = try LivePageServer(pageState: pageState, listeningAt: place)
         let startMilliseconds = Clock.milliseconds
         let thread = Thread { [self] in
@@ -93,13 +93,13 @@ final class SimulatorPage: Sendable {
 
     private func attend(sinceMilliseconds: Int64) {
         let pageState = server.pageState
-        var reading = surroundings.results.map { ResultsReading($0, sinceMilliseconds: sinceMilliseconds) }
+        var reading = workerAccess.results.map { ResultsReading($0, sinceMilliseconds: sinceMilliseconds) }
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalProcess?
         while !isStopping.load(ordering: .relaxed) {
             // Kill only the worker that was shown when the visitor pressed the button.
             for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) { worker?.kill() }
-            worker = Self.allow(on: pageState, surroundings.worker)
+            worker = Self.allow(on: pageState, workerAccess.worker)
             if reading?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {
                 pageState.show(figures)
             }

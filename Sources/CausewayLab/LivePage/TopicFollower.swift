@@ -15,7 +15,7 @@ final class TopicFollower {
     private let sinceMilliseconds: Int64
     /// The next offset of each partition.
     private var positions: [Int64] = []
-    private var nextSurveyMilliseconds: Int64 = 0
+    private var nextSearchMilliseconds: Int64 = 0
 
     /// - Parameter sinceMilliseconds: UNIX milliseconds. Earlier records are skipped.
     init(properties: [KafkaProperties.Property], topic: String, sinceMilliseconds: Int64) throws(KafkaError) {
@@ -31,7 +31,7 @@ final class TopicFollower {
         until isOver: () -> Bool,
         _ body: (borrowing Message) -> Void
     ) throws(KafkaError) {
-        if nowMilliseconds >= nextSurveyMilliseconds { try survey(nowMilliseconds: nowMilliseconds) }
+        if nowMilliseconds >= nextSearchMilliseconds { try findPartitions(nowMilliseconds: nowMilliseconds) }
         for (partition, position) in positions.enumerated() {
             if isOver() { return }
             let partition = Int32(partition)
@@ -45,7 +45,7 @@ final class TopicFollower {
     }
 
     /// Finds the partitions, and the offsets at which reading begins in new ones.
-    private func survey(nowMilliseconds: Int64) throws(KafkaError) {
+    private func findPartitions(nowMilliseconds: Int64) throws(KafkaError) {
         let count = min(
             try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds),
             Self.partitionsMax
@@ -61,7 +61,7 @@ final class TopicFollower {
             )
             positions.append(first ?? end)
         }
-        nextSurveyMilliseconds = nowMilliseconds + Self.surveyMilliseconds
+        nextSearchMilliseconds = nowMilliseconds + Self.surveyMilliseconds
     }
 
     func close() { _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds) }

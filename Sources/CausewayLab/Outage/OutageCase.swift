@@ -10,11 +10,11 @@ struct OutageCase {
     var redis = RedisKind.single
     /// The number of partitions of the commands topic and of the deferred topic.
     var partitions = 6
-    /// The troubles, ordered by time. Times count from the first command.
-    var troubles: [Trouble] = []
+    /// The steps, ordered by time. Times count from the first command.
+    var steps: [OutageStep] = []
     var bounds = AgeBounds()
     var expectations: [OutageExpectation] = []
-    /// How long all phones may take to show the right state after the last command and the last trouble.
+    /// How long all phones may take to show the right state after the last command and the last step.
     var patienceMilliseconds: Int64 = 40_000
 
     /// The number of expected tokens: a push-to-start token for each phone, and a token for each activity
@@ -33,9 +33,9 @@ struct OutageCase {
 
     /// The losses of data after which alerts may ring again. Times count from the first command.
     var crashes: [Crash] {
-        troubles.compactMap { trouble in
-            trouble.forgottenMilliseconds.map {
-                Crash(milliseconds: trouble.milliseconds, forgottenMilliseconds: $0)
+        steps.compactMap { step in
+            step.forgottenMilliseconds.map {
+                Crash(milliseconds: step.milliseconds, forgottenMilliseconds: $0)
             }
         }
     }
@@ -82,7 +82,7 @@ struct OutageWorkers {
     /// one worker runs instead.
     var count = 1
     var lanes = 2
-    /// Whether the workers start before the first command. If not, a trouble starts them.
+    /// Whether the workers start before the first command. If not, a step starts them.
     var startFirst = true
     /// Whether the workers begin with a signing key that APNs does not know.
     var beginWithWrongKey = false
@@ -104,7 +104,7 @@ enum RedisKind {
 }
 
 /// A fault or its repair at a given time.
-struct Trouble {
+struct OutageStep {
     enum Kind {
         /// Sets the shares of requests that fail, as the simulator's `PUT /faults` does.
         case faults(ServiceName, [String: Double])
@@ -129,7 +129,7 @@ struct Trouble {
     /// The time from the first command.
     var milliseconds: Int64
     var kind: Kind
-    /// Alerts that rang within this time before the trouble may ring again; nil: no alert may ring again.
+    /// Alerts that rang within this time before the step may ring again; nil: no alert may ring again.
     var forgottenMilliseconds: Int64?
 
     init(at milliseconds: Int64, _ kind: Kind, forgetting forgottenMilliseconds: Int64? = nil) {

@@ -181,7 +181,7 @@ final class OutageDeployment {
 
     // MARK: - Breaking
 
-    func inject(_ kind: Trouble.Kind) throws(LabError) {
+    func inject(_ kind: OutageStep.Kind) throws(LabError) {
         switch kind {
         case .faults(let name, let shares): try service(name).setFaults(shares)
         case .repair(let name): try service(name).clearFaults()

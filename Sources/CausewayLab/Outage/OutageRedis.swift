@@ -95,8 +95,8 @@ final class OutageRedis {
         }
         for index in 0..<primaries {
             let (first, next) = (Self.slots * index / primaries, Self.slots * (index + 1) / primaries)
-            try tell(servers[index].port, "CLUSTER ADDSLOTSRANGE \(first) \(next - 1)")
-            try tell(servers[0].port, "CLUSTER MEET 127.0.0.1 \(servers[index].port) \(busPorts[index])")
+            try send(servers[index].port, "CLUSTER ADDSLOTSRANGE \(first) \(next - 1)")
+            try send(servers[0].port, "CLUSTER MEET 127.0.0.1 \(servers[index].port) \(busPorts[index])")
         }
         try wait("a cluster whose servers know each other") {
             servers.allSatisfy { server in
@@ -141,7 +141,7 @@ final class OutageRedis {
     }
 
     func flush() throws(LabError) {
-        for server in servers { try tell(server.port, "FLUSHALL") }
+        for server in servers { try send(server.port, "FLUSHALL") }
     }
 
     /// Cuts the replica off from its primary, so that a failover loses writes.
@@ -152,10 +152,10 @@ final class OutageRedis {
     func cutReplication() throws(LabError) {
         guard case .sentinel = kind else { throw LabError("there is no replica") }
         // No server listens on port 1.
-        try tell(servers[1].port, "REPLICAOF 127.0.0.1 1")
+        try send(servers[1].port, "REPLICAOF 127.0.0.1 1")
     }
 
-    private func tell(_ port: UInt16, _ command: String) throws(LabError) {
+    private func send(_ port: UInt16, _ command: String) throws(LabError) {
         let answer = Deployment.answer(port: port, to: command)
         guard answer == "+OK" else { throw LabError("Redis answers \(answer ?? "nothing") to \(command)") }
     }

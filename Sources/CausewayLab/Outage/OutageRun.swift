@@ -2,7 +2,7 @@ import CausewayCommandLine
 import Glibc
 import Kafka
 
-/// Plays one case. One thread writes the commands, causes the troubles, copies registrations, and reads
+/// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads
 /// results. It ends when all phones show the right state or the case's time limit has passed.
 final class OutageRun {
     private static let pollMicroseconds: UInt32 = 10_000
@@ -20,7 +20,7 @@ final class OutageRun {
     private let commandProducer: CommandProducer
     private let outcomes: OutageOutcomes
     private var feeds: [OutageFeed]
-    private var troubles: ArraySlice<Trouble>
+    private var steps: ArraySlice<OutageStep>
     private var history = OutageHistory()
     private let positions: GroupPositions
     private var lag = CommitLag()
@@ -39,7 +39,7 @@ final class OutageRun {
         outcomes = try OutageOutcomes(bootstrapServers: deployment.base.bootstrapServers)
         positions = try deployment.groupPositions()
         feeds = outage.apps.map(OutageFeed.init)
-        troubles = outage.troubles[...]
+        steps = outage.steps[...]
     }
 
     func run() throws(LabError) -> OutageReport {
@@ -48,7 +48,7 @@ final class OutageRun {
             commandProducer.close()
             positions.close(deadlineMilliseconds: 1_000)
         }
-        try settleIn()
+        try awaitRegistrations()
         try play()
         try awaitRightPhones()
         deployment.stopWorkers()
@@ -64,7 +64,7 @@ final class OutageRun {
     // MARK: - Before the first command
 
     /// Waits until all tokens are registered, if a worker runs already.
-    private func settleIn() throws(LabError) {
+    private func awaitRegistrations() throws(LabError) {
         if outage.workers.startFirst { try deployment.startWorkers() }
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
@@ -84,12 +84,12 @@ final class OutageRun {
     private func play() throws(LabError) {
         let began = Clock.milliseconds
         beganMilliseconds = Clock.wallMilliseconds
-        while !(troubles.isEmpty && feeds.allSatisfy(\.isOver)) {
+        while !(steps.isEmpty && feeds.allSatisfy(\.isOver)) {
             let elapsed = Clock.milliseconds - began
             for index in feeds.indices { try feeds[index].advance(to: elapsed, commandProducer) }
-            if let trouble = troubles.first, elapsed >= trouble.milliseconds {
-                troubles.removeFirst()
-                try inject(trouble.kind)
+            if let step = steps.first, elapsed >= step.milliseconds {
+                steps.removeFirst()
+                try inject(step.kind)
             }
             try poll()
         }
@@ -108,7 +108,7 @@ final class OutageRun {
         outage.expectations.contains { if case .committedWithin = $0 { true } else { false } }
     }
 
-    private func inject(_ kind: Trouble.Kind) throws(LabError) {
+    private func inject(_ kind: OutageStep.Kind) throws(LabError) {
         switch kind {
         case .rotateTokens: areRegistrationsHeld = true
         case .releaseTokens: areRegistrationsHeld = false

@@ -28,7 +28,7 @@ struct PhoneBackend: Sendable {
             {
                 for record in page.records { sender.send(record.value) }
                 cursor = page.next
-                sender.attend()
+                sender.countAcknowledgements()
             }
             if let reason = sender.finish().reason { StandardStreams.printError("causeway-lab simulator: \(reason)") }
         } catch {

@@ -7,30 +7,30 @@ import Kafka
 extension SimulatorCommand {
     /// Returns what the options say about the worker. Reads all files first, so that a faulty file is
     /// reported before anything is opened.
-    func surroundings() throws -> SimulatorPage.Surroundings {
-        var surroundings = SimulatorPage.Surroundings()
+    func workerAccess() throws -> SimulatorPage.WorkerAccess {
+        var workerAccess = SimulatorPage.WorkerAccess()
         if let config {
             let kafka = try configuration(at: config).kafka
-            surroundings.results = SimulatorPage.Results(
+            workerAccess.results = SimulatorPage.Results(
                 properties: try kafka.consumerProperties,
                 topic: kafka.topics.results,
                 commandsTopic: kafka.topics.commands
             )
-            surroundings.inspection = LivePageState.Inspection(
+            workerAccess.inspection = LivePageState.Inspection(
                 program: try ProgramFiles().causeway,
                 configurationFile: config,
                 logFile: ""
             )
         } else if let bootstrapServers {
             let topics = WorkerConfiguration.Kafka.Topics()
-            surroundings.results = SimulatorPage.Results(
+            workerAccess.results = SimulatorPage.Results(
                 properties: [("bootstrap.servers", bootstrapServers)],
                 topic: topics.results,
                 commandsTopic: topics.commands
             )
         }
-        surroundings.worker = workerPid.map { WorkerIdentity($0) }
-        return surroundings
+        workerAccess.worker = workerPid.map { WorkerIdentity($0) }
+        return workerAccess
     }
 
     private func configuration(at path: String) throws -> WorkerConfiguration {
@@ -47,13 +47,13 @@ extension SimulatorCommand {
 
     func servePage(
         of simulator: Simulator,
-        _ surroundings: SimulatorPage.Surroundings,
+        _ workerAccess: SimulatorPage.WorkerAccess,
         directory: String
     ) async throws -> SimulatorPage? {
         guard page, let place = pageAddress else { return nil }
-        var surroundings = surroundings
-        surroundings.inspection?.logFile = "\(directory)/inspect.log"
-        let (controlPort, known) = (simulator.interfacePort, surroundings)
+        var workerAccess = workerAccess
+        workerAccess.inspection?.logFile = "\(directory)/inspect.log"
+        let (controlPort, known) = (simulator.interfacePort, workerAccess)
         return try await BlockingWork.run { try SimulatorPage(ofSimulatorAt: controlPort, listeningAt: place, known) }
     }
 }

@@ -136,7 +136,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The worker's configuration. The page then tells what causeway inspect says of a phone, and finds the results.",
+            "The worker's configuration. With it, the page shows for each phone what causeway inspect prints, and finds the results.",
             valueName: "file"
         )
     )
@@ -188,14 +188,14 @@ struct SimulatorCommand: AsyncParsableCommand {
         do {
             // Read all files first, so that a faulty file is reported before anything is opened.
             let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
-            let surroundings = try page ? surroundings() : SimulatorPage.Surroundings()
+            let workerAccess = try page ? workerAccess() : SimulatorPage.WorkerAccess()
             let place = try SimulatorDirectory(path: directory)
             defer { place.removeIfTemporary() }
             let keys = try key.isEmpty ? [place.ownKey()] : key.compactMap(SimulatorKey.init)
             let simulator = Simulator(try settings(directory: place.path, keys: keys))
             try await simulator.start()
             do {
-                let page = try await servePage(of: simulator, surroundings, directory: place.path)
+                let page = try await servePage(of: simulator, workerAccess, directory: place.path)
                 try await serve(simulator, apps: apps, key: keys[0], page: page, until: signal)
             } catch {
                 await simulator.stop()

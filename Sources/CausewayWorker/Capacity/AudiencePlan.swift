@@ -53,24 +53,24 @@ package struct AudiencePlan: Sendable, Equatable {
     private var turnsPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
 
     private mutating func planPods() {
-        pushesPerSecond = CapacityPlan.up(turnsPerMinute * 100, 60 * demand.fleet.busyPercent)
+        pushesPerSecond = CapacityPlan.dividedUp(turnsPerMinute * 100, 60 * demand.fleet.busyPercent)
         // 600,000,000 nanoseconds a minute are one hundredth of a core.
-        let working = CapacityPlan.up(turnsPerMinute * costs.nanosecondsPerMember, 600_000_000)
+        let working = CapacityPlan.dividedUp(turnsPerMinute * costs.nanosecondsPerMember, 600_000_000)
         pods = max(
             CapacityPlan.podsMin,
-            CapacityPlan.up(working, demand.fleet.coresPerPod * demand.fleet.busyPercent) + 1
+            CapacityPlan.dividedUp(working, demand.fleet.coresPerPod * demand.fleet.busyPercent) + 1
         )
         coresHundredths = working + pods * costs.wakingHundredths
         lanes = pods * demand.fleet.coresPerPod
-        partitions = CapacityPlan.up(lanes * CapacityPlan.partitionsPerLane, pods) * pods
+        partitions = CapacityPlan.dividedUp(lanes * CapacityPlan.partitionsPerLane, pods) * pods
     }
 
     private mutating func planConnections() {
-        let inFlight = CapacityPlan.up(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
-        let needed = CapacityPlan.up(inFlight * 100, costs.streamsPerConnection * CapacityPlan.streamsPercent)
-        connectionsPerPool = max(2, CapacityPlan.up(needed, sharingLanes))
+        let inFlight = CapacityPlan.dividedUp(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
+        let needed = CapacityPlan.dividedUp(inFlight * 100, costs.streamsPerConnection * CapacityPlan.streamsPercent)
+        connectionsPerPool = max(2, CapacityPlan.dividedUp(needed, sharingLanes))
         connections = lanes * demand.fleet.pools * connectionsPerPool
-        apnsMegabitsPerSecond = CapacityPlan.up(turnsPerMinute * costs.bytesPerPush * 8, 60_000_000)
+        apnsMegabitsPerSecond = CapacityPlan.dividedUp(turnsPerMinute * costs.bytesPerPush * 8, 60_000_000)
         podMebibytes = MemoryBudget.plannedMebibytes(
             lanes: Int(demand.fleet.coresPerPod),
             connectionsMax: Int(demand.fleet.coresPerPod * demand.fleet.pools * connectionsPerPool)
@@ -82,24 +82,24 @@ package struct AudiencePlan: Sendable, Equatable {
 
     private mutating func planRound() {
         // The lane with the most ranges finishes last.
-        let members = CapacityPlan.up(demand.members * CapacityPlan.up(ranges, sharingLanes), ranges)
-        let working = CapacityPlan.up(members * costs.nanosecondsPerMember, 1_000_000)
+        let members = CapacityPlan.dividedUp(demand.members * CapacityPlan.dividedUp(ranges, sharingLanes), ranges)
+        let working = CapacityPlan.dividedUp(members * costs.nanosecondsPerMember, 1_000_000)
         let streams = connectionsPerPool * costs.streamsPerConnection
-        let carried = CapacityPlan.up(members * costs.roundTripMilliseconds, streams)
+        let carried = CapacityPlan.dividedUp(members * costs.roundTripMilliseconds, streams)
         roundMilliseconds = max(working, carried) + costs.roundTripMilliseconds + costs.fanoutMilliseconds
     }
 
     private mutating func planRedis() {
         membersMebibytes = mebibytes(demand.members * costs.redisBytesPerMember)
         activitiesMebibytes = mebibytes(demand.activities * costs.redisBytesPerActivity)
-        redisCorePercent = CapacityPlan.up(turnsPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
+        redisCorePercent = CapacityPlan.dividedUp(turnsPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
         redisNodes = max(
-            CapacityPlan.up(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
-            CapacityPlan.up(redisCorePercent, CapacityPlan.redisPercent)
+            CapacityPlan.dividedUp(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
+            CapacityPlan.dividedUp(redisCorePercent, CapacityPlan.redisPercent)
         )
     }
 
     private func mebibytes(_ keys: Int64) -> Int64 {
-        CapacityPlan.up(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+        CapacityPlan.dividedUp(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
     }
 }

@@ -42,7 +42,7 @@ package enum CapacityPage {
             two script calls. APNs connections are not the limit: \(plan.connectionsNeeded) are enough, and the fleet has \
             \(plan.connections), because each lane has its own connections.
 
-            ## When states change faster than phones are told
+            ## When states change faster than phones are updated
 
             In the demo's season there are 4.4 commands for each push. 77 % of these commands are merged and cost only their \
             reading. The plan for the same peak with 4.4 commands for each push:

@@ -53,8 +53,8 @@ package struct CapacityPlan: Sendable, Equatable {
         try demand.validate()
         self.demand = demand
         self.costs = costs
-        pushesPerSecond = Self.up(demand.updatesPerMinute, 60)
-        commandsPerSecond = Self.up(pushesPerSecond * demand.commandsPerPushHundredths, 100)
+        pushesPerSecond = Self.dividedUp(demand.updatesPerMinute, 60)
+        commandsPerSecond = Self.dividedUp(pushesPerSecond * demand.commandsPerPushHundredths, 100)
         pushesPerActivityHourHundredths = demand.updatesPerMinute * 6_000 / demand.activities
         planPods()
         planConnections()
@@ -65,24 +65,24 @@ package struct CapacityPlan: Sendable, Equatable {
 
     private mutating func planPods() {
         let nanoseconds = commandsPerSecond * costs.nanosecondsPerCommand + pushesPerSecond * costs.nanosecondsPerPush
-        let working = Self.up(nanoseconds, 10_000_000)
+        let working = Self.dividedUp(nanoseconds, 10_000_000)
         let perPod = max(1, demand.fleet.busyPercent * demand.fleet.coresPerPod - costs.wakingHundredths)
-        pods = max(Self.podsMin, Self.up(working, perPod) + 1)
+        pods = max(Self.podsMin, Self.dividedUp(working, perPod) + 1)
         coresHundredths = working + pods * costs.wakingHundredths
         lanes = pods * demand.fleet.coresPerPod
         let bytes = commandsPerSecond * costs.bytesPerCommand
-        let wanted = max(lanes * Self.partitionsPerLane, Self.up(bytes, costs.partitionBytesPerSecond))
+        let wanted = max(lanes * Self.partitionsPerLane, Self.dividedUp(bytes, costs.partitionBytesPerSecond))
         // A multiple of the number of pods gives every pod the same number of partitions.
-        partitions = Self.up(wanted, pods) * pods
+        partitions = Self.dividedUp(wanted, pods) * pods
     }
 
     private mutating func planConnections() {
-        pushesInFlight = Self.up(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
-        connectionsNeeded = Self.up(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
+        pushesInFlight = Self.dividedUp(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
+        connectionsNeeded = Self.dividedUp(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
         // Each pool has at least two connections, so that one works while the other is replaced.
-        connectionsPerPool = max(2, Self.up(connectionsNeeded, lanes))
+        connectionsPerPool = max(2, Self.dividedUp(connectionsNeeded, lanes))
         connections = lanes * demand.fleet.pools * connectionsPerPool
-        apnsMegabitsPerSecond = Self.up(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)
+        apnsMegabitsPerSecond = Self.dividedUp(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)
     }
 
     private mutating func planMemory() {
@@ -94,12 +94,12 @@ package struct CapacityPlan: Sendable, Equatable {
 
     private mutating func planRedis() {
         redisCallsPerSecond = pushesPerSecond * costs.redisCallsPerPush
-        redisNodesForCalls = Self.up(redisCallsPerSecond * 100, costs.redisCallsPerSecond * Self.redisPercent)
+        redisNodesForCalls = Self.dividedUp(redisCallsPerSecond * 100, costs.redisCallsPerSecond * Self.redisPercent)
         let keys =
             demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice
             + demand.restartedActivities * costs.redisBytesPerRestart
-        redisMebibytes = Self.up(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
-        redisNodesForMemory = Self.up(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
+        redisMebibytes = Self.dividedUp(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+        redisNodesForMemory = Self.dividedUp(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
     }
 
     private mutating func planKafka() {
@@ -107,8 +107,8 @@ package struct CapacityPlan: Sendable, Equatable {
         kafkaOutBytesPerSecond = commandsPerSecond * costs.bytesPerResult
         let written = (kafkaInBytesPerSecond + kafkaOutBytesPerSecond) * demand.replication
         kafkaWrittenBytesPerSecond = written
-        kafkaStoredGibibytes = Self.up(written, 1_048_576) * demand.retentionHours * 3_600 / 1_024
+        kafkaStoredGibibytes = Self.dividedUp(written, 1_048_576) * demand.retentionHours * 3_600 / 1_024
     }
 
-    static func up(_ number: Int64, _ divisor: Int64) -> Int64 { (number + divisor - 1) / divisor }
+    static func dividedUp(_ number: Int64, _ divisor: Int64) -> Int64 { (number + divisor - 1) / divisor }
 }

@@ -84,11 +84,11 @@ package struct MeasuredCosts: Sendable, Equatable {
     var lines: [(text: String, source: String)] {
         [
             (
-                "\(micros(nanosecondsPerCommand)) µs of CPU a command at full load",
+                "\(microseconds(nanosecondsPerCommand)) µs of CPU a command at full load",
                 "1,000,000 merged into 20,000: 1.04 s, pushes included"
             ),
             (
-                "\(micros(nanosecondsPerPush)) µs of CPU a push at full load, without its command",
+                "\(microseconds(nanosecondsPerPush)) µs of CPU a push at full load, without its command",
                 "75,000 to 100,000 a second: 9.4 to 12 µs with its command"
             ),
             (
@@ -124,7 +124,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     var audienceLines: [(text: String, source: String)] {
         [
             (
-                "\(micros(nanosecondsPerMember)) µs of CPU a member of a round",
+                "\(microseconds(nanosecondsPerMember)) µs of CPU a member of a round",
                 "causeway-lab fanout: 2.4 to 3.2, beside h2load's 4.5 to 5.4 a push"
             ),
             (
@@ -132,7 +132,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "season of make demo"
             ),
             (
-                "\(micros(redisNanosecondsPerMember)) µs of Redis a member of a round",
+                "\(microseconds(redisNanosecondsPerMember)) µs of Redis a member of a round",
                 "causeway-lab fanout: 0.24 to 0.41"
             ),
             (
@@ -150,5 +150,5 @@ package struct MeasuredCosts: Sendable, Equatable {
         ]
     }
 
-    private func micros(_ nanoseconds: Int64) -> String { Numeral.exact(nanoseconds, divisor: 1_000) }
+    private func microseconds(_ nanoseconds: Int64) -> String { Numeral.exact(nanoseconds, divisor: 1_000) }
 }

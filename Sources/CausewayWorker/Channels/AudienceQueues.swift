@@ -23,7 +23,7 @@ final class AudienceQueues {
     }
 
     /// The queue of each audience, oldest request first. The first request runs or is ready to run.
-    private var lines: [Key: [ChannelRequest]] = [:]
+    private var queues: [Key: [ChannelRequest]] = [:]
     /// The audiences whose first request is ready to run, in the order of their turns.
     private var ready: [Key] = []
     private var slots = 0
@@ -40,8 +40,8 @@ final class AudienceQueues {
         precondition(requests < Self.requestsMax, "a request came without room")
         let key = Key(request)
         requests += 1
-        lines[key, default: []].append(request)
-        if lines[key]?.count == 1 { ready.append(key) }
+        queues[key, default: []].append(request)
+        if queues[key]?.count == 1 { ready.append(key) }
     }
 
     /// Reserves one of the slots in which requests run.
@@ -57,15 +57,15 @@ final class AudienceQueues {
 
     /// Removes and returns the next request that is ready to run. Returns nil if every request runs or waits
     /// for an earlier one of its audience.
-    func nextReady() -> ChannelRequest? { ready.isEmpty ? nil : lines[ready.removeFirst()]?.first }
+    func nextReady() -> ChannelRequest? { ready.isEmpty ? nil : queues[ready.removeFirst()]?.first }
 
     /// Ends a request that ``nextReady()`` returned. The next request of its audience becomes ready, behind
     /// the requests that are ready already.
     func end(_ request: ChannelRequest) {
         let key = Key(request)
         requests -= 1
-        lines[key]?.removeFirst()
-        if lines[key]?.isEmpty == true { lines[key] = nil } else { ready.append(key) }
+        queues[key]?.removeFirst()
+        if queues[key]?.isEmpty == true { queues[key] = nil } else { ready.append(key) }
         room?.resume()
         room = nil
     }

@@ -17,7 +17,7 @@ package enum ChannelEvent: Sendable {
     case listed(app: String, environment: String, channels: Int)
     /// An error. `app` and `environment` say where it happened; nil means that it concerns all apps or
     /// environments.
-    case trouble(String, app: String?, environment: String?)
+    case failed(String, app: String?, environment: String?)
 }
 
 /// Why there is no channel, or why an operation on a channel failed.

@@ -43,9 +43,9 @@ extension ChannelKeeper {
         await withDiscardingTaskGroup { group in
             group.addTask { await self.maintainAll() }
             for await request in requests {
-                await lines.awaitRoom()
-                lines.add(request)
-                guard lines.takeSlot() else { continue }
+                await requestQueues.awaitRoom()
+                requestQueues.add(request)
+                guard requestQueues.takeSlot() else { continue }
                 group.addTask { await self.carryOutReady(answer: answer) }
             }
             group.cancelAll()
@@ -55,11 +55,11 @@ extension ChannelKeeper {
 
     /// Carries out requests one after another until no request is ready.
     private func carryOutReady(answer: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
-        while let request = lines.nextReady() {
+        while let request = requestQueues.nextReady() {
             if !Task.isCancelled { await perform(request, answer: answer) }
-            lines.end(request)
+            requestQueues.end(request)
         }
-        lines.leaveSlot()
+        requestQueues.leaveSlot()
     }
 
     private func perform(
@@ -109,7 +109,7 @@ extension ChannelKeeper {
             try restoreLost()
             return true
         } catch {
-            note(.trouble(error.text, app: nil, environment: nil))
+            note(.failed(error.text, app: nil, environment: nil))
             return false
         }
     }
@@ -120,7 +120,7 @@ extension ChannelKeeper {
         do throws(ChannelRefusal) {
             try await maintain(site)
         } catch {
-            note(.trouble(error.text, app: site.appEnvironment.app, environment: site.appEnvironment.environment))
+            note(.failed(error.text, app: site.appEnvironment.app, environment: site.appEnvironment.environment))
         }
     }
 }

@@ -63,7 +63,7 @@ package actor ChannelKeeper {
     private var refusals: [Refused: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
     /// The requests of lanes that run or wait.
-    let lines = AudienceQueues()
+    let requestQueues = AudienceQueues()
 
     private struct Refused: Hashable {
         var appEnvironment: AppEnvironment
@@ -241,7 +241,7 @@ package actor ChannelKeeper {
             } catch {
                 // Broadcasts can already use the channel. The periodic work publishes the entry later.
                 let text = "\(entry.topicKey) is not published yet: \(error)"
-                note(.trouble(text, app: entry.app, environment: entry.environment))
+                note(.failed(text, app: entry.app, environment: entry.environment))
             }
         }
         let settled = entry

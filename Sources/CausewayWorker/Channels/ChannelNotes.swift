@@ -5,7 +5,7 @@ import Observability
 enum ChannelNotes {
     /// - Parameter pool: returns the index of the pool of an app in an environment; nil if the worker has no
     ///   such pool.
-    static func tell(
+    static func report(
         _ note: ChannelEvent,
         _ log: SharedKindLog,
         _ status: ChannelStatus,
@@ -35,7 +35,7 @@ enum ChannelNotes {
             )
             count(app, environment) {
                 $0.refused += 1
-                $0.trouble = trouble("audience \(audience): \(text)")
+                $0.failure = failure("audience \(audience): \(text)")
             }
         case .registerRead(let app, let environment, let known):
             count(app, environment) {
@@ -43,18 +43,18 @@ enum ChannelNotes {
                 $0.outlook = ChannelStatus.Snapshot(known, atMilliseconds: wallMilliseconds())
             }
         case .listed(let app, let environment, let channels): count(app, environment) { $0.listed = Int64(channels) }
-        case .trouble(let text, let app, let environment):
+        case .failed(let text, let app, let environment):
             log(.channelTrouble, ["error": "\(text)"])
             if let app, let environment {
-                count(app, environment) { $0.trouble = trouble(text) }
+                count(app, environment) { $0.failure = failure(text) }
             } else {
-                status.changeDeclared { $0.trouble = trouble(text) }
+                status.changeDeclared { $0.failure = failure(text) }
             }
         }
     }
 
-    private static func trouble(_ text: String) -> ChannelStatus.Trouble {
-        ChannelStatus.Trouble(atMilliseconds: wallMilliseconds(), text: text)
+    private static func failure(_ text: String) -> ChannelStatus.Failure {
+        ChannelStatus.Failure(atMilliseconds: wallMilliseconds(), text: text)
     }
 
     private static func fields(_ entry: ChannelEntry) -> Logger.Metadata {

@@ -34,8 +34,8 @@ extension Intake {
 
     /// The deadlines of a stop; nil until a stop is requested.
     var stopSchedule: StopSchedule? {
-        signals.stopToldMilliseconds.map {
-            StopSchedule(toldMilliseconds: $0, drainMilliseconds: drainMilliseconds)
+        signals.stopRequestedMilliseconds.map {
+            StopSchedule(requestedMilliseconds: $0, drainMilliseconds: drainMilliseconds)
         }
     }
 
@@ -53,7 +53,7 @@ extension Intake {
         loop.refreshClock()
         let schedule =
             stopSchedule
-            ?? StopSchedule(toldMilliseconds: loop.nowMilliseconds, drainMilliseconds: drainMilliseconds)
+            ?? StopSchedule(requestedMilliseconds: loop.nowMilliseconds, drainMilliseconds: drainMilliseconds)
         if case .unfinished = consumer.close(deadlineMilliseconds: wait(until: schedule.consumerEndMilliseconds)) {
             note(.kafkaCloseLate, ["client": "consumer"])
         }

@@ -101,7 +101,7 @@ extension Intake {
                     partition: partition.partition,
                     assignment: number,
                     isReadAgain: isReadAgain,
-                    committed: committed.map { Handover.pass($0) }
+                    committed: committed.map { RingBox.pass($0) }
                 )
             )
         precondition(isTaken, "the lane's ring has room for its orders")
@@ -132,7 +132,7 @@ extension Intake {
             let left = min(revocationEnd, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
             guard left > 0, !signals.isStoppingAtOnce else {
                 let count = draining.count { !(assignments[$0]?.isDrained ?? true) }
-                let cause = left > 0 ? "told again to stop" : "time"
+                let cause = left > 0 ? "a second stop signal" : "time"
                 return note(.drainTimeOver, ["partitions": "\(count)", "cause": "\(cause)"])
             }
             var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)

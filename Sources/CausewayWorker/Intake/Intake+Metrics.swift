@@ -18,13 +18,13 @@ enum PartitionLag {
         start: SeekPosition?,
         low: Int64,
         high: Int64,
-        reached: Reached? = nil
+        logEnd: LogEnd? = nil
     ) -> Int64? {
-        if let reached {
+        if let logEnd {
             // Only transaction markers, which no reader gets, may lie between the last record and the log's
             // end.
-            let isSettled = unsettledOffset < 0 || unsettledOffset == reached.nextOffset
-            return isSettled ? 0 : max(0, reached.endOffset - unsettledOffset)
+            let isSettled = unsettledOffset < 0 || unsettledOffset == logEnd.nextOffset
+            return isSettled ? 0 : max(0, logEnd.endOffset - unsettledOffset)
         }
         guard high >= 0 else { return nil }
         let next: Int64
@@ -40,7 +40,7 @@ enum PartitionLag {
     }
 
     /// The position after the last record when reading has reached the log's end.
-    struct Reached {
+    struct LogEnd {
         /// One above the last record that was dealt; -1: no record yet.
         var nextOffset: Int64
         var endOffset: Int64
@@ -146,14 +146,14 @@ extension Intake {
         // for the end while nothing is fetched.
         let reached = assignment.flatMap { entry in
             entry.endOffset >= max(0, unfetched.ends[partition] ?? -1)
-                ? PartitionLag.Reached(nextOffset: entry.nextOffset, endOffset: entry.endOffset) : nil
+                ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.endOffset) : nil
         }
         return PartitionLag.records(
             unsettledOffset: assignment?.unsettledOffset ?? -1,
             start: consumer.startPositions[partition],
             low: watermarks?.low ?? -1,
             high: max(watermarks?.high ?? -1, unfetched.ends[partition] ?? -1),
-            reached: reached
+            logEnd: reached
         ) ?? -1
     }
 

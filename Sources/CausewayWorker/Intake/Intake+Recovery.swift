@@ -42,7 +42,7 @@ extension Intake {
     ///
     /// One request covers all partitions. After a request without an answer, this turn makes no further
     /// request, so that the thread does not block longer.
-    func recoverStranded() {
+    func recoverPartitionsWithoutPosition() {
         guard stranded.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
         expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
         let partitions = Array(stranded.errors.keys)

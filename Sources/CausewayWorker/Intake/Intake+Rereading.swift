@@ -225,7 +225,7 @@ extension Intake {
             guard let entry = assignments[partition.request.place] else { continue }
             // Read the settled offset before the seek, because the seek changes where reading began.
             let settledBelow = settled(of: partition.request.place, entry)
-            if let error = consumer.seek(partition.request.place, to: partition.start.notBeyond(settledBelow)) {
+            if let error = consumer.seek(partition.request.place, to: partition.start.limited(to: settledBelow)) {
                 report(error)
                 // A broker that does not answer for one partition would not answer for the next.
                 loop.refreshClock()
@@ -283,7 +283,7 @@ extension Intake {
 extension SeekPosition {
     /// Returns the position, limited to the settled offset. No unsettled record may be skipped, even if a
     /// mark names a higher offset.
-    func notBeyond(_ settledBelow: Int64) -> SeekPosition {
+    func limited(to settledBelow: Int64) -> SeekPosition {
         if case .offset(let offset) = self { .offset(min(offset, settledBelow)) } else { self }
     }
 }

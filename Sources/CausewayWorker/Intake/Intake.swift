@@ -153,7 +153,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         wakeFetching()
         // Each of these calls may wait for a broker. After the signal to stop, the thread begins none of
         // them.
-        if !signals.isStopRequested { recoverStranded() }
+        if !signals.isStopRequested { recoverPartitionsWithoutPosition() }
         if !signals.isStopRequested { confirmEmptyShare() }
         if !signals.isStopRequested { rereadPartitions() }
         wakeLanes()

@@ -7,7 +7,7 @@ import Synchronization
 /// are rare.
 final class IntakeSignals: Sendable {
     /// When a stop was first requested, monotonic milliseconds; 0: not yet.
-    private let stopTold = Atomic<Int64>(0)
+    private let stopRequested = Atomic<Int64>(0)
     private let settingsOffered = Atomic<Bool>(false)
     private let stopAtOnceRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
@@ -18,17 +18,17 @@ final class IntakeSignals: Sendable {
         case reached
     }
 
-    var isStopRequested: Bool { stopToldMilliseconds != nil }
+    var isStopRequested: Bool { stopRequestedMilliseconds != nil }
 
     /// When a stop was first requested, monotonic milliseconds; nil: not yet.
-    var stopToldMilliseconds: Int64? {
-        let told = stopTold.load(ordering: .acquiring)
-        return told == 0 ? nil : told
+    var stopRequestedMilliseconds: Int64? {
+        let milliseconds = stopRequested.load(ordering: .acquiring)
+        return milliseconds == 0 ? nil : milliseconds
     }
 
     func requestStop() {
         let now = EventLoop.monotonicMilliseconds
-        _ = stopTold.compareExchange(expected: 0, desired: max(1, now), ordering: .acquiringAndReleasing)
+        _ = stopRequested.compareExchange(expected: 0, desired: max(1, now), ordering: .acquiringAndReleasing)
     }
 
     /// Says that reloaded settings are in the lanes' mailboxes. The Kafka thread then orders the lanes to

@@ -18,9 +18,9 @@ struct StopSchedule: Equatable {
     let flushEndMilliseconds: Int64
     let endMilliseconds: Int64
 
-    init(toldMilliseconds: Int64, drainMilliseconds: Int64) {
+    init(requestedMilliseconds: Int64, drainMilliseconds: Int64) {
         let closing = min(Self.closingMillisecondsMax, drainMilliseconds / 4)
-        endMilliseconds = toldMilliseconds + drainMilliseconds
+        endMilliseconds = requestedMilliseconds + drainMilliseconds
         drainEndMilliseconds = endMilliseconds - closing
         flushEndMilliseconds = endMilliseconds - min(Self.stepMilliseconds, closing / 4)
         consumerEndMilliseconds = endMilliseconds - min(2 * Self.stepMilliseconds, closing / 2)

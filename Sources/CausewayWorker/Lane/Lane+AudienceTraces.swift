@@ -7,7 +7,7 @@ import Observability
 extension Lane {
     /// Exports the trace of a command that was fanned out. The command ends here, because its ranges are
     /// records of their own.
-    func noteFannedOut(_ command: HandedBack) {
+    func noteFannedOut(_ command: ReturnedCommand) {
         let view = delivery.view(command.record)
         metrics.add(.audienceCommands, view.application)
         guard let trace = CarriedTrace(view.trace),

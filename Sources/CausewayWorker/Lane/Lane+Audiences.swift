@@ -27,9 +27,9 @@ extension Lane {
     }
 
     private func takeBackAudienceCommands() {
-        while let command = audiences.nextHandedBack() {
+        while let command = audiences.nextReturnedCommand() {
             if command.ending == .fannedOut { noteFannedOut(command) }
-            delivery.handedBack(
+            delivery.handoverEnded(
                 command.record,
                 command.ending,
                 reason: UnsafeRawBufferPointer(

@@ -57,7 +57,7 @@ extension Lane {
     private func report(_ position: Int, isDrained: Bool) -> Bool {
         let entry = partitions[position]
         let progress = progress(of: entry)
-        let passed = progress.map { Handover.pass($0) }
+        let passed = progress.map { RingBox.pass($0) }
         let isTaken = mailbox.laneReports.push(
             LaneReport(
                 topic: entry.topic,

@@ -15,7 +15,7 @@ extension Lane {
                 case .invalidation: produceInvalidation(production.record, tag: tag)
                 case .deadLetter: produceDeadLetter(production.record, tag: tag)
                 case .deferral: produceDeferral(production.record, tag: tag)
-                case .trace: tellTrace(of: production.record)
+                case .trace: exportTrace(of: production.record)
                 }
             switch outcome {
             case .queued:
@@ -34,7 +34,7 @@ extension Lane {
     }
 
     /// Exports the trace of a record that gets no result. The record ends here.
-    private func tellTrace(of record: UInt32) -> ProduceOutcome {
+    private func exportTrace(of record: UInt32) -> ProduceOutcome {
         let view = delivery.view(record)
         if let trace = CarriedTrace(view.trace),
             let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)

@@ -65,7 +65,7 @@ struct LaneOrder: BitwiseCopyable {
     var isReadAgain = false
     /// For `assign`: the offset and metadata that the group has committed. The thread that pops the order
     /// takes ownership.
-    var committed: Unmanaged<Handover<CommittedOffset>>?
+    var committed: Unmanaged<RingBox<CommittedOffset>>?
 }
 
 /// A lane's report about a partition, for the Kafka thread.
@@ -75,7 +75,7 @@ struct LaneReport: BitwiseCopyable {
     var assignment: UInt32
     /// The state to commit; nil if no record was received yet. The thread that pops the report takes
     /// ownership.
-    var progress: Unmanaged<Handover<PartitionProgress>>?
+    var progress: Unmanaged<RingBox<PartitionProgress>>?
     /// Whether the lane has settled all records of the partition and begins no new one.
     var isDrained: Bool
     /// The lane's request to read dropped records of the partition again.
@@ -83,17 +83,17 @@ struct LaneReport: BitwiseCopyable {
 }
 
 /// A heap value that passes through a ring by reference. Used rarely, and never for a record.
-final class Handover<Value: Sendable>: Sendable {
+final class RingBox<Value: Sendable>: Sendable {
     let value: Value
 
     private init(_ value: Value) { self.value = value }
 
-    static func pass(_ value: Value) -> Unmanaged<Handover> { .passRetained(Handover(value)) }
+    static func pass(_ value: Value) -> Unmanaged<RingBox> { .passRetained(RingBox(value)) }
 }
 
 extension Unmanaged {
-    /// Takes ownership of the value from `Handover.pass`. Call this exactly once.
-    func take<Value>() -> Value where Instance == Handover<Value> { takeRetainedValue().value }
+    /// Takes ownership of the value from `RingBox.pass`. Call this exactly once.
+    func take<Value>() -> Value where Instance == RingBox<Value> { takeRetainedValue().value }
 }
 
 /// A delivery report on its way from the Kafka thread to the lane that produced the record.

@@ -41,7 +41,7 @@ actor LifetimeKeeper {
     private let apps: Set<[UInt8]>
     private let status: LifetimeStatus
     private let log: SharedKindLog
-    private var isTroubled = false
+    private var isFailing = false
     /// The rank at which the next poll begins, for each timetable.
     private var ranks = [Int](repeating: 0, count: LifetimeKey.count)
     private var polls = 0
@@ -95,12 +95,12 @@ actor LifetimeKeeper {
         }
         guard let failure else {
             status.note(waiting: waiting)
-            if isTroubled { log(.lifetimesBack) }
-            isTroubled = false
+            if isFailing { log(.lifetimesBack) }
+            isFailing = false
             return
         }
-        if !isTroubled { log(.lifetimesAway, ["error": "\(failure)"]) }
-        isTroubled = true
+        if !isFailing { log(.lifetimesAway, ["error": "\(failure)"]) }
+        isFailing = true
     }
 
     /// Produces the commands for the due activities of a timetable.

@@ -24,7 +24,7 @@ actor SharedProviderTokens {
     private let seal: ProviderTokenSeal
     private let sources: [ProviderTokenSource]
     private let log: SharedKindLog
-    private var isTroubled = false
+    private var isFailing = false
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
@@ -46,7 +46,7 @@ actor SharedProviderTokens {
     func begin() async {
         for _ in 0..<Self.firstLooksMax {
             poll()
-            if isTroubled || sources.allSatisfy({ $0.sharingState.inUseIssuedAt != nil }) { return }
+            if isFailing || sources.allSatisfy({ $0.sharingState.inUseIssuedAt != nil }) { return }
             try? await Task.sleep(for: Self.shortInterval)
         }
     }
@@ -64,13 +64,13 @@ actor SharedProviderTokens {
     func poll() {
         do {
             for source in sources { try adoptOrSign(source, unixSeconds: Int64(time(nil))) }
-            if isTroubled { log(.fleetTokensBack) }
-            isTroubled = false
+            if isFailing { log(.fleetTokensBack) }
+            isFailing = false
         } catch {
-            if !isTroubled {
+            if !isFailing {
                 log(.fleetTokensAway, ["error": "\(error)"])
             }
-            isTroubled = true
+            isFailing = true
         }
     }
 

@@ -74,7 +74,7 @@ enum MarkStep: Equatable {
     case note([Int])
     /// Write the first marks to these primaries, because no record of the partition was written to them
     /// before.
-    case introduce([Int])
+    case writeFirst([Int])
     /// Read the partition again from offset `from` (nil: from the beginning), because these primaries lack
     /// what its records wrote. `isEmptied`: one of the primaries had no mark.
     case reread([Int], from: Int64?, isEmptied: Bool)
@@ -97,7 +97,7 @@ enum MarkStep: Equatable {
             if isFirstCheck, status.rereading == nil, status.beganAt == 0,
                 missing.allSatisfy({ primaries[$0].mark == nil })
             {
-                return .introduce(missing)
+                return .writeFirst(missing)
             }
             let offsets = missing.map { primaries[$0].mark?.storedBelow }
             let from = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()

@@ -194,7 +194,7 @@ actor StoreWatch {
         case .note(let primaries):
             let isRenewal = polls.isMultiple(of: Self.pollsPerRenewal)
             write(primaries, isRenewal ? .replaceAll : .replaceFirst, { _ in status.settledBelow })
-        case .introduce(let primaries): write(primaries, .writeAll, { _ in status.settledBelow })
+        case .writeFirst(let primaries): write(primaries, .writeAll, { _ in status.settledBelow })
         case .complete(let primaries): write(primaries, .replaceAll, { _ in status.settledBelow })
         case .reread(let primaries, let from, let isEmptied):
             let reader = UInt64.random(in: 1 ... .max)

@@ -13,8 +13,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var current: UInt32 = .max
     var waiting = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
-    /// The last command whose alert a newer state of this activity carried. Used only to prefetch its slot,
-    /// which may have been freed.
+    /// The slot of the last command whose alert a newer state of this activity carried. Used only to prefetch
+    /// that slot, so it does not matter if the slot has been freed.
     var lastRider: UInt32 = .max
     /// The pool of the activity's pushes, or `unknownEnvironment` while its environment is not known.
     var poolKind = PoolKey.Kind.unknownEnvironment
@@ -22,27 +22,27 @@ struct ActivitySlot: BitwiseCopyable {
     var creditedPool = PoolKey.Kind.unknownEnvironment
     var deferred = ExpectedDeferral()
     /// No push is sent earlier than this monotonic time. Redis makes the final decision about the spacing.
-    private(set) var restsUntilMilliseconds: Int64 = 0
+    private(set) var spacingEndMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierCount)
     }
 
-    @inline(__always) func isResting(now: Moment) -> Bool { restsUntilMilliseconds > now.monotonicMilliseconds }
+    @inline(__always) func isWithinSpacing(now: Moment) -> Bool { spacingEndMilliseconds > now.monotonicMilliseconds }
 
     /// Whether a command waits and the spacing has ended.
-    @inline(__always) func hasWork(now: Moment) -> Bool { !waiting.isEmpty && !isResting(now: now) }
+    @inline(__always) func hasWork(now: Moment) -> Bool { !waiting.isEmpty && !isWithinSpacing(now: now) }
 
     /// Whether the waiting commands may have to wait for the spacing or for a deferred command. Quick, and
     /// nearly always false.
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isResting(now: now) || deferred.isKnown }
+    func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || deferred.isKnown }
 
     /// Returns the earliest end of the activity's waits: for the spacing, for a rider's carrier, for a
     /// deferred command. A monotonic time; nil: the activity waits for none of these.
     @inline(__always)
-    func restEndMilliseconds(now: Moment) -> Int64? {
-        var end = isResting(now: now) ? restsUntilMilliseconds : .max
+    func pauseEndMilliseconds(now: Moment) -> Int64? {
+        var end = isWithinSpacing(now: now) ? spacingEndMilliseconds : .max
         if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
         if deferred.isExpected(now: now) { end = min(end, deferred.untilMilliseconds) }
         return end == .max ? nil : end
@@ -56,13 +56,13 @@ struct ActivitySlot: BitwiseCopyable {
     /// Resets the count, because APNs' answer to a push of this activity shows that the service works.
     mutating func forgetServiceFaults() { serviceFaults = 0 }
 
-    mutating func rest(until monotonicMilliseconds: Int64) {
-        restsUntilMilliseconds = max(restsUntilMilliseconds, monotonicMilliseconds)
+    mutating func extendSpacing(until monotonicMilliseconds: Int64) {
+        spacingEndMilliseconds = max(spacingEndMilliseconds, monotonicMilliseconds)
     }
 
     /// Restores the end of the previous spacing, when the push that set the last one was not sent.
-    mutating func restorePreviousRest(until monotonicMilliseconds: Int64) {
-        restsUntilMilliseconds = monotonicMilliseconds
+    mutating func restorePreviousSpacing(until monotonicMilliseconds: Int64) {
+        spacingEndMilliseconds = monotonicMilliseconds
     }
 }
 

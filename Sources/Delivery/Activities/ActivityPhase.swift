@@ -1,7 +1,7 @@
 /// What an activity waits for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a
 /// change that is not listed here.
 ///
-///     idle ─► awakened, resting, awaitingReadAhead or awaitingCredit ─► idle
+///     idle ─► awakened, paused,  awaitingReadAhead or awaitingCredit ─► idle
 ///
 ///     idle ─► lookingUpToken ─► admitting ─► ready ◄─► inFlight ─► idle
 ///
@@ -18,14 +18,14 @@
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. An activity is idle only within one call, in which `begin` decides the next
     /// phase. → `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit` or
-    /// `awaitingReadAhead` when it must wait; `resting` when nothing may be sent until a time; `awakened`
+    /// `awaitingReadAhead` when it must wait; `paused` when nothing may be sent until a time; `awakened`
     /// when the activity is new. The slot is freed if no command waits and no spacing runs.
     case idle
     /// Has received commands in the batch that is being read. → `idle` at the end of the batch.
     case awakened
     /// Nothing may be sent until the spacing has ended, or a rider waits for its carrier. The timer is set. →
     /// `idle` when the timer fires; `awakened` when a command arrives after the spacing.
-    case resting
+    case paused
     /// A command may be sent, but the lane reads ahead (R21). → `idle` when reading ahead ends.
     case awaitingReadAhead
     /// A command may be sent, but its pool has the maximum of pushes in flight. → `idle` when a push is
@@ -55,19 +55,19 @@ enum ActivityPhase: UInt8 {
     /// APNs limits the pushes to the token, and Redis records the limit. → `awaitingService`.
     case limiting
     /// APNs did not process the push, and the push is retried soon. The timer is set. → `ready`; `admitting`
-    /// for a start; `awakened` or `resting` when a newer state replaces the command.
+    /// for a start; `awakened` or `paused` when a newer state replaces the command.
     case backingOff
     /// The service could not take the current command, or the pool's retry budget is empty. The command waits
     /// for the timer and holds no credit. A command that is delayed by a fault that is not its own repeats
     /// this phase until it expires. → `idle`, to be admitted again in its next turn; for a start `admitting`
-    /// or `awaitingCredit`; `awakened` or `resting` when a newer state replaces the command.
+    /// or `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
     case awaitingService
 
     // Each of these properties tests one bit and is inlined, because an activity enters eight phases for each
     // command that is sent.
 
     /// Whether the activity's timer is set.
-    @inline(__always) var hasTimer: Bool { self == .resting || isBackingOff }
+    @inline(__always) var hasTimer: Bool { self == .paused || isBackingOff }
 
     /// Whether the current command waits for the timer before its next attempt.
     @inline(__always) var isBackingOff: Bool { isOne(of: Self.backingOff.mask | Self.awaitingService.mask) }
@@ -95,15 +95,15 @@ enum ActivityPhase: UInt8 {
 
     @inline(__always)
     private var exits: UInt16 {
-        let (idle, awakened, resting) = (Self.idle.mask, Self.awakened.mask, Self.resting.mask)
+        let (idle, awakened, paused) = (Self.idle.mask, Self.awakened.mask, Self.paused.mask)
         let (awaitingCredit, lookingUpToken, admitting) = (
             Self.awaitingCredit.mask, Self.lookingUpToken.mask, Self.admitting.mask
         )
         let (holding, ready, awaitingService) = (Self.holding.mask, Self.ready.mask, Self.awaitingService.mask)
         return switch self {
-        case .idle: awakened | resting | Self.awaitingReadAhead.mask | awaitingCredit | lookingUpToken | admitting
+        case .idle: awakened | paused | Self.awaitingReadAhead.mask | awaitingCredit | lookingUpToken | admitting
         case .awakened, .awaitingReadAhead, .registering: idle
-        case .resting: idle | awakened
+        case .paused: idle | awakened
         case .awaitingCredit: idle | admitting
         case .lookingUpToken: idle | admitting | holding
         case .admitting: idle | ready | holding | Self.registering.mask
@@ -112,8 +112,8 @@ enum ActivityPhase: UInt8 {
         case .retiring: holding
         case .inFlight: idle | ready | Self.retiring.mask | Self.limiting.mask | Self.backingOff.mask | awaitingService
         case .limiting: idle | awaitingService
-        case .backingOff: idle | ready | admitting | awakened | resting
-        case .awaitingService: idle | admitting | awaitingCredit | awakened | resting
+        case .backingOff: idle | ready | admitting | awakened | paused
+        case .awaitingService: idle | admitting | awaitingCredit | awakened | paused
         }
     }
 }

@@ -18,7 +18,7 @@ extension Delivery {
         deferBlocked(now: now)
         activities.fireTimers(now: now)
         while let activity = activities.popDue() {
-            if activities[activity].phase == .resting {
+            if activities[activity].phase == .paused {
                 activities.enter(.idle, activity)
                 begin(activity, now: now)
             } else {
@@ -46,11 +46,11 @@ extension Delivery {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
         dropStale(activity, now: now)
-        guard !activities[activity].waiting.isEmpty else { return rest(activity, now: now) }
+        guard !activities[activity].waiting.isEmpty else { return pause(activity, now: now) }
         if activities[activity].mayHaveToWait(now: now) {
-            deferResting(activity, now: now)
+            deferOverdue(activity, now: now)
             guard activities[activity].hasWork(now: now), !awaitsDeferred(activity, now: now) else {
-                return rest(activity, now: now)
+                return pause(activity, now: now)
             }
         }
         if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
@@ -128,30 +128,30 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Makes the activity rest until the spacing, the wait for a rider's carrier or the wait for a deferred
+    /// Makes the activity pause until the spacing, the wait for a rider's carrier or the wait for a deferred
     /// command has ended. Removes an activity that has none of these waits.
-    private mutating func rest(_ activity: UInt32, now: Moment) {
-        guard let until = restEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
-        activities.enter(.resting, activity, untilMilliseconds: until)
+    private mutating func pause(_ activity: UInt32, now: Moment) {
+        guard let until = pauseEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
+        activities.enter(.paused, activity, untilMilliseconds: until)
     }
 
     @inline(__always)
-    private func restEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
+    private func pauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         let slot = activities.address(of: activity)
-        let spacingEnd = slot.pointee.restsUntilMilliseconds
+        let spacingEnd = slot.pointee.spacingEndMilliseconds
         // The fast path: nearly always there is a spacing of usual length or no wait at all.
         guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferred.isKnown,
             !isLong(spacingEnd - now.monotonicMilliseconds)
-        else { return rareRestEndMilliseconds(of: activity, now: now) }
+        else { return rarePauseEndMilliseconds(of: activity, now: now) }
         return spacingEnd > now.monotonicMilliseconds ? spacingEnd : nil
     }
 
     @inline(never)
-    private func rareRestEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
-        guard let until = activities[activity].restEndMilliseconds(now: now) else { return nil }
-        // Commands that arrive during a long rest are deferred (`deferResting`), so the activity is checked
-        // again before the rest ends.
-        guard isRestLong(activity, now: now) else { return until }
+    private func rarePauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
+        guard let until = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
+        // Commands that arrive during a long pause are deferred (`deferOverdue`), so the activity is checked
+        // again before the pause ends.
+        guard isWaitLong(activity, now: now) else { return until }
         return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 

@@ -3,7 +3,7 @@ import LiveActivity
 /// Commands to audiences. This core reads their records and writes their results. The core of audiences
 /// decides about them.
 ///
-/// What must hold: each record that the core of audiences took is passed to `handedBack` exactly once. Until
+/// What must hold: each record that the core of audiences took is passed to `handoverEnded` exactly once. Until
 /// then its slot, body and texts stay in place, and its offset is not settled.
 extension Delivery {
     /// Queues a received command to an audience for the core of audiences.
@@ -54,7 +54,7 @@ extension Delivery {
     /// - Parameters:
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
     ///   - admittedMilliseconds: when the command was admitted, UNIX milliseconds; -1: never.
-    public mutating func handedBack(
+    public mutating func handoverEnded(
         _ record: UInt32,
         _ ending: HandoverEnding,
         reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),

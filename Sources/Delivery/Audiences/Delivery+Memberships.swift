@@ -49,8 +49,8 @@ extension Delivery {
     /// Begins a change if a reply names audiences that may not have been notified that the member left.
     mutating func noteLeaves(_ ticket: StoreTicket, _ leaves: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // A record can have two calls for one member. The second reply names the same audiences, or a later
-        // reply names its audiences again.
+        // A record can have two calls for one member. The reply to the second call needs no change of its own: it
+        // names the same audiences, or a later reply names its audiences again.
         guard ticket.purpose != .limit, !memberships.has(member), AudienceDepartures(leaves) != nil else { return }
         let block = records.allocateBlock(leaves.count)
         UnsafeMutableRawBufferPointer(start: block.base, count: leaves.count).copyMemory(from: leaves)

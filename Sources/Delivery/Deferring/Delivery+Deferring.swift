@@ -135,16 +135,16 @@ extension Delivery {
     // MARK: - Activities that may not send yet
 
     /// Defers the overdue commands of an activity that must wait long, or whose next push has a long pause.
-    mutating func deferResting(_ activity: UInt32, now: Moment) {
-        let isResting = isLong(activities[activity].restsUntilMilliseconds - now.monotonicMilliseconds)
-        guard isResting || activities[activity].deferred.isPause else { return }
+    mutating func deferOverdue(_ activity: UInt32, now: Moment) {
+        let isWithinSpacing = isLong(activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds)
+        guard isWithinSpacing || activities[activity].deferred.isPause else { return }
         while let record = activities[activity].waiting.head,
-            isResting || isLong(records[record].deferral.pauseMilliseconds(now: now)),
+            isWithinSpacing || isLong(records[record].deferral.pauseMilliseconds(now: now)),
             isOverdue(record, now: now)
         {
             _ = activities[activity].waiting.popFirst(in: &records)
             let awaitsStartBudget = if case .awaited = records[record].startDraw { true } else { false }
-            deferCommand(record, !isResting ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
+            deferCommand(record, !isWithinSpacing ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
         }
     }
 
@@ -154,9 +154,9 @@ extension Delivery {
 
     /// Whether the activity's wait is so long that its overdue commands are deferred.
     @inline(__always)
-    func isRestLong(_ activity: UInt32, now: Moment) -> Bool {
+    func isWaitLong(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
-        return isLong(slot.pointee.restsUntilMilliseconds - now.monotonicMilliseconds)
+        return isLong(slot.pointee.spacingEndMilliseconds - now.monotonicMilliseconds)
             || slot.pointee.deferred.isPause && isPauseLong(activity, now: now)
     }
 
@@ -202,15 +202,16 @@ extension Delivery {
                     now: now
                 )
             }
-            lookThroughReady(poolKey, now: now)
-            if pools.isBlocked(poolKey), !isStoreAway { lookThroughAwaitingCredit(poolKey, now: now) }
+            reviewReady(poolKey, now: now)
+            if pools.isBlocked(poolKey), !isStoreAway { reviewAwaitingCredit(poolKey, now: now) }
             // While production is blocked, activities of unknown environment wait for credits of their own
-            // kind. Perhaps no activity holds such a credit and returns it, so they are begun here.
+            // kind. Usually an activity begins when another one returns its credit. Perhaps none holds a credit
+            // of this kind, so begin the waiting activities here.
             beginWithFreeCredits(of: poolKey, now: now)
         }
     }
 
-    private mutating func lookThroughReady(_ poolKey: PoolKey, now: Moment) {
+    private mutating func reviewReady(_ poolKey: PoolKey, now: Moment) {
         let isBlocked = pools.isBlocked(poolKey)
         for _ in 0..<pools.readyCount(of: poolKey) {
             guard let record = pools.popReady(of: poolKey) else { return }
@@ -235,7 +236,7 @@ extension Delivery {
         }
     }
 
-    private mutating func lookThroughAwaitingCredit(_ poolKey: PoolKey, now: Moment) {
+    private mutating func reviewAwaitingCredit(_ poolKey: PoolKey, now: Moment) {
         for _ in 0..<pools.awaitingCreditCount(of: poolKey) {
             guard let activity = pools.popAwaitingCredit(of: poolKey) else { return }
             let current = activities[activity].current

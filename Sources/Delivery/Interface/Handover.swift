@@ -21,7 +21,7 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 }
 
 /// A change of a member's audiences. Each audience that the member joins or leaves gets an entry. An audience
-/// gets its entries in the order of the changes, because of several entries with the same time the last one
+/// gets its entries in the order of the changes, because the last of several entries with the same time
 /// counts.
 ///
 /// The other data are in the record's view: ``RecordView/member(_:)``, ``RecordView/token``,

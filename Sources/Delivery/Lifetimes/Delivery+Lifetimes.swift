@@ -23,14 +23,14 @@ extension Delivery {
             return
         }
         let restarts = policies.restartsAfterLifetime(slot.pointee.policy)
-        guard tells(slot.pointee.event, outcome, restarts: restarts) else { return }
+        guard showsLifeOrEnd(slot.pointee.event, outcome, restarts: restarts) else { return }
         records[record].isKeptByTimetable = restarts && slot.pointee.event != .end
         call(.noteLife, record)
     }
 
     /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` counts too, because a
     /// worker may have died after it settled the record and before it reported to the timetable.
-    private func tells(_ event: Event, _ outcome: Outcome, restarts: Bool) -> Bool {
+    private func showsLifeOrEnd(_ event: Event, _ outcome: Outcome, restarts: Bool) -> Bool {
         switch outcome {
         case .accepted, .duplicate: true
         case .unchanged: event == .update
@@ -110,8 +110,8 @@ extension Delivery {
     private func lifeNote(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .over }
         if slot.pointee.isLifetimeRestart {
-            // The life keeps its time of beginning, by which Redis finds it when another record of this start
-            // is read. Redis then decides about that record.
+            // The entry keeps the time at which the life began. Another record of this start names the same time,
+            // so Redis finds the life and decides about that record.
             let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
             return isFinalRestart(slot)
                 ? .ended(beganMilliseconds: began, restartMilliseconds: 0)
@@ -156,8 +156,8 @@ extension Delivery {
 
     /// Returns the event that an activity lived at this time. A time in the future proves nothing, so the
     /// present time replaces it.
-    private func aliveNote(atMilliseconds told: Int64, _ lifetime: Int64, now: Moment) -> LifetimeEvent {
-        let at = max(0, min(told, now.wallMilliseconds))
+    private func aliveNote(atMilliseconds reported: Int64, _ lifetime: Int64, now: Moment) -> LifetimeEvent {
+        let at = max(0, min(reported, now.wallMilliseconds))
         return lifetime > 0 ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime) : .over
     }
 
@@ -241,15 +241,15 @@ extension Delivery {
 
     /// Whether a start or an end of the producer is the activity's current command or waits.
     private func hasStartOrEnd(_ activity: UInt32) -> Bool {
-        func isIt(_ record: UInt32) -> Bool {
+        func isStartOrEnd(_ record: UInt32) -> Bool {
             let slot = records.address(of: record)
             return slot.pointee.event != .update && !slot.pointee.isOfLifetime
         }
         let slot = activities.address(of: activity)
-        if slot.pointee.current != .max, isIt(slot.pointee.current) { return true }
+        if slot.pointee.current != .max, isStartOrEnd(slot.pointee.current) { return true }
         var waiting = slot.pointee.waiting.head
         while let record = waiting {
-            if isIt(record) { return true }
+            if isStartOrEnd(record) { return true }
             waiting = slot.pointee.waiting.successor(of: record, in: records)
         }
         return false

@@ -85,7 +85,7 @@ struct ReadAhead {
         let records = min(max(0, records), Self.partitionRecordsMax)
         add(&lag, records: records, known: isAssumed ? 0 : records)
         if recordsKnownBehind > lagRecordsMax { isBacklogKnown = true }
-        noteNearness(now: now)
+        noteWhetherNear(now: now)
         switch phase {
         case .off:
             if recordsBehind > lagRecordsMax { read(now: now) }
@@ -102,7 +102,7 @@ struct ReadAhead {
     /// after a loss of data.
     mutating func partitionLeaves(_ lag: inout Lag, now: Moment) -> Decision {
         add(&lag, records: 0, known: 0)
-        noteNearness(now: now)
+        noteWhetherNear(now: now)
         guard phase == .reading, recordsBehind <= 0 else { return .unchanged }
         return end()
     }
@@ -140,7 +140,7 @@ struct ReadAhead {
         (lag.records, lag.knownRecords) = (records, known)
     }
 
-    private mutating func noteNearness(now: Moment) {
+    private mutating func noteWhetherNear(now: Moment) {
         if recordsBehind >= lagRecordsMax / 2 {
             nearSinceMilliseconds = .max
         } else if nearSinceMilliseconds == .max {

@@ -30,7 +30,7 @@ extension Delivery {
         partition.pointee.settledBefore = SettledBefore(below: settledBelow, above: above)
     }
 
-    /// Takes over which records earlier owners of a partition settled above its committed offset. The lane
+    /// Reads which records earlier owners of a partition settled above its committed offset. The lane
     /// skips these records when it reads them. Call this before the partition's first record.
     ///
     /// - Parameters:

@@ -30,7 +30,7 @@ package struct PartitionLedger: ~Copyable {
     /// One above the highest offset that an earlier owner settled. The bits below it may be set although
     /// their records have not been received.
     private var resumedEnd: Int64 = .min
-    /// Settled offsets that the commit's metadata must not name (`settle`, `isTold`); nil until there is one.
+    /// Settled offsets that the commit's metadata must not name (`settle`, `isPublished`); nil until there is one.
     /// In a backlog of commands with tokens, nearly all offsets are of this kind.
     private var unpublishedBits: UnsafeMutablePointer<UInt64>?
 
@@ -82,8 +82,8 @@ package struct PartitionLedger: ~Copyable {
         return .settledBefore
     }
 
-    /// Takes over which records earlier owners of the partition settled above its committed offset. Call this
-    /// before the first record.
+    /// Reads which records earlier owners of the partition settled above its committed offset. Call this before
+    /// the first record.
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit. Text that no owner wrote is refused.
@@ -123,20 +123,20 @@ package struct PartitionLedger: ~Copyable {
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
-            let first = firstOffset(from: offset, below: end, isTold: true)
+            let first = firstOffset(from: offset, below: end, isPublished: true)
             guard first < end else { break }
-            offset = firstOffset(from: first, below: end, isTold: false)
+            offset = firstOffset(from: first, below: end, isPublished: false)
             ranges.append(first..<offset)
         }
         return ranges
     }
 
-    private func firstOffset(from first: Int64, below end: Int64, isTold: Bool) -> Int64 {
+    private func firstOffset(from first: Int64, below end: Int64, isPublished: Bool) -> Int64 {
         var offset = first
         while offset < end {
             let position = Int(offset) & (windowOffsets - 1)
-            let told = settledBits[position >> 6] & ~(unpublishedBits?[position >> 6] ?? 0)
-            let word = isTold ? told : ~told
+            let published = settledBits[position >> 6] & ~(unpublishedBits?[position >> 6] ?? 0)
+            let word = isPublished ? published : ~published
             let rest = word >> UInt64(position & 63)
             if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
             offset += Int64(64 - position & 63)
@@ -167,15 +167,15 @@ package struct PartitionLedger: ~Copyable {
 
     /// Notes that the record at `offset` is settled. Each record settles exactly once.
     ///
-    /// - Parameter isTold: whether the commit's metadata may name the record, so that the next owner skips it
+    /// - Parameter isPublished: whether the commit's metadata may name the record, so that the next owner skips it
     ///   while a lower record is unsettled.
-    package mutating func settle(_ offset: Int64, isTold: Bool = true) {
+    package mutating func settle(_ offset: Int64, isPublished: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")
         setSettled(offset)
         revision &+= 1
         advance()
-        if !isTold, offset > committableOffset { leaveOutOfMetadata(offset) }
+        if !isPublished, offset > committableOffset { leaveOutOfMetadata(offset) }
     }
 
     private mutating func advance() {

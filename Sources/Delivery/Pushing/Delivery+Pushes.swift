@@ -24,13 +24,13 @@ extension Delivery {
                 removeOldAlert(of: record, now: now)
                 records[record].setSentExpiration(by: policies[records[record].policy], now: now)
                 activities.enter(.inFlight, activity)
-                handedOut = HandedOutPush(
+                offered = OfferedPush(
                     record: record,
-                    restsUntilMilliseconds: activities[activity].restsUntilMilliseconds
+                    spacingEndMilliseconds: activities[activity].spacingEndMilliseconds
                 )
                 // The push may have waited for its stream, so the spacing begins now.
                 let spacing = policies[records[record].policy].pace.spacingMilliseconds
-                activities[activity].rest(until: now.monotonicMilliseconds + spacing)
+                activities[activity].extendSpacing(until: now.monotonicMilliseconds + spacing)
                 records[record].noteAttempt()
                 countPush()
                 return record
@@ -42,7 +42,7 @@ extension Delivery {
     /// Whether a newer state replaces a push that waits for a stream: the newer state may be sent at once, or
     /// APNs was unavailable since the push was admitted. A start is always replaced.
     func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
-        if records[record].isStart || !activities[activity].isResting(now: now) { return true }
+        if records[record].isStart || !activities[activity].isWithinSpacing(now: now) { return true }
         let watch = pools.watch(PoolKey(records[record].pool))
         return records[record].admittedMilliseconds <= watch.pointee.readWallMilliseconds
     }
@@ -51,12 +51,12 @@ extension Delivery {
     /// that a newer state can still replace the push.
     public mutating func pushReturned(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .inFlight)
-        precondition(handedOut.record == record, "another push was handed out since")
+        precondition(offered.record == record, "another push was offered since")
         activities.enter(.ready, activity)
-        activities[activity].restorePreviousRest(until: handedOut.restsUntilMilliseconds)
+        activities[activity].restorePreviousSpacing(until: offered.spacingEndMilliseconds)
         records[record].takeBackAttempt()
         uncountPush()
-        handedOut = HandedOutPush()
+        offered = OfferedPush()
         pools.prependReady(record, to: PoolKey(records[record].pool))
     }
 
@@ -118,8 +118,8 @@ extension Delivery {
 }
 
 /// The last push of `nextPush`, with what `pushReturned` must restore if no stream takes it.
-struct HandedOutPush: BitwiseCopyable {
+struct OfferedPush: BitwiseCopyable {
     /// The push's record; `.max`: none.
     var record: UInt32 = .max
-    var restsUntilMilliseconds: Int64 = 0
+    var spacingEndMilliseconds: Int64 = 0
 }

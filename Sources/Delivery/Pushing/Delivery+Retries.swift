@@ -26,7 +26,7 @@ extension Delivery {
             return awaitService(activity, milliseconds: retryPauseMilliseconds(faults: faults), now: now)
         }
         let due = now.monotonicMilliseconds + retryPauseMilliseconds(faults: 0)
-        activities[activity].rest(until: due)
+        activities[activity].extendSpacing(until: due)
         activities.enter(.backingOff, activity, untilMilliseconds: due)
     }
 
@@ -87,9 +87,9 @@ extension Delivery {
     mutating func replaceRetry(of activity: UInt32, now: Moment) {
         supersedeCurrent(of: activity, settlement: .notShown, now: now)
         let heldCredit = activities[activity].phase.holdsCredit
-        let restsUntil = activities[activity].restsUntilMilliseconds
-        if restsUntil > now.monotonicMilliseconds {
-            activities.enter(.resting, activity, untilMilliseconds: restsUntil)
+        let spacingEnd = activities[activity].spacingEndMilliseconds
+        if spacingEnd > now.monotonicMilliseconds {
+            activities.enter(.paused, activity, untilMilliseconds: spacingEnd)
         } else {
             activities.enter(.awakened, activity)
         }

@@ -91,7 +91,7 @@ struct Records: ~Copyable {
 
     /// Returns the block for a record's token. It is allocated only when there is a token, because most
     /// commands are replaced before Redis names one.
-    private mutating func tokenRoom(of record: UInt32) -> UnsafeMutableRawBufferPointer {
+    private mutating func tokenBlock(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         if slots[record].tokenBlock.isNone { slots[record].tokenBlock = arena.allocate(Limits.tokenDigitsMax) }
         return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMax)
     }
@@ -99,14 +99,14 @@ struct Records: ~Copyable {
     /// Sets the token. Bytes beyond the longest token are cut.
     mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
         let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMax))
-        tokenRoom(of: record).copyMemory(from: token)
+        tokenBlock(of: record).copyMemory(from: token)
         slots[record].tokenCount = token.count
     }
 
     /// Sets a token that a producer wrote, in lower case, because tokens are stored, compared and sent in
     /// lower case.
     mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
-        let room = tokenRoom(of: record)
+        let room = tokenBlock(of: record)
         slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: room)
     }
 

@@ -60,7 +60,7 @@ struct Arena: ~Copyable {
         let sizeClass = Self.sizeClass(of: count)
         guard sizeClass < Self.classCount else { return outsizedBlock(count) }
         usedBytes &+= Self.blockBytes(sizeClass)
-        if freeBlocks[sizeClass].count == 0 { carve(sizeClass) }
+        if freeBlocks[sizeClass].count == 0 { addBlocks(sizeClass) }
         let top = freeBlocks[sizeClass].count &- 1
         freeBlocks[sizeClass].count = top
         return Block(base: freeBlocks[sizeClass].stack[top], sizeClass: UInt8(truncatingIfNeeded: sizeClass))
@@ -131,7 +131,7 @@ struct Arena: ~Copyable {
     }
 
     /// Cuts another chunk into blocks of a size that has no free block. The first block is used next.
-    private mutating func carve(_ sizeClass: Int) {
+    private mutating func addBlocks(_ sizeClass: Int) {
         let blockBytes = Self.blockBytes(sizeClass)
         // The chunk is aligned to its own size, so that a block's address gives its chunk.
         let chunk = UnsafeMutableRawPointer.allocate(byteCount: Self.chunkBytes, alignment: Self.chunkBytes)

@@ -26,7 +26,7 @@ extension Delivery {
         countStartBudgetWait(of: record)
         let policy = policies[records[record].policy]
         let pause = records[record].awaitStartBudget(milliseconds: milliseconds, by: policy, now: now)
-        activities[activity].rest(until: now.monotonicMilliseconds + pause)
+        activities[activity].extendSpacing(until: now.monotonicMilliseconds + pause)
         putBackCurrent(of: activity, now: now)
         endTurn(activity, now: now)
     }
@@ -40,7 +40,8 @@ extension Delivery {
         case .send: admittedToSend(record, of: activity, reply, now: now)
         case .wait:
             let most = policies[records[record].policy].pace.throttledSpacingMaxMilliseconds
-            activities[activity].rest(until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most)))
+            activities[activity]
+                .extendSpacing(until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most)))
             putBackCurrent(of: activity, now: now)
             endTurn(activity, now: now)
         case .noToken where records[record].isLifetimeEnd:
@@ -128,7 +129,7 @@ extension Delivery {
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
-        activities[activity].rest(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
+        activities[activity].extendSpacing(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
         guard hasPool, slot.pointee.tokenCount > 0, isTimestampValid else {
             let reason = hasPool ? Self.unexpectedReply : "no key for this environment"

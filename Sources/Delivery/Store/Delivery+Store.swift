@@ -24,33 +24,33 @@ extension Delivery {
     /// commands of that server would soon hold all credits of their pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
-        if mayWaitForItsServer(ticket) { waitForItsServer(ticket, now: now) } else { storeQueue.append(ticket) }
+        if mayWaitForRedisServer(ticket) { waitForRedisServer(ticket, now: now) } else { storeQueue.append(ticket) }
     }
 
     /// Takes the credit from a command that its Redis server refused for a passing reason, if another command
     /// waits for a credit. The other command's server may work.
     /// - Returns: false if the command keeps the credit and its call is repeated.
-    private mutating func passCreditOn(_ ticket: StoreTicket, now: Moment) -> Bool {
-        guard mayWaitForItsServer(ticket) else { return false }
+    private mutating func giveCreditToNext(_ ticket: StoreTicket, now: Moment) -> Bool {
+        guard mayWaitForRedisServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
         let poolKey = PoolKey(application: activity.pointee.application, kind: activity.pointee.creditedPool)
         guard pools.awaitingCreditCount(of: poolKey) > 0 else { return false }
-        waitForItsServer(ticket, now: now)
+        waitForRedisServer(ticket, now: now)
         return true
     }
 
-    private mutating func waitForItsServer(_ ticket: StoreTicket, now: Moment) {
+    private mutating func waitForRedisServer(_ ticket: StoreTicket, now: Moment) {
         let activity = records[ticket.record].activity
         recordsAwaitingStore -= 1
         acknowledge(ticket.record)
-        activities[activity].rest(until: now.monotonicMilliseconds + Self.serverPauseMilliseconds)
+        activities[activity].extendSpacing(until: now.monotonicMilliseconds + Self.serverPauseMilliseconds)
         putBackCurrent(of: activity, now: now)
         endTurn(activity, now: now)
     }
 
     /// Whether the command of a call may return its credit and wait. A start that Redis may have admitted may
     /// not: if its partition is revoked meanwhile, the next owner reports the start as `unknown`.
-    private func mayWaitForItsServer(_ ticket: StoreTicket) -> Bool {
+    private func mayWaitForRedisServer(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
         case .address: true
         case .admit: !records[ticket.record].isStart
@@ -80,9 +80,9 @@ extension Delivery {
         case .unanswered: repeatCall(ticket)
         case .busy:
             storeQueue.pause(now: now)
-            if !passCreditOn(ticket, now: now) { repeatCall(ticket) }
+            if !giveCreditToNext(ticket, now: now) { repeatCall(ticket) }
         case .unexplained:
-            if !endsUnrepeated(ticket), !passCreditOn(ticket, now: now) { storeQueue.setAside(ticket, now: now) }
+            if !endsUnrepeated(ticket), !giveCreditToNext(ticket, now: now) { storeQueue.setAside(ticket, now: now) }
         case .refused:
             refused(ticket, reason: reason, now: now)
             storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)

@@ -22,7 +22,7 @@ extension Delivery {
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
         let source = records.alertSource(of: older)
-        let rides = mayRide(source, on: newer, now: now) && makeRoom(for: source, in: newer)
+        let rides = mayBeCarried(source, on: newer, now: now) && makeRoom(for: source, in: newer)
         if rides {
             _ = records.removeRider(of: older)
             replaceRider(of: newer, by: newer)
@@ -49,7 +49,7 @@ extension Delivery {
 
     /// Whether the newer command may carry this alert. The newer command keeps the alert that it has or
     /// carries, unless this one is newer.
-    private func mayRide(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
+    private func mayBeCarried(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
         guard let alert = records.alertVersion(of: source), !records[newer].isStart,
             records.isNewer(newer, than: source), !records[source].isExpired(now: now),
             !isOlderThanAlertUnderWay(alert, of: source)

@@ -173,10 +173,10 @@ extension Delivery {
     /// at the end of the batch.
     private mutating func wake(_ activity: UInt32, now: Moment) {
         switch activities[activity].phase {
-        case .idle, .resting:
-            // The timer of a resting activity limits a rider's wait, and this command may be the rider's
+        case .idle, .paused:
+            // The timer of a paused activity limits a rider's wait, and this command may be the rider's
             // carrier.
-            guard !activities[activity].isResting(now: now) else { return }
+            guard !activities[activity].isWithinSpacing(now: now) else { return }
             activities.enter(.awakened, activity)
         case .backingOff, .awaitingService:
             guard isOvertaken(activity) else { return }

@@ -19,7 +19,7 @@ package final class ChannelStatus: Sendable {
         package var isDeclared = false
         /// The state of the channels at this worker's last poll; nil before the first.
         package var outlook: Snapshot?
-        package var trouble: Trouble?
+        package var failure: Failure?
 
         package init() {}
     }
@@ -42,7 +42,7 @@ package final class ChannelStatus: Sendable {
     }
 
     /// The last error, with a text that says what to do.
-    package struct Trouble: Sendable, Equatable {
+    package struct Failure: Sendable, Equatable {
         package var atMilliseconds: Int64
         package var text: String
 

@@ -7,7 +7,7 @@ import Logging
 ///
 /// A warning or an error that repeats is written at growing intervals (``LogRepetition``). Its next line says
 /// how many repeats were left out. A line that reports a recovery is always written, and says the same number
-/// for the trouble that has ended.
+/// for the failure that has ended.
 package struct KindLog: ~Copyable, Sendable {
     /// The most lines of one kind that a thread writes in one window.
     package static let linesPerWindow: UInt32 = 10
@@ -54,7 +54,7 @@ package struct KindLog: ~Copyable, Sendable {
             allowances[index].written = 0
             allowances[index].compared = 0
         }
-        let ended = kind.endedTroubles
+        let ended = kind.endedFailures
         let isInWindow =
             allowances[index].written < Self.linesPerWindow && allowances[index].compared < Self.comparisonsPerWindow
         guard isInWindow || !ended.isEmpty else {
@@ -65,9 +65,9 @@ package struct KindLog: ~Copyable, Sendable {
         var fields = metadata()
         var leftOut: UInt64 = 0
         if !ended.isEmpty {
-            let ofTroubles = events.endTroubles(ended, fields)
-            guard isInWindow || ofTroubles != nil else { return suppress(kind, wallMilliseconds: wallMilliseconds) }
-            leftOut = ofTroubles ?? 0
+            let ofFailures = events.endFailures(ended, fields)
+            guard isInWindow || ofFailures != nil else { return suppress(kind, wallMilliseconds: wallMilliseconds) }
+            leftOut = ofFailures ?? 0
         }
         if level >= .warning {
             allowances[index].compared += 1

@@ -83,9 +83,9 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
 
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 
-    /// The troubles that this kind reports as ended. After such a trouble, this kind's line is always
+    /// The failures that this kind reports as ended. After such a failure, this kind's line is always
     /// written.
-    var endedTroubles: [LogKind] {
+    var endedFailures: [LogKind] {
         switch self {
         case .kafkaBack: [.kafkaAway]
         case .redisReady: [.redisLost]

@@ -46,7 +46,7 @@ extension LogKindCatalog {
             "channels-unknown",
             .info,
             "APNs has channels that are not ours",
-            "Somebody else created them, or nobody can tell who did. They are not touched, and count towards the limit of 10,000.",
+            "Another program created them, or their creator is unknown. Causeway does not touch them. They count towards the limit of 10,000.",
             "If nobody needs them, run causeway channels reconcile --delete-unknown."
         ),
         line(

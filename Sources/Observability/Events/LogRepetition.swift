@@ -9,13 +9,13 @@ struct LogRepetition {
     static let intervalMillisecondsMax: Int64 = 60_000
     /// The most subjects that are remembered. A new subject replaces the one whose last line is oldest.
     static let subjectsMax = 64
-    /// The most replaced troubles that are remembered, so that the lines about their recovery are still
+    /// The most replaced failures that are remembered, so that the lines about their recovery are still
     /// written.
     static let replacedMax = 1_024
 
-    private struct Trouble: Hashable {
+    private struct Failure: Hashable {
         var kind: LogKind
-        /// The pool that the lines are about. A recovery ends only troubles of its own pool.
+        /// The pool that the lines are about. A recovery ends only failures of its own pool.
         var pool: String?
 
         init(_ kind: LogKind, _ fields: Logger.Metadata) {
@@ -25,7 +25,7 @@ struct LogRepetition {
     }
 
     private struct Subject {
-        var trouble: Trouble
+        var failure: Failure
         var digest: Int
         var seenMilliseconds: Int64
         var nextMilliseconds: Int64
@@ -34,28 +34,28 @@ struct LogRepetition {
     }
 
     private var subjects: [Subject] = []
-    /// Troubles whose subjects were replaced, each with the number of lines left out.
-    private var replaced: [Trouble: UInt64] = [:]
+    /// Failures whose subjects were replaced, each with the number of lines left out.
+    private var replaced: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
     /// Decides whether a line is written.
     ///
     /// - Returns: nil if the line is left out. Otherwise how many lines were left out since the last written
-    ///   line about its subject, or about its trouble if the subject was replaced.
+    ///   line about its subject, or about its failure if the subject was replaced.
     mutating func admit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         let digest = Self.digest(kind, fields)
-        guard let index = subjects.firstIndex(where: { $0.digest == digest && $0.trouble.kind == kind }) else {
+        guard let index = subjects.firstIndex(where: { $0.digest == digest && $0.failure.kind == kind }) else {
             add(
                 Subject(
-                    trouble: Trouble(kind, fields),
+                    failure: Failure(kind, fields),
                     digest: digest,
                     seenMilliseconds: nowMilliseconds,
                     nextMilliseconds: nowMilliseconds + Self.firstIntervalMilliseconds,
                     intervalMilliseconds: Self.firstIntervalMilliseconds
                 )
             )
-            return takeReplaced(Trouble(kind, fields))
+            return takeReplaced(Failure(kind, fields))
         }
         var subject = subjects[index]
         defer { subjects[index] = subject }
@@ -74,25 +74,25 @@ struct LogRepetition {
         return subject.leftOut
     }
 
-    /// Forgets troubles that have ended, so that the next trouble is written at once.
+    /// Forgets failures that have ended, so that the next failure is written at once.
     ///
     /// - Returns: how many lines about them were left out since the last written line; nil if none of them
     ///   was remembered.
     mutating func forget(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
-        let troubles = kinds.map { Trouble($0, fields) }
+        let failures = kinds.map { Failure($0, fields) }
         let known =
-            subjects.filter { troubles.contains($0.trouble) }.map(\.leftOut)
-            + troubles.compactMap { replaced.removeValue(forKey: $0) }
+            subjects.filter { failures.contains($0.failure) }.map(\.leftOut)
+            + failures.compactMap { replaced.removeValue(forKey: $0) }
         guard !known.isEmpty else { return nil }
-        subjects.removeAll { troubles.contains($0.trouble) }
+        subjects.removeAll { failures.contains($0.failure) }
         return known.reduce(0, &+)
     }
 
-    /// Returns how many lines about a replaced trouble were left out, and resets the number. The trouble is
+    /// Returns how many lines about a replaced failure were left out, and resets the number. The failure is
     /// remembered until its recovery.
-    private mutating func takeReplaced(_ trouble: Trouble) -> UInt64 {
-        guard let leftOut = replaced[trouble] else { return 0 }
-        replaced[trouble] = 0
+    private mutating func takeReplaced(_ failure: Failure) -> UInt64 {
+        guard let leftOut = replaced[failure] else { return 0 }
+        replaced[failure] = 0
         return leftOut
     }
 
@@ -101,8 +101,8 @@ struct LogRepetition {
             let oldest = subjects.indices.min(by: { subjects[$0].seenMilliseconds < subjects[$1].seenMilliseconds })
         else { return subjects.append(subject) }
         let old = subjects[oldest]
-        if replaced.count < Self.replacedMax || replaced[old.trouble] != nil {
-            replaced[old.trouble, default: 0] &+= old.leftOut
+        if replaced.count < Self.replacedMax || replaced[old.failure] != nil {
+            replaced[old.failure, default: 0] &+= old.leftOut
         }
         subjects[oldest] = subject
     }

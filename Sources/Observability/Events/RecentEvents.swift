@@ -21,13 +21,13 @@ package final class RecentEvents: Sendable {
     private let entries = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
 
     /// Decides whether a line is written; see ``LogRepetition/admit(_:_:nowMilliseconds:)``. All threads
-    /// share the repetitions, because many lanes have the same trouble.
+    /// share the repetitions, because many lanes have the same failure.
     func admit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         repetition.withLock { $0.admit(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
 
-    /// Forgets troubles that have ended; see ``LogRepetition/forget(_:_:)``.
-    func endTroubles(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
+    /// Forgets failures that have ended; see ``LogRepetition/forget(_:_:)``.
+    func endFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         repetition.withLock { $0.forget(kinds, fields) }
     }
 

@@ -63,7 +63,7 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
         _ = loop.schedule(afterMilliseconds: Self.sampleMilliseconds, handler: self, tag: 0)
     }
 
-    private func upMilliseconds(_ now: Int64) -> Int64 { startedAtMilliseconds.map { max(0, now - $0) } ?? 0 }
+    private func uptimeMilliseconds(_ now: Int64) -> Int64 { startedAtMilliseconds.map { max(0, now - $0) } ?? 0 }
 
     private func metrics(nowMilliseconds: Int64) -> HTTPResponse {
         let exposition = Exposition(
@@ -78,7 +78,7 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
     private func live(nowMilliseconds: Int64) -> HealthReport {
         .live(
             silences: registry.threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: nowMilliseconds)) },
-            upMilliseconds: upMilliseconds(nowMilliseconds)
+            uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
         )
     }
 
@@ -87,7 +87,7 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
         return .ready(
             condition,
             isEveryKeyRefused: condition.isEveryKeyRefused(of: registry.labels),
-            upMilliseconds: upMilliseconds(nowMilliseconds)
+            uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
         )
     }
 
@@ -109,7 +109,7 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
             channelCounts: registry.channels.now,
             wallMilliseconds: Int64(wall.tv_sec) * 1_000 + Int64(wall.tv_nsec) / 1_000_000
         )
-        let report = builder.report(host: host, upMilliseconds: upMilliseconds(nowMilliseconds))
+        let report = builder.report(host: host, uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds))
         return switch form {
         case .text: HTTPResponse(status: 200, text: StatusText.text(report))
         case .html: HTTPResponse(status: 200, contentType: StatusPage.contentType, text: StatusPage.html(report))

@@ -31,13 +31,13 @@ extension HealthReport {
 
     /// Checks whether the worker is alive: every thread runs turns. If a thread is stuck, only a restart
     /// helps.
-    static func live(silences: [(thread: String, milliseconds: Int64?)], upMilliseconds: Int64) -> HealthReport {
+    static func live(silences: [(thread: String, milliseconds: Int64?)], uptimeMilliseconds: Int64) -> HealthReport {
         HealthReport(
             checks: silences.map { thread, silence in
                 guard let silence else {
                     return Check(
                         name: thread,
-                        isPassed: upMilliseconds < firstTurnMilliseconds,
+                        isPassed: uptimeMilliseconds < firstTurnMilliseconds,
                         text: "has not turned yet"
                     )
                 }
@@ -56,11 +56,11 @@ extension HealthReport {
     static func ready(
         _ condition: WorkerCondition,
         isEveryKeyRefused: Bool,
-        upMilliseconds: Int64
+        uptimeMilliseconds: Int64
     ) -> HealthReport {
         // Use only this condition. The published metrics are a moment older, so a mixture could show a state
         // that never existed.
-        let isMissed = !condition.hasReachedKafka && upMilliseconds >= firstContactMilliseconds
+        let isMissed = !condition.hasReachedKafka && uptimeMilliseconds >= firstContactMilliseconds
         let isKafkaAway = condition.isKafkaAway || isMissed
         return HealthReport(checks: [
             group(condition, isKafkaAway: isKafkaAway),

@@ -8,7 +8,7 @@ extension StatusBuilder {
         zip(labels.pools, channelCounts)
             .filter { _, counts in
                 counts.isDeclared || counts.known > 0 || counts.listed > 0 || counts.created > 0
-                    || counts.trouble != nil
+                    || counts.failure != nil
             }
             .map { ($0, $1) }
     }
@@ -40,8 +40,8 @@ extension StatusBuilder {
                     most > Diagnosis.channelsMany ? share.toned(.attention) : share,
                     counts.listed > 0 ? .count(counts.listed) : .none,
                 ] + waiting(counts.outlook) + [
-                    counts.trouble.map { .words($0.text).toned(.attention) } ?? .none,
-                    .duration(milliseconds: counts.trouble.map { age($0.atMilliseconds) }),
+                    counts.failure.map { .words($0.text).toned(.attention) } ?? .none,
+                    .duration(milliseconds: counts.failure.map { age($0.atMilliseconds) }),
                 ]
             },
             emptyText: "No audience has a channel."

@@ -19,12 +19,12 @@ struct StatusBuilder {
 
     var now: MetricTotals { window.now }
 
-    func report(host: String, upMilliseconds: Int64) -> StatusReport {
-        let live = HealthReport.live(silences: now.silences, upMilliseconds: upMilliseconds)
+    func report(host: String, uptimeMilliseconds: Int64) -> StatusReport {
+        let live = HealthReport.live(silences: now.silences, uptimeMilliseconds: uptimeMilliseconds)
         let ready = HealthReport.ready(
             condition,
             isEveryKeyRefused: condition.isEveryKeyRefused(of: labels),
-            upMilliseconds: upMilliseconds
+            uptimeMilliseconds: uptimeMilliseconds
         )
         let diagnosis = Diagnosis(
             labels: labels,
@@ -38,7 +38,7 @@ struct StatusBuilder {
             host: host,
             version: labels.build.version,
             wallMilliseconds: wallMilliseconds,
-            upMilliseconds: upMilliseconds,
+            uptimeMilliseconds: uptimeMilliseconds,
             summary: summary,
             findings: diagnosis.findings.map(withItsEvents),
             live: live,

@@ -128,7 +128,7 @@ struct StatusReport: Sendable {
     var host: String
     var version: String
     var wallMilliseconds: Int64
-    var upMilliseconds: Int64
+    var uptimeMilliseconds: Int64
     var summary: String
     var findings: [Finding]
     var live: HealthReport

@@ -42,7 +42,7 @@ enum StatusPage {
                     + "\(report.isPassed ? "" : "not ")\(name)</span>"
             }
         let up = Numeral.duration(
-            microseconds: report.upMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
+            microseconds: report.uptimeMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
         )
         return "<header>\n<h1 class=\"\(verdict.tone.rawValue)\">\(verdict.text)</h1>\n"
             + "<p class=\"summary\">\(escaped(report.summary))</p>\n"
@@ -149,7 +149,7 @@ enum StatusDocument {
         var members: [(String, String)] = [
             ("host", string(report.host)), ("version", string(report.version)),
             ("time", string(Timestamp(milliseconds: report.wallMilliseconds).description)),
-            ("upSeconds", Numeral.exact(report.upMilliseconds, divisor: 1_000)),
+            ("upSeconds", Numeral.exact(report.uptimeMilliseconds, divisor: 1_000)),
             ("summary", string(report.summary)),
             ("severity", report.severity.map { string($0.name) } ?? "null"),
             ("live", health(report.live)), ("ready", health(report.ready)), ("findings", array(findings)),

@@ -28,7 +28,7 @@ enum StatusText {
 
     static func text(_ report: StatusReport) -> String {
         let up = Numeral.duration(
-            microseconds: report.upMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
+            microseconds: report.uptimeMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
         )
         var text = "\(verdict(report)) \(line(report.summary))\n"
         text += "causeway \(line(report.version)) on \(line(report.host)), up \(up), "

@@ -50,7 +50,7 @@ package actor TraceExporter {
     /// The ring with which the next batch begins. It rotates, so that a busy lane does not crowd out the
     /// others.
     private var firstRing = 0
-    private var isTroubled = false
+    private var isFailing = false
     private var dropsLogged: UInt64 = 0
 
     package init(
@@ -139,14 +139,14 @@ package actor TraceExporter {
         guard let refusal else {
             waiting = nil
             counters.noteExported(batch.traces.count)
-            if isTroubled { log(.tracesTaken) }
-            isTroubled = false
+            if isFailing { log(.tracesTaken) }
+            isFailing = false
             return true
         }
         counters.note(refusal.cause)
-        if !isTroubled, refusal.cause != .hurried {
+        if !isFailing, refusal.cause != .hurried {
             log(.tracesRefused, ["endpoint": "\(collector.address.url)", "error": "\(refusal)"])
-            isTroubled = true
+            isFailing = true
         }
         let isPassing = refusal.cause != .refused
         let isGivenUp = !isPassing || batch.attempts >= Self.attemptsMax
@@ -197,7 +197,7 @@ package actor TraceExporter {
     /// Logs new drops, at most once in a poll.
     private func logDrops() {
         let total = counters.dropped
-        guard total > dropsLogged, !isTroubled || waiting == nil else { return }
+        guard total > dropsLogged, !isFailing || waiting == nil else { return }
         log(.tracesDropped, ["records": "\(total - dropsLogged)"])
         dropsLogged = total
     }

@@ -4,7 +4,7 @@
 /// The table has a fixed size, and a fingerprint has one place. If two keys share a place, the later entry
 /// replaces the earlier entry. The earlier key's next call then goes to the slot's owner, which answers ASK
 /// again.
-struct AskTable: ~Copyable {
+struct AskRedirections: ~Copyable {
     /// A power of two, larger than the number of outstanding calls for one slot.
     static let capacity = 2_048
 

@@ -43,7 +43,7 @@ final class Cluster {
     /// it.
     private var connections: ContiguousArray<RedisConnection?> = []
     private var owners: ContiguousArray<UInt16>
-    private var asks = AskTable()
+    private var asks = AskRedirections()
     private var replicas: [RedisURL.Location] = []
 
     private var isClosed = false

@@ -87,8 +87,8 @@ final class CommandConnection {
         let failed = waiting
         waiting = []
         unsent = []
-        let told = RedisError(error.code, "\(location): \(error.reason)")
-        for completion in failed { completion(.failure(told)) }
+        let locatedError = RedisError(error.code, "\(location): \(error.reason)")
+        for completion in failed { completion(.failure(locatedError)) }
     }
 
     private func release() {
@@ -119,7 +119,7 @@ final class CommandConnection {
     }
 
     /// Sends AUTH and SELECT, and then the commands that wait. If AUTH or SELECT fails, the connection ends.
-    private func introduce() {
+    private func beginSession() {
         var commands: [[String]] = []
         if let credentials = url.credentials { commands.append(credentials.authentication) }
         if url.database != 0 { commands.append(["SELECT", String(url.database)]) }
@@ -159,7 +159,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
         self.reader = reader
         isConnected = true
         restartDeadline(configuration.responseDeadlineMilliseconds)
-        introduce()
+        beginSession()
     }
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {

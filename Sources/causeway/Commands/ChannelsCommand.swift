@@ -75,7 +75,7 @@ struct ChannelOptions: ParsableArguments {
     private static func print(_ note: ChannelEvent, _ name: String) {
         switch note {
         case .lost(let entry): StandardStreams.printError("\(entry.audience): \(entry.channel) is not in APNs")
-        case .trouble(let text, _, _): StandardStreams.printError("causeway channels \(name): \(text)")
+        case .failed(let text, _, _): StandardStreams.printError("causeway channels \(name): \(text)")
         default: break
         }
     }

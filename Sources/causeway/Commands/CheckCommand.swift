@@ -15,7 +15,7 @@ struct CheckCommand: ParsableCommand {
             connecting them. Each fault is one line on \
             standard output: file:line: message. With a configuration, records must name its apps and policies, and \
             commands must fit the shapes of their apps, if the files of shapes exist here; what a policy drops from a \
-            body that is too large is told on standard error. \
+            body that is too large is named on standard error. \
             Warnings, for values that are allowed but rarely intended, go to standard error.
 
             Examples:

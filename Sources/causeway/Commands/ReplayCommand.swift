@@ -7,7 +7,7 @@ struct ReplayCommand: ParsableCommand {
         commandName: "replay",
         abstract: "Read a range of the commands topic again: report what would be sent, send it, or fill Redis.",
         discussion: """
-            report tells what a worker would do with the newest command of each activity and audience in the range, and \
+            report shows what a worker would do with the newest command of each activity and audience in the range, and \
             changes nothing. send has the workers send those that activities do not show and that are not too old. \
             rebuild fills Redis from registrations and commands, and sends nothing. send and rebuild only report, unless \
             you add --execute.
@@ -66,7 +66,7 @@ struct ReplayReportCommand: ParsableCommand {
             }
         }
         if let failure {
-            run.say(failure)
+            run.report(failure)
             throw ExitCode.failure
         }
         run.printReport()

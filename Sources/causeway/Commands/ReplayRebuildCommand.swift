@@ -78,7 +78,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         }
         run.progress.clear()
         let isInterrupted = run.interruption.pending != nil
-        if let failure, !isInterrupted { run.say(failure) }
+        if let failure, !isInterrupted { run.report(failure) }
         // Without any count there is nothing to report.
         guard let rebuilding, failure == nil || (execute && rebuilding.tally.hasCounts) else { throw ExitCode.failure }
         if options.json {
@@ -88,9 +88,9 @@ struct ReplayRebuildCommand: ParsableCommand {
             for line in rebuilding.tally.lines(isDone: execute) { StandardStreams.printOutput(line) }
         }
         run.reportIncomplete()
-        if !execute { run.say("nothing was written; add --execute to write it") }
+        if !execute { run.report("nothing was written; add --execute to write it") }
         let isStopped = isInterrupted || failure != nil
-        if isStopped { run.say("stopped; run the same command again, it is safe to repeat") }
+        if isStopped { run.report("stopped; run the same command again, it is safe to repeat") }
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 

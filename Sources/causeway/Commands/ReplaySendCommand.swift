@@ -73,7 +73,7 @@ struct ReplaySendCommand: ParsableCommand {
         }
         sending?.finish(isStoppingAtOnce: failure != nil || run.interruption.pending != nil)
         if let failure {
-            run.say(failure)
+            run.report(failure)
             // No command was sent, so there is nothing to count.
             guard sending != nil else { throw ExitCode.failure }
         }
@@ -89,18 +89,18 @@ struct ReplaySendCommand: ParsableCommand {
             let note =
                 execute || run.interruption.pending != nil
                 ? "nothing was sent; run the same command again" : "nothing was sent; add --execute to send it"
-            run.say(note)
+            run.report(note)
             guard run.isComplete else { throw ExitCode.failure }
             return
         }
-        if let reason = sending.tally.reason { run.say("Kafka: \(reason)") }
+        if let reason = sending.tally.reason { run.report("Kafka: \(reason)") }
         if let (count, reason) = sending.notRestored {
-            run.say(
+            run.report(
                 "\(reason): Redis takes \(count) unsent commands for under way, until their activities get newer states"
             )
         }
         let isStopped = sending.isStopped || run.isInterrupted
-        if isStopped { run.say("stopped while sending; run the same command again to send the rest") }
+        if isStopped { run.report("stopped while sending; run the same command again to send the rest") }
         guard run.isComplete, !isStopped, sending.tally.failed == 0 else { throw ExitCode.failure }
     }
 }

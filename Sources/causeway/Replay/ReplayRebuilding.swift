@@ -85,7 +85,7 @@ struct ReplayRebuilding {
         in record: UnsafeRawBufferPointer
     ) -> StoreCall<[UInt8]>? {
         let name = scope.apps[app].bundleIdentifier
-        guard scope.isLookedAt(app: name) else { return nil }
+        guard scope.includes(app: name) else { return nil }
         func token(_ text: TextRange) -> TokenRegistration<[UInt8]> {
             TokenRegistration(
                 token: text.bytes(in: record),
@@ -109,7 +109,7 @@ struct ReplayRebuilding {
         }
         switch registration.kind {
         case .activity(let activity):
-            guard scope.isLookedAt(activity.activity.bytes(in: record)) else { return nil }
+            guard scope.includes(activity.activity.bytes(in: record)) else { return nil }
             return call(
                 .activity,
                 activity.activity,
@@ -146,8 +146,8 @@ struct ReplayRebuilding {
             return tally.count(.registrationsInvalid)
         }
         let identifier = Array(key)
-        guard scope.isLookedAt(identifier) else { return }
-        for app in scope.apps where scope.isLookedAt(app: app.bundleIdentifier) {
+        guard scope.includes(identifier) else { return }
+        for app in scope.apps where scope.includes(app: app.bundleIdentifier) {
             for kind in [StoreSubjectKind.activity, .device] {
                 let subject = StoreSubject(app: Array(app.bundleIdentifier.utf8), kind: kind, identifier: identifier)
                 let time = max(0, recordMilliseconds)
@@ -199,7 +199,7 @@ struct ReplayRebuilding {
         guard !replies.contains(where: { $0.verdict == .full }) else {
             throw RedisError(
                 .busy,
-                "an activity has left more audiences than can be told at once; try again later"
+                "an activity has left more audiences than one step can notify; try again later"
             )
         }
         let changes = zip(calls, replies).map { RebuiltMembership($0, $1) }

@@ -51,7 +51,7 @@ struct ReplayRun {
             try ReplaySource(topic: topic, range: range, kafka: configuration.kafka)
         }
         defer { source.close() }
-        for note in source.notes { say(note) }
+        for note in source.notes { report(note) }
         hasGaps = !source.notes.isEmpty
         let positions = try interruption.withSignalsUnhandled {
             try ReplayPositions(
@@ -124,7 +124,7 @@ struct ReplayRun {
         }
     }
 
-    func say(_ line: String) { StandardStreams.printError("\(name): \(line)") }
+    func report(_ line: String) { StandardStreams.printError("\(name): \(line)") }
 
     /// Prints a line for one command if `--verbose` is set.
     func printLine(_ decision: ReplayDecision) {
@@ -191,13 +191,13 @@ struct ReplayRun {
     /// Prints why the replay is incomplete.
     func reportIncomplete() {
         if table.wasFull {
-            say("--memory \(options.memory) is full: narrow the range, choose an app, or raise --memory")
+            report("--memory \(options.memory) is full: narrow the range, choose an app, or raise --memory")
         }
         guard !unreadParts.isEmpty else {
-            if isInterrupted { say("stopped before the end: the counts cover only a part of the range") }
+            if isInterrupted { report("stopped before the end: the counts cover only a part of the range") }
             return
         }
-        say("stopped while reading; not read: \(unreadParts.map { "--offsets \($0.text)" }.joined(separator: " "))")
+        report("stopped while reading; not read: \(unreadParts.map { "--offsets \($0.text)" }.joined(separator: " "))")
     }
 
     /// Runs code in which Kafka or Redis may fail.

@@ -18,9 +18,9 @@ struct ReplayScope {
         onlyActivity = activity
     }
 
-    func isLookedAt(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }
+    func includes(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }
 
-    func isLookedAt(app name: String) -> Bool { onlyApp.map { $0 == name } ?? true }
+    func includes(app name: String) -> Bool { onlyApp.map { $0 == name } ?? true }
 
     /// Returns the app's index. A bundle id that is written with JSON escapes is not found, as in a worker.
     func app(_ name: TextRange, in record: UnsafeRawBufferPointer) -> Int? {
@@ -87,8 +87,8 @@ extension ReplayScope {
             guard command.channel.isAbsent else { return .passedOver }
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)
-            let isNamed = isOfAudience ? onlyActivity == nil : isLookedAt(addressee)
-            guard isLookedAt(app: apps[app].bundleIdentifier), isNamed else { return .passedOver }
+            let isNamed = isOfAudience ? onlyActivity == nil : includes(addressee)
+            guard includes(app: apps[app].bundleIdentifier), isNamed else { return .passedOver }
             if (try? command.checkTimestamp(now: nowMilliseconds / 1_000)) == nil {
                 return .invalid(code: "timestampInFuture", app: app)
             }

@@ -146,7 +146,7 @@ extension Simulation {
     }
 
     /// - Returns: whether the record was read again.
-    func takeHandedBackAgain(_ back: HandedBack) -> Bool {
+    func takeReturnedAgain(_ back: ReturnedCommand) -> Bool {
         let (wipes, number) = back.record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
         guard wipes > 0 else { return false }
         trace?("\(now % 1_000_000) command \(number) again: \(back.ending)")

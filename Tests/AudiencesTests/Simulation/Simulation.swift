@@ -224,7 +224,7 @@ final class Simulation {
             deliverReports(worker)
             worker.core.advance(now: worker.moment(now))
             perform(worker)
-            takeHandedBack(worker)
+            takeReturnedCommands(worker)
             takeMembershipOutcomes(worker)
             commit(worker)
         }
@@ -352,10 +352,10 @@ final class Simulation {
         }
     }
 
-    private func takeHandedBack(_ worker: SimulatedWorker) {
-        while let back = worker.core.nextHandedBack() {
+    private func takeReturnedCommands(_ worker: SimulatedWorker) {
+        while let back = worker.core.nextReturnedCommand() {
             let number = Int(back.record)
-            guard workers[commandOwner] === worker, !takeHandedBackAgain(back) else { continue }
+            guard workers[commandOwner] === worker, !takeReturnedAgain(back) else { continue }
             taken.remove(number)
             trace?("\(now % 1_000_000) command \(number): \(back.ending)")
             if back.ending != .withdrawn { commands[number].ending = back.ending }

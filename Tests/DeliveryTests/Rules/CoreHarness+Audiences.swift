@@ -23,7 +23,7 @@ extension CoreHarness {
     func handBack(_ record: UInt32, _ ending: HandoverEnding, reason: String = "", admittedMilliseconds: Int64 = -1) {
         Array(reason.utf8)
             .withUnsafeBytes {
-                delivery.handedBack(record, ending, reason: $0, admittedMilliseconds: admittedMilliseconds, now: now)
+                delivery.handoverEnded(record, ending, reason: $0, admittedMilliseconds: admittedMilliseconds, now: now)
             }
         endBatch()
     }

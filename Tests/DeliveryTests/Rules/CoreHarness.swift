@@ -272,7 +272,7 @@ final class CoreHarness {
     /// Tells the core that its last push found no stream.
     func returnPush() {
         guard let record = pushes.popLast() else {
-            Issue.record("no push was handed out")
+            Issue.record("no push was offered")
             return
         }
         delivery.pushReturned(record)

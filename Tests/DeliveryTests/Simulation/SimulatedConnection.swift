@@ -4,7 +4,7 @@ import LiveActivity
 /// One connection of a pool: its number of streams, and whether it accepts pushes.
 struct SimulatedConnection {
     /// The last answer to a push. The core's next push of the same record is compared with it.
-    struct Told {
+    struct LastAnswer {
         var offset: Int64
         var partition: Int32
         var version: Version

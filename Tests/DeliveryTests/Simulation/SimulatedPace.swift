@@ -19,7 +19,7 @@ struct SimulatedPace {
         var activity: String
     }
 
-    /// A `send` verdict of Redis, or a push that the core handed out.
+    /// A `send` verdict of Redis, or a push that the core offered.
     struct Sending {
         var at: Int64
         var version: Version

@@ -43,7 +43,7 @@ final class SimulatedWorker {
     var connections: [SimulatedConnection] = []
     var connectionsMade: UInt32 = 0
     /// The answer to each push that this worker may send again, by record.
-    var told: [UInt32: SimulatedConnection.Told] = [:]
+    var lastAnswers: [UInt32: SimulatedConnection.LastAnswer] = [:]
     var retryPermission = RetryPermission()
     var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
 

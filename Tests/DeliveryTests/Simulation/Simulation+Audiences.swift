@@ -110,7 +110,7 @@ extension Simulation {
             } else {
                 ending = .outcome(random.chance(500) ? .superseded : .unchanged)
             }
-            worker.delivery.handedBack(record, ending, now: worker.moment(now))
+            worker.delivery.handoverEnded(record, ending, now: worker.moment(now))
         }
     }
 

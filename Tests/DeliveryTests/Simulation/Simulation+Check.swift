@@ -12,8 +12,8 @@ extension Simulation {
             // may get `unknown` while the other is sent, so `unknown` must not mean that the phone got no
             // start. The exception is a start that waits for a retry while the activity ends: nobody sends
             // that start.
-            let told = results["\(activity)#1"] ?? []
-            let isStartUnknown = told.contains(.unknown) && !(final.ends && told.contains(.superseded))
+            let outcomes = results["\(activity)#1"] ?? []
+            let isStartUnknown = outcomes.contains(.unknown) && !(final.ends && outcomes.contains(.superseded))
             if phone.device != nil, phone.starts == 0, isStartUnknown, everyStartIsKnown {
                 violations.append("\(activity): its start was not sent, though no answer was lost and no worker")
             }

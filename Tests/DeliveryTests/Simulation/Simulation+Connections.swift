@@ -4,7 +4,7 @@ import Testbed
 
 /// The workers' pools as the core sees them: connections with streams, and the faults of both.
 extension Simulation {
-    /// Hands out pushes while a connection has a free stream.
+    /// Sends the core's pushes while a connection has a free stream.
     func performPushes(_ worker: SimulatedWorker, _ swarm: Swarm.Connections) {
         let moment = worker.moment(now)
         openConnections(worker, swarm)
@@ -17,7 +17,7 @@ extension Simulation {
                 return
             }
             let view = worker.delivery.view(record)
-            checkHandedOut(record, view, by: worker)
+            checkOffered(record, view, by: worker)
             worker.retryPermission.sent(now: moment)
             let other = connectionWithRoom(worker, avoiding: view.avoidedConnection) ?? place
             let due = now + Int64(random.number(0...self.swarm.latencyMax))
@@ -132,29 +132,29 @@ extension Simulation {
 
     /// Checks that a push is sent again only if this is allowed, on another connection than before, and
     /// unchanged.
-    private func checkHandedOut(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
+    private func checkOffered(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
         // The slot's new push replaces the answer noted for its last one.
-        let told = worker.told.removeValue(forKey: record)
+        let last = worker.lastAnswers.removeValue(forKey: record)
         // A record that was deferred since its answer has a new slot, so there is no answer to compare.
         guard view.isRetry, view.deferral.count == 0 else { return }
         let name = identifier(view)
-        guard let told, told.offset == view.offset, told.partition == view.partition, told.version == view.version
+        guard let last, last.offset == view.offset, last.partition == view.partition, last.version == view.version
         else {
             violations.append("\(name): sent again, although no answer of it was noted")
             return
         }
-        switch told.disposition {
+        switch last.disposition {
         case .retryNow, .retryLater, .limited, .tokenSuspect, .topicSuspect, .tokenDead: break
         case .ambiguous:
             if view.isStart { violations.append("\(name): a start was sent again after its answer was lost") }
         case .accepted, .rejected, .channelGone:
-            violations.append("\(name): sent again after \(told.disposition)")
+            violations.append("\(name): sent again after \(last.disposition)")
         }
-        if view.avoidedConnection != told.connection {
-            violations.append("\(name): avoids \(view.avoidedConnection), not \(told.connection)")
+        if view.avoidedConnection != last.connection {
+            violations.append("\(name): avoids \(view.avoidedConnection), not \(last.connection)")
         }
-        if view.sentTimestamp != told.sentTimestamp, !wasWiped {
-            violations.append("\(name): sent again with timestamp \(view.sentTimestamp), not \(told.sentTimestamp)")
+        if view.sentTimestamp != last.sentTimestamp, !wasWiped {
+            violations.append("\(name): sent again with timestamp \(view.sentTimestamp), not \(last.sentTimestamp)")
         }
     }
 
@@ -162,7 +162,7 @@ extension Simulation {
     func noteResponse(_ push: SimulatedWorker.Push, _ disposition: PushResult.Disposition, _ worker: SimulatedWorker) {
         guard push.connection > 0 else { return }
         let view = worker.delivery.view(push.record)
-        worker.told[push.record] = .init(
+        worker.lastAnswers[push.record] = .init(
             offset: view.offset,
             partition: view.partition,
             version: view.version,

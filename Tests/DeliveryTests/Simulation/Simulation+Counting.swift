@@ -5,9 +5,9 @@ import LiveActivity
 struct SimulatedCounting {
     /// The command of each record, by place and offset.
     var commands: [SimulatedLog.Place: [Int64: String]] = [:]
-    /// The number of results of records of the commands topic, by activity; below it, the number of commands
-    /// that these results count.
+    /// The number of results of records of the commands topic, by activity.
     private(set) var results: [String: Int] = [:]
+    /// The number of commands that these results count, by activity.
     private(set) var superseded: [String: Int] = [:]
     private let trace = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
 

@@ -129,19 +129,19 @@ extension Simulation {
             let newest = phone.alerts.max() ?? -1
             for sequence in sequences where sequence > newest {
                 let command = "\(activity)#\(sequence)"
-                let told = results[command] ?? []
+                let reported = results[command] ?? []
                 // Two reasons allow that an alert did not ring: its held state expired, or a newer state was
                 // admitted. An older state is then never sent, even if the newer one fails, because a phone
                 // may have shown the newer one. `duplicate` is the result of a second record and does not
                 // concern the alert.
-                let toldOnce = told.filter { $0 != .duplicate }
+                let withoutDuplicates = reported.filter { $0 != .duplicate }
                 let isPassed =
-                    toldOnce.allSatisfy { $0 == .held || $0 == .superseded }
-                    && (!toldOnce.isEmpty || isReplaced(command))
+                    withoutDuplicates.allSatisfy { $0 == .held || $0 == .superseded }
+                    && (!withoutDuplicates.isEmpty || isReplaced(command))
                 if isPassed, hasExpired(activity, after: sequence) { continue }
                 if mayBeOld(command) { continue }
                 violations.append(
-                    "\(activity): the alert of #\(sequence) was lost \(told.map { "\($0.name)" }); \(outcomes(activity))"
+                    "\(activity): the alert of #\(sequence) was lost \(reported.map { "\($0.name)" }); \(outcomes(activity))"
                 )
             }
         }

@@ -122,7 +122,7 @@ extension Simulation {
                     { [self] in
                         written[identifier] = value
                         var record = value
-                        if let token = toldToken(of: activity, isSupplied: hasOwnToken) {
+                        if let token = tokenOfCommand(of: activity, isSupplied: hasOwnToken) {
                             record = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
                         }
                         append(identifier, of: activity, record, at: time)
@@ -138,7 +138,7 @@ extension Simulation {
 
     /// The token that a producer writes into a command: the phone's, or a dead one that the producer believes
     /// to be valid.
-    private func toldToken(of activity: String, isSupplied: Bool) -> String? {
+    private func tokenOfCommand(of activity: String, isSupplied: Bool) -> String? {
         if swarm.staleToken > 0, let token = retiredTokens[activity], random.chance(swarm.staleToken) { return token }
         return isSupplied ? phones[activity]?.token : nil
     }

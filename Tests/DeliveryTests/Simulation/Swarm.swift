@@ -51,7 +51,7 @@ struct Swarm {
         var lostResponse: Int
         var unknownReason: Int
         var refusedProviderToken: Int
-        /// Per mille of pushes that were handed out but found no stream.
+        /// Per mille of pushes that were offered but found no stream.
         var returned: Int
         /// Per mille of a worker's turns in which the pool's retry budget is empty.
         var spentBudget: Int
@@ -92,8 +92,9 @@ struct Swarm {
     var tombstone = 0
 
     var policy = Policy(name: "default")
-    /// Per mille of updates with an alert; below it, of updates with a priority.
+    /// Per mille of updates with an alert.
     var alert = 0
+    /// Per mille of updates with a priority.
     var priority = 0
     /// Per mille of pushes that APNs answers with 429.
     var limited = 0
@@ -104,9 +105,9 @@ struct Swarm {
     /// The maximum number of starts that are held for one device.
     var heldStartsMax = 8
     var readAheadLag: Int64 = 1_000_000
-    /// Per mille of updates and ends that repeat the content of the one before; below it, of updates valid
-    /// for a few seconds.
+    /// Per mille of updates and ends that repeat the content of the one before.
     var sameContent = 0
+    /// Per mille of updates that are valid for a few seconds only.
     var shortLived = 0
     /// The connections of a worker; nil if pushes get their answers without connections.
     var connections: Connections?
@@ -153,7 +154,7 @@ struct Swarm {
         case .plain: break
         case .tokens:
             drawTokens(&random)
-            // Draws from a copy, so that seeds without late tokens keep their runs.
+            // Draw from a copy. Otherwise all later draws would change, also for seeds without late tokens.
             var copy = random
             if crash == 0 && rebalance == 0 { lateToken = [0, 600][copy.number(0...1)] }
             staleToken = [0, 500][copy.number(0...1)]
@@ -191,7 +192,7 @@ struct Swarm {
                 outageMillisecondsMax: [3_000, 40_000][random.number(0...1)]
             )
         }
-        // Draws from a copy, so that seeds that hold all starts of a device keep their runs.
+        // Draw from a copy. Otherwise all later draws would change, also for seeds that hold all starts of a device.
         var copy = random
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][copy.number(0...2)] }
     }

@@ -39,7 +39,7 @@ struct ActivityPhaseTests {
     @Test func `Leaving a phase that has a timer clears the timer`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
-        activities.enter(.resting, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
+        activities.enter(.paused, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
         #expect(activities.nextTimerMilliseconds != nil)
         activities.enter(.awakened, activity)
         #expect(activities.nextTimerMilliseconds == nil)
@@ -50,12 +50,12 @@ struct ActivityPhaseTests {
     @Test func `A timer that fires does not change the phase`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
-        activities.enter(.resting, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
+        activities.enter(.paused, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
         var later = Self.start
         later.monotonicMilliseconds += 5_100
         activities.fireTimers(now: later)
         #expect(activities.popDue() == activity)
-        #expect(activities[activity].phase == .resting)
+        #expect(activities[activity].phase == .paused)
         activities.enter(.idle, activity)
         activities.remove(activity)
         #expect(activities.count == 0)
@@ -84,7 +84,7 @@ struct ActivityPhaseTests {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)
-            activities.enter(.resting, activity)
+            activities.enter(.paused, activity)
         }
     }
 

@@ -15,14 +15,19 @@ import Testing
 
     /// Replaces the ledger with the next owner's, which reads everything again. It accepts offsets that were
     /// not settled or not written to the metadata, and skips all others.
-    private func handOver(_ ledger: inout PartitionLedger, open: inout [Int64], untold: inout Set<Int64>, next: Int64) {
+    private func handOver(
+        _ ledger: inout PartitionLedger,
+        open: inout [Int64],
+        unpublished: inout Set<Int64>,
+        next: Int64
+    ) {
         let committed = ledger.committableOffset
         let text = SettledOffsetsText.encode(ledger.settledRanges, above: committed)
         let ranges = text.withUnsafeBytes { SettledOffsetsText.decode($0, committedOffset: committed) }
         var successor = PartitionLedger(windowOffsets: ledger.windowOffsets)
         successor.resume(at: committed, settled: ranges ?? [])
         #expect(successor.settledRanges == ledger.settledRanges)
-        let accepted = (open + untold.filter { $0 > committed }).sorted()
+        let accepted = (open + unpublished.filter { $0 > committed }).sorted()
         for offset in committed..<next {
             #expect(successor.receive(offset) == (accepted.contains(offset) ? .accepted : .settledBefore))
         }
@@ -30,7 +35,7 @@ import Testing
             #expect(successor.committableOffset == committed)
             #expect(successor.settledRanges == ledger.settledRanges)
             ledger = successor
-            (open, untold) = (accepted, [])
+            (open, unpublished) = (accepted, [])
         }
     }
 
@@ -150,7 +155,7 @@ import Testing
     @Test func `Records left out of the metadata are read again with the records below`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         _ = receive([10, 11, 12, 13, 14], by: &ledger)
-        for offset in Int64(11)...14 { ledger.settle(offset, isTold: offset != 13) }
+        for offset in Int64(11)...14 { ledger.settle(offset, isPublished: offset != 13) }
         #expect(ledger.settledRanges == [11..<13, 14..<15])
         ledger.settle(10)
         #expect(ledger.committableOffset == 15)
@@ -161,9 +166,9 @@ import Testing
     /// them for each offset would take 10,000 times as long. The test measures the thread's own CPU time,
     /// which other work on the machine does not change.
     @Test func `Records left out of the metadata cost about as much as others`() {
-        let told = processorNanoseconds(settlingAs: true)
-        let untold = processorNanoseconds(settlingAs: false)
-        #expect(untold < told * 200, "told \(told) ns, not told \(untold) ns")
+        let published = processorNanoseconds(settlingAs: true)
+        let unpublished = processorNanoseconds(settlingAs: false)
+        #expect(unpublished < published * 200, "published \(published) ns, not published \(unpublished) ns")
     }
 
     private func threadNanoseconds() -> UInt64 {
@@ -172,13 +177,13 @@ import Testing
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    private func processorNanoseconds(settlingAs isTold: Bool) -> UInt64 {
+    private func processorNanoseconds(settlingAs isPublished: Bool) -> UInt64 {
         let count: Int64 = 16_384
         var ledger = PartitionLedger(windowOffsets: Int(count))
         _ = receive(Array(0..<count), by: &ledger)
         let began = threadNanoseconds()
         // Writes every second offset to the metadata, so that there are many ranges.
-        for offset in 1..<count { ledger.settle(offset, isTold: isTold || offset.isMultiple(of: 2)) }
+        for offset in 1..<count { ledger.settle(offset, isPublished: isPublished || offset.isMultiple(of: 2)) }
         #expect(ledger.settledRanges.reduce(0) { $0 + $1.count } >= count / 2 - 1)
         return threadNanoseconds() - began
     }
@@ -188,7 +193,7 @@ import Testing
         var random = SplitMix64(simulationSeed: seed)
         var ledger = PartitionLedger(windowOffsets: 128)
         var open: [Int64] = []
-        var untold: Set<Int64> = []
+        var unpublished: Set<Int64> = []
         var next = Int64(random.number(0...1_000))
         for _ in 0..<20_000 {
             if random.chance(500) {
@@ -202,14 +207,14 @@ import Testing
             } else if !open.isEmpty {
                 let offset = open.remove(at: random.number(0...min(open.count - 1, 30)))
                 let isTold = !random.chance(200)
-                ledger.settle(offset, isTold: isTold)
-                if !isTold { untold.insert(offset) }
+                ledger.settle(offset, isPublished: isTold)
+                if !isTold { unpublished.insert(offset) }
             } else {
                 continue
             }
             #expect(ledger.committableOffset == open.first ?? next)
             #expect(ledger.nextOffset == next)
-            if random.chance(20) { handOver(&ledger, open: &open, untold: &untold, next: next) }
+            if random.chance(20) { handOver(&ledger, open: &open, unpublished: &unpublished, next: next) }
         }
     }
 }

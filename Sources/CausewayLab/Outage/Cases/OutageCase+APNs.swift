@@ -4,9 +4,9 @@ extension OutageCase {
             name: "apns-503",
             summary: "APNs answers 503 to everything for 12 s, the last updates and the ends among them",
             apps: [OutageApp(startedByPush: 40)],
-            troubles: [
-                Trouble(at: 10_000, .faults(.sandbox, ["serviceUnavailableShare": 1])),
-                Trouble(at: 22_000, .repair(.sandbox)),
+            steps: [
+                OutageStep(at: 10_000, .faults(.sandbox, ["serviceUnavailableShare": 1])),
+                OutageStep(at: 22_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .invalidations(0)]
         ),
@@ -14,9 +14,9 @@ extension OutageCase {
             name: "apns-503-starts",
             summary: "APNs answers 503 to everything from the first start on, for 8 s",
             apps: [OutageApp(startedByPush: 80)],
-            troubles: [
-                Trouble(at: 0, .faults(.sandbox, ["serviceUnavailableShare": 1])),
-                Trouble(at: 8_000, .repair(.sandbox)),
+            steps: [
+                OutageStep(at: 0, .faults(.sandbox, ["serviceUnavailableShare": 1])),
+                OutageStep(at: 8_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .invalidations(0)]
         ),
@@ -24,7 +24,7 @@ extension OutageCase {
             name: "apns-refuses-streams",
             summary: "APNs refuses 30 % of all streams, for the whole case",
             apps: [OutageApp(startedByPush: 40)],
-            troubles: [Trouble(at: 0, .faults(.sandbox, ["refusedShare": 0.3]))],
+            steps: [OutageStep(at: 0, .faults(.sandbox, ["refusedShare": 0.3]))],
             expectations: [.never("failed"), .invalidations(0)]
         ),
         OutageCase(
@@ -32,9 +32,9 @@ extension OutageCase {
             summary:
                 "APNs answers nothing and processes nothing for 12 s; an answer is waited for 2 s instead of 10. No starts: one whose "
                 + "answer is lost stays unknown",
-            troubles: [
-                Trouble(at: 12_000, .faults(.sandbox, ["unansweredShare": 1])),
-                Trouble(at: 24_000, .repair(.sandbox)),
+            steps: [
+                OutageStep(at: 12_000, .faults(.sandbox, ["unansweredShare": 1])),
+                OutageStep(at: 24_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .invalidations(0)]
         ),
@@ -43,7 +43,7 @@ extension OutageCase {
             summary: "The signing key is one that APNs does not know, and is replaced by the right one after 12 s",
             apps: [OutageApp(startedByPush: 40)],
             workers: OutageWorkers(beginWithWrongKey: true),
-            troubles: [Trouble(at: 12_000, .rightKey)],
+            steps: [OutageStep(at: 12_000, .rightKey)],
             // Deferred commands are read as soon as the key is right again, before they are due.
             expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 30_000)]
         ),

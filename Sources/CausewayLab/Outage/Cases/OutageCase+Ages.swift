@@ -7,7 +7,7 @@ extension OutageCase {
             summary: "Starts, updates and ends of 30 hours ago are read by a new group, with an empty Redis",
             apps: [OutageApp(startedByPush: 40, durationMilliseconds: 10_000, ageSeconds: 30 * 3_600)],
             workers: OutageWorkers(startFirst: false),
-            troubles: [Trouble(at: 11_000, .start(.worker(0)))],
+            steps: [OutageStep(at: 11_000, .start(.worker(0)))],
             expectations: [.never("failed"), .noPush(app: "match")],
             patienceMilliseconds: 20_000
         ),
@@ -16,7 +16,7 @@ extension OutageCase {
             summary: "A backlog whose timestamps lie 7 minutes back: its states are shown, its alerts do not ring",
             apps: [OutageApp(startedByPush: 40, durationMilliseconds: 10_000, ageSeconds: 420)],
             workers: OutageWorkers(startFirst: false),
-            troubles: [Trouble(at: 11_000, .start(.worker(0)))],
+            steps: [OutageStep(at: 11_000, .start(.worker(0)))],
             expectations: [.never("failed"), .invalidations(0)]
         ),
         OutageCase(
@@ -25,7 +25,7 @@ extension OutageCase {
                 "Starts and the ends of the same activities are read together: no phone rings kick-off for a finished match",
             apps: [OutageApp(activities: 60, startedByPush: 60, durationMilliseconds: 8_000, endEvery: 1)],
             workers: OutageWorkers(startFirst: false),
-            troubles: [Trouble(at: 9_000, .start(.worker(0)))],
+            steps: [OutageStep(at: 9_000, .start(.worker(0)))],
             expectations: [.never("failed"), .noPush(app: "match")],
             patienceMilliseconds: 20_000
         ),

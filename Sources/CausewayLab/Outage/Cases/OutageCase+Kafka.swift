@@ -4,7 +4,7 @@ extension OutageCase {
             name: "kafka-frozen",
             summary: "The broker is frozen for 8 s, longer than a session, which is 6 s instead of the default",
             apps: [OutageApp(startedByPush: 40)],
-            troubles: [Trouble(at: 6_000, .freeze(.broker)), Trouble(at: 14_000, .thaw(.broker))],
+            steps: [OutageStep(at: 6_000, .freeze(.broker)), OutageStep(at: 14_000, .thaw(.broker))],
             expectations: [.never("failed"), .invalidations(0)]
         )
     ]

@@ -11,10 +11,10 @@ extension OutageCase {
                 worker: ["deferAfterMilliseconds": "1000", "deferredDelayMilliseconds": "3000"],
                 policy: ["lifetimeSeconds": "30", "afterLifetime": "restart"]
             ),
-            troubles: [
-                Trouble(at: 12_000, .faults(.sandbox, ["serviceUnavailableShare": 1])),
-                Trouble(at: 34_000, .kill(.worker(0))), Trouble(at: 34_500, .start(.worker(0))),
-                Trouble(at: 40_000, .repair(.sandbox)),
+            steps: [
+                OutageStep(at: 12_000, .faults(.sandbox, ["serviceUnavailableShare": 1])),
+                OutageStep(at: 34_000, .kill(.worker(0))), OutageStep(at: 34_500, .start(.worker(0))),
+                OutageStep(at: 40_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .never("invalid"), .invalidations(0)],
             // Long enough for the activities that were started again to end too.

@@ -23,8 +23,9 @@ extension OutageCase {
                 OutageApp(name: "afflicted", service: .production, activities: 60, durationMilliseconds: 20_000),
                 OutageApp(name: "healthy", activities: 60, durationMilliseconds: 26_000),
             ],
-            troubles: [
-                Trouble(at: 4_000, .freeze(.service(.production))), Trouble(at: 24_000, .thaw(.service(.production))),
+            steps: [
+                OutageStep(at: 4_000, .freeze(.service(.production))),
+                OutageStep(at: 24_000, .thaw(.service(.production))),
             ],
             expectations: [
                 .never("failed"), .invalidations(0), .freshness99(app: "healthy", milliseconds: freshness),
@@ -57,8 +58,8 @@ extension OutageCase {
             summary:
                 "All tokens of an app die, 410, and the next ones register 8 s later; the last updates and ends come in between",
             apps: [OutageApp(activities: 60)],
-            troubles: [
-                Trouble(at: 13_000, .rotateTokens(app: "match")), Trouble(at: 21_000, .releaseTokens),
+            steps: [
+                OutageStep(at: 13_000, .rotateTokens(app: "match")), OutageStep(at: 21_000, .releaseTokens),
             ],
             expectations: [.never("failed"), .invalidations(60)]
         ),

@@ -10,7 +10,7 @@ extension OutageCase {
             name: "redis-frozen",
             summary: "Redis is frozen for 8 s, in which the last commands come",
             apps: season,
-            troubles: [Trouble(at: 12_000, .freeze(.redis(0))), Trouble(at: 20_000, .thaw(.redis(0)))],
+            steps: [OutageStep(at: 12_000, .freeze(.redis(0))), OutageStep(at: 20_000, .thaw(.redis(0)))],
             expectations: promises
         ),
         OutageCase(
@@ -18,9 +18,9 @@ extension OutageCase {
             summary: "Redis is killed in mid-season and comes back empty after 2 s, with three workers",
             apps: season,
             workers: fleet,
-            troubles: [
-                Trouble(at: 8_000, .kill(.redis(0)), forgetting: lastMilliseconds),
-                Trouble(at: 10_000, .start(.redis(0))),
+            steps: [
+                OutageStep(at: 8_000, .kill(.redis(0)), forgetting: lastMilliseconds),
+                OutageStep(at: 10_000, .start(.redis(0))),
             ],
             expectations: promises
         ),
@@ -29,7 +29,7 @@ extension OutageCase {
             summary: "FLUSHALL in mid-season, with three workers",
             apps: season,
             workers: fleet,
-            troubles: [Trouble(at: 8_000, .flushRedis, forgetting: lastMilliseconds)],
+            steps: [OutageStep(at: 8_000, .flushRedis, forgetting: lastMilliseconds)],
             expectations: promises
         ),
         OutageCase(
@@ -40,10 +40,10 @@ extension OutageCase {
             apps: season,
             workers: fleet,
             redis: .sentinel,
-            troubles: [
-                Trouble(at: 5_000, .cutReplication), Trouble(at: 6_000, .rotateTokens(app: "match")),
-                Trouble(at: 6_100, .releaseTokens),
-                Trouble(at: 10_000, .kill(.redis(0)), forgetting: lastMilliseconds),
+            steps: [
+                OutageStep(at: 5_000, .cutReplication), OutageStep(at: 6_000, .rotateTokens(app: "match")),
+                OutageStep(at: 6_100, .releaseTokens),
+                OutageStep(at: 10_000, .kill(.redis(0)), forgetting: lastMilliseconds),
             ],
             expectations: [.never("failed")]
         ),
@@ -53,9 +53,9 @@ extension OutageCase {
             apps: season,
             workers: fleet,
             redis: .cluster(primaries: 3),
-            troubles: [
-                Trouble(at: 8_000, .kill(.redis(1)), forgetting: lastMilliseconds),
-                Trouble(at: 11_000, .start(.redis(1))),
+            steps: [
+                OutageStep(at: 8_000, .kill(.redis(1)), forgetting: lastMilliseconds),
+                OutageStep(at: 11_000, .start(.redis(1))),
             ],
             expectations: promises
         ),

@@ -13,12 +13,12 @@ extension OutageCase {
                 )
             ],
             workers: OutageWorkers(count: 3, lanes: 1),
-            troubles: (0..<9)
+            steps: (0..<9)
                 .flatMap { number in
                     let milliseconds = 3_000 + 2_000 * Int64(number)
                     return [
-                        Trouble(at: milliseconds, .stop(.worker(number))),
-                        Trouble(at: milliseconds + 500, .start(.worker(number))),
+                        OutageStep(at: milliseconds, .stop(.worker(number))),
+                        OutageStep(at: milliseconds + 500, .start(.worker(number))),
                     ]
                 },
             expectations: [.never("failed"), .invalidations(0), .oneResultEach]
@@ -28,7 +28,7 @@ extension OutageCase {
             summary: "One of three workers is killed; the others serve its activities, with the default session",
             apps: [OutageApp(startedByPush: 40, durationMilliseconds: 24_000)],
             workers: OutageWorkers(count: 3, lanes: 1, consumer: [:]),
-            troubles: [Trouble(at: 6_000, .kill(.worker(0)), forgetting: 1_000)],
+            steps: [OutageStep(at: 6_000, .kill(.worker(0)), forgetting: 1_000)],
             expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 12_000)],
             patienceMilliseconds: 60_000
         ),
@@ -37,9 +37,9 @@ extension OutageCase {
             summary: "SIGTERM while Redis is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
             apps: [OutageApp(startedByPush: 40)],
             workers: OutageWorkers(drainMilliseconds: 4_000),
-            troubles: [
-                Trouble(at: 8_000, .freeze(.redis(0))), Trouble(at: 9_000, .stop(.worker(0)), forgetting: 2_000),
-                Trouble(at: 9_500, .start(.worker(0))), Trouble(at: 19_000, .thaw(.redis(0))),
+            steps: [
+                OutageStep(at: 8_000, .freeze(.redis(0))), OutageStep(at: 9_000, .stop(.worker(0)), forgetting: 2_000),
+                OutageStep(at: 9_500, .start(.worker(0))), OutageStep(at: 19_000, .thaw(.redis(0))),
             ],
             expectations: [.never("failed"), .invalidations(0)]
         ),
@@ -48,9 +48,9 @@ extension OutageCase {
             summary:
                 "SIGTERM while APNs answers nothing, with a drain of 4 s: the worker ends, and its successor goes on",
             workers: OutageWorkers(drainMilliseconds: 4_000),
-            troubles: [
-                Trouble(at: 8_000, .freeze(.service(.sandbox))), Trouble(at: 9_000, .stop(.worker(0))),
-                Trouble(at: 9_500, .start(.worker(0))), Trouble(at: 19_000, .thaw(.service(.sandbox))),
+            steps: [
+                OutageStep(at: 8_000, .freeze(.service(.sandbox))), OutageStep(at: 9_000, .stop(.worker(0))),
+                OutageStep(at: 9_500, .start(.worker(0))), OutageStep(at: 19_000, .thaw(.service(.sandbox))),
             ],
             expectations: [.never("failed"), .invalidations(0)]
         ),
@@ -60,9 +60,9 @@ extension OutageCase {
                 "SIGTERM while the broker is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
             apps: [OutageApp(startedByPush: 40)],
             workers: OutageWorkers(drainMilliseconds: 4_000),
-            troubles: [
-                Trouble(at: 8_000, .freeze(.broker)), Trouble(at: 9_000, .stop(.worker(0)), forgetting: 2_000),
-                Trouble(at: 9_500, .start(.worker(0))), Trouble(at: 19_000, .thaw(.broker)),
+            steps: [
+                OutageStep(at: 8_000, .freeze(.broker)), OutageStep(at: 9_000, .stop(.worker(0)), forgetting: 2_000),
+                OutageStep(at: 9_500, .start(.worker(0))), OutageStep(at: 19_000, .thaw(.broker)),
             ],
             expectations: [.never("failed"), .invalidations(0)]
         ),

@@ -50,7 +50,7 @@ final class OutageHourRun {
             commandProducer.close()
             positions.close(deadlineMilliseconds: 1_000)
         }
-        try settleIn()
+        try awaitRegistrations()
         StandardStreams.printOutput(OutageMinute.header)
         try play()
         let judge = OutageHourJudge(
@@ -64,7 +64,7 @@ final class OutageHourRun {
         return judge.broken + deployment.faults
     }
 
-    private func settleIn() throws(LabError) {
+    private func awaitRegistrations() throws(LabError) {
         try deployment.startWorkers()
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
@@ -90,7 +90,7 @@ final class OutageHourRun {
 
     private func play() throws(LabError) {
         let began = Clock.milliseconds
-        var troubles = outage.troubles[...]
+        var steps = outage.steps[...]
         var (nextPoll, nextMinute) = (began, began + Self.minuteMilliseconds)
         while Clock.milliseconds - began < plan.endMilliseconds + OutageHourSchedule.silenceMilliseconds {
             let elapsed = Clock.milliseconds - began
@@ -101,12 +101,12 @@ final class OutageHourRun {
                     minute.commands += 1
                 }
             }
-            if let trouble = troubles.first, elapsed >= trouble.milliseconds {
-                troubles.removeFirst()
-                try deployment.inject(trouble.kind)
-                switch trouble.kind {
-                case .freeze: pushesAfterReturn.hostLeaves(atSeconds: Clock.wallMilliseconds / 1_000)
-                case .thaw: pushesAfterReturn.hostReturns()
+            if let step = steps.first, elapsed >= step.milliseconds {
+                steps.removeFirst()
+                try deployment.inject(step.kind)
+                switch step.kind {
+                case .freeze: pushesAfterReturn.hostWentAway(atSeconds: Clock.wallMilliseconds / 1_000)
+                case .thaw: pushesAfterReturn.hostReturned()
                 default: break
                 }
             }

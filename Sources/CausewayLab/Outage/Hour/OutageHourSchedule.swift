@@ -48,9 +48,9 @@ struct OutageHourSchedule {
             summary: "The host of one app answers nothing, connections neither; a healthy app shares its partitions",
             apps: [afflicted, healthy],
             partitions: 16,
-            troubles: [
-                Trouble(at: awayFromMilliseconds, .freeze(.service(.production))),
-                Trouble(at: awayUntilMilliseconds, .thaw(.service(.production))),
+            steps: [
+                OutageStep(at: awayFromMilliseconds, .freeze(.service(.production))),
+                OutageStep(at: awayUntilMilliseconds, .thaw(.service(.production))),
             ]
         )
     }

@@ -11,9 +11,9 @@ struct PushesAfterReturn {
     /// For each activity with such pushes: whether each push had the activity's newest state.
     private(set) var areNewest: [String: [Bool]] = [:]
 
-    mutating func hostLeaves(atSeconds seconds: Int64) { (host, leftAtSeconds) = (.away, seconds) }
+    mutating func hostWentAway(atSeconds seconds: Int64) { (host, leftAtSeconds) = (.away, seconds) }
 
-    mutating func hostReturns() { host = .back }
+    mutating func hostReturned() { host = .back }
 
     /// Notes a push that the host has accepted.
     ///

@@ -56,17 +56,17 @@ struct OutageJudge {
     }
 
     private mutating func judge(_ record: ActivityRecord) {
-        lookForOld(record)
-        lookForRepeats(record)
-        lookForLostState(record)
-        lookForLostAlerts(record)
-        lookAtLifetime(record)
+        findOldPushes(record)
+        findRepeats(record)
+        findLostState(record)
+        findLostAlerts(record)
+        judgeLifetime(record)
         measureSilence(record)
     }
 
     // MARK: - Old
 
-    private mutating func lookForOld(_ record: ActivityRecord) {
+    private mutating func findOldPushes(_ record: ActivityRecord) {
         var (newest, newestAlert): (OutageHistory.Command?, OutageHistory.Command?)
         var hasEnded = false
         for push in record.accepted {
@@ -79,7 +79,7 @@ struct OutageJudge {
             if push.effect == .droppedAsOld || hasEnded || (newest.map { command.version < $0.version } ?? false) {
                 verdict.old.append("\(record.activity): \(command.version.sequence) after a newer one")
             }
-            lookAtAge(of: push, command, in: record)
+            judgeAge(of: push, command, in: record)
             if let alert = record.alert(of: push) {
                 if let newestAlert, alert.version < newestAlert.version {
                     verdict.old.append("\(record.activity): the alert of \(alert.version.sequence) after a newer one")
@@ -92,7 +92,7 @@ struct OutageJudge {
         }
     }
 
-    private mutating func lookAtAge(
+    private mutating func judgeAge(
         of push: OutageHistory.Push,
         _ command: OutageHistory.Command,
         in record: ActivityRecord
@@ -114,7 +114,7 @@ struct OutageJudge {
 
     // MARK: - Twice
 
-    private mutating func lookForRepeats(_ record: ActivityRecord) {
+    private mutating func findRepeats(_ record: ActivityRecord) {
         let starts = record.reached.filter { $0.effect == .started }
         for push in starts.dropFirst() {
             verdict.twice.append(
@@ -139,7 +139,7 @@ struct OutageJudge {
 
     // MARK: - Lost
 
-    private mutating func lookForLostState(_ record: ActivityRecord) {
+    private mutating func findLostState(_ record: ActivityRecord) {
         guard let newest = record.newest, isRequired(newest), isBegun(record) else { return }
         guard let screen = record.screen else {
             if newest.event != .end { verdict.lost.append("\(record.activity): no phone has it") }
@@ -166,7 +166,7 @@ struct OutageJudge {
         return isRequired(start)
     }
 
-    private mutating func lookForLostAlerts(_ record: ActivityRecord) {
+    private mutating func findLostAlerts(_ record: ActivityRecord) {
         guard record.screen != nil else { return }
         let newestRung = record.reached.compactMap { record.alert(of: $0)?.version }.max()
         for command in record.effective where command.alert != nil && command.event != .start {
@@ -179,7 +179,7 @@ struct OutageJudge {
 
     // MARK: - Lifetimes
 
-    private mutating func lookAtLifetime(_ record: ActivityRecord) {
+    private mutating func judgeLifetime(_ record: ActivityRecord) {
         guard let afterLifetime else { return }
         let restarts = afterLifetime == .restart && record.commands.contains { $0.event == .start }
         count(record.lifetimeEnds, expected: 1, "\(record.activity): ended by its lifetime")
