@@ -55,6 +55,14 @@ struct HelpTests {
         #expect(plans[0] == plans[1])
     }
 
+    @Test(arguments: [("1e20", "1e+20"), ("0.001", "0"), ("nan", "nan")])
+    func `The plan refuses a number of commands outside its range by its value`(number: String, shown: String) throws {
+        let load = ["--updates-per-minute", "600000", "--activities", "2000000"]
+        let run = try ProgramRun.run(ProgramRun.process(["plan"] + load + ["--commands-per-push", number]))
+        #expect(run.exitCode == 64)
+        #expect(run.errors.contains("--commands-per-push: is \(shown), must be 1 to 1000"))
+    }
+
     @Test(arguments: labCommands)
     func `A command that has moved says where to find it`(name: String) throws {
         let run = try ProgramRun.run(name, "--help")

@@ -310,7 +310,7 @@ package enum MetricCatalog {
             [.redisError],
             omitsZeros: true,
             "Calls that Redis refused or did not answer, by code.",
-            "OOM: give Redis more memory (maxmemory), never an eviction policy. MOVED and ASK: a "
+            "outOfMemory: give Redis more memory (maxmemory), never an eviction policy. moved and ask: a "
                 + "cluster is being resharded, which is harmless. deadline: Redis is too slow or away."
         ),
         .counter(

@@ -86,7 +86,7 @@ struct PlanCommand: ParsableCommand {
         guard let activities else {
             throw ValidationError("Missing expected argument '--activities <count>', or '--audience-members <count>'")
         }
-        return try CapacityPlan(demand: demand(activities: activities)).text
+        return try CapacityPlan(demand: try demand(activities: activities)).text
     }
 
     private var fleet: FleetParts {
@@ -98,11 +98,12 @@ struct PlanCommand: ParsableCommand {
         return fleet
     }
 
-    private func demand(activities: Int64) -> CapacityDemand {
+    private func demand(activities: Int64) throws -> CapacityDemand {
         var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activities: activities)
-        // A value that is too large, or not a number, becomes 0. The check of ranges then
-        // refuses it by name.
-        demand.commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) ?? 0
+        guard let commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) else {
+            throw ValidationError("--commands-per-push: is \(commandsPerPush), must be 1 to 1000")
+        }
+        demand.commandsPerPushHundredths = commandsPerPushHundredths
         demand.devices = devices
         demand.restartedActivities = restartedActivities
         demand.fleet = fleet
