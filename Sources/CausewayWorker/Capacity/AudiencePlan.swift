@@ -7,9 +7,9 @@ package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// Pushes a second, so that each round ends within its share of the time between two commands.
+    /// The push rate at which each round takes at most `fleet.busyPercent` of the time between two commands.
     package private(set) var pushesPerSecond: Int64 = 0
-    /// Cores that are busy at the peak, in hundredths.
+    /// Cores that are busy at the peak, in hundredths of a core.
     package private(set) var coresHundredths: Int64 = 0
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
@@ -21,7 +21,7 @@ package struct AudiencePlan: Sendable, Equatable {
     package private(set) var connectionsPerPool: Int64 = 0
     package private(set) var connections: Int64 = 0
     package private(set) var apnsMegabitsPerSecond: Int64 = 0
-    /// The time from the admission of a command until its last phone is reached, when all lanes work.
+    /// The time from a command's record in Kafka until the last phone is reached. No pod has failed.
     package private(set) var roundMilliseconds: Int64 = 0
 
     /// Memory for the members on their pages.
@@ -37,7 +37,7 @@ package struct AudiencePlan: Sendable, Equatable {
     package var fanoutRecords: Int64 { ranges }
     package var resultRecords: Int64 { ranges + 1 }
 
-    /// - Throws: if a number is outside its range.
+    /// - Throws: ``CapacityError`` that names the first number of the demand outside its range.
     package init(demand: AudienceDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
         try demand.validate()
         self.demand = demand
@@ -81,7 +81,7 @@ package struct AudiencePlan: Sendable, Equatable {
     package var sharingLanes: Int64 { min(lanes, ranges) }
 
     private mutating func planRound() {
-        // The lane with the most ranges finishes last.
+        // The round ends when the lane with the most ranges has finished.
         let members = CapacityPlan.dividedUp(demand.members * CapacityPlan.dividedUp(ranges, sharingLanes), ranges)
         let working = CapacityPlan.dividedUp(members * costs.nanosecondsPerMember, 1_000_000)
         let streams = connectionsPerPool * costs.streamsPerConnection

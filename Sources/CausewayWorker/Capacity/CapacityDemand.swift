@@ -5,20 +5,22 @@ import Observability
 package struct CapacityDemand: Sendable, Equatable {
     /// Pushes to phones in a minute, at the peak. 1...6,000,000,000.
     package var updatesPerMinute: Int64
-    /// Live Activities that are alive or ended less than a day ago: each has a value in Redis. 1...10,000,000,000.
+    /// Live Activities that have a value in Redis: they are alive, or ended less than a day ago.
+    /// 1...10,000,000,000.
     package var activities: Int64
     /// Commands for each push, in hundredths. 100...100,000. At 100, every command is sent. At 440, most
     /// commands are replaced before they are sent, as in the cricket season of `make demo`.
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. 0...10,000,000,000.
     package var devices: Int64 = 0
-    /// Activities, alive at one time, whose policy starts them again after their lifetime. Redis keeps two
-    /// commands for each of these activities. 0...10,000,000,000.
+    /// Activities, alive at one time, whose policy starts them again after their lifetime. For each, Redis
+    /// keeps the start and the newest update. 0...10,000,000,000.
     package var restartedActivities: Int64 = 0
     package var fleet = FleetParts()
     /// Copies that Kafka keeps of each record. 1...9.
     package var replication: Int64 = 3
-    /// How many hours of commands and results Kafka keeps, at the rate of the peak. 1...8,760.
+    /// How many hours Kafka keeps commands and results. The plan assumes the peak rate for all these hours.
+    /// 1...8,760.
     package var retentionHours: Int64 = 4
 
     package init(updatesPerMinute: Int64, activities: Int64) {
@@ -44,7 +46,8 @@ package struct CapacityError: Error, Equatable, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }
 
-    /// - Parameter divisor: how many of the stored units are one unit of the user's input.
+    /// - Parameter divisor: how many stored units are one unit of the user's input: 100 for a number in
+    ///   hundredths.
     static func require(
         _ field: String,
         _ value: Int64,

@@ -1,15 +1,16 @@
 import Numbers
 import Observability
 
-/// `Helm/causeway/CAPACITY.md`: the plan for the largest public load of this kind. A test compares the page
-/// with the planner's output.
+/// Writes `Helm/causeway/CAPACITY.md`: the plans for three large loads. A test compares the file with this
+/// text.
 package enum CapacityPage {
     /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak.
     /// JioCinema did not publish the number of phones. The plan assumes one update a minute for each
     /// activity, a usual pace for cricket.
     package static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activities: 9_000_000)
 
-    /// A goal in a final: few commands, and each must reach the phones at once.
+    /// The audience of a football final: four commands in the minute of a goal, and each must reach a million
+    /// phones quickly.
     package static let audience = AudienceDemand(members: 1_000_000, updatesPerMinute: 4)
 
     package static func markdown() throws(CapacityError) -> String {

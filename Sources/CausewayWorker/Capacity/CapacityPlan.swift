@@ -1,13 +1,14 @@
 /// The size of a fleet for single commands. All results are whole numbers, rounded up. Rates are at the peak.
 package struct CapacityPlan: Sendable, Equatable {
-    /// The smallest number of pods. With three, one pod may fail while another is being updated.
+    /// The smallest number of pods. With three, one pod still works if another fails during the update of the
+    /// third.
     static let podsMin: Int64 = 3
     /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard
     /// to change. Three partitions for each lane leave room for twice as many pods later.
     static let partitionsPerLane: Int64 = 3
-    /// The part of the connections' streams that the plan uses.
+    /// The planned load of the APNs connections: the share of their streams that is in use, per cent.
     static let streamsPercent: Int64 = 50
-    /// The part of one Redis core that the plan uses.
+    /// The planned load of one Redis core, per cent.
     static let redisPercent: Int64 = 50
 
     package let demand: CapacityDemand
@@ -15,12 +16,13 @@ package struct CapacityPlan: Sendable, Equatable {
 
     package private(set) var pushesPerSecond: Int64 = 0
     package private(set) var commandsPerSecond: Int64 = 0
-    /// Pushes to one activity in an hour, in hundredths. The activity's budgets must allow them.
+    /// Pushes to one activity in an hour, in hundredths. The budgets of the activity's policy must allow this
+    /// rate.
     package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
-    /// Cores that are busy at the peak, in hundredths.
+    /// Cores that are busy at the peak, in hundredths of a core.
     package private(set) var coresHundredths: Int64 = 0
-    /// The number of pods at the planned load of a lane (`busyPercent`), plus one in case a pod fails.
+    /// The pods that carry the peak with every lane at most `busyPercent` busy, plus one in case a pod fails.
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
     /// The memory limit of a pod. The worker keeps its memory below this limit.
@@ -29,8 +31,8 @@ package struct CapacityPlan: Sendable, Equatable {
 
     /// Pushes that APNs has not answered yet, by Little's law: the push rate times the round trip.
     package private(set) var pushesInFlight: Int64 = 0
-    /// The number of connections that the load needs. `connections` may be larger, because each pool has at
-    /// least two.
+    /// The number of connections that the load needs. `connections` may be larger, because every lane has at
+    /// least two for each pool.
     package private(set) var connectionsNeeded: Int64 = 0
     package private(set) var connectionsPerPool: Int64 = 0
     package private(set) var connections: Int64 = 0
@@ -44,11 +46,11 @@ package struct CapacityPlan: Sendable, Equatable {
 
     package private(set) var kafkaInBytesPerSecond: Int64 = 0
     package private(set) var kafkaOutBytesPerSecond: Int64 = 0
-    /// Bytes that the brokers write, including copies.
+    /// Bytes that the brokers write, including the copies on replicas.
     package private(set) var kafkaWrittenBytesPerSecond: Int64 = 0
     package private(set) var kafkaStoredGibibytes: Int64 = 0
 
-    /// - Throws: an error that names the first number outside its range.
+    /// - Throws: ``CapacityError`` that names the first number of the demand outside its range.
     package init(demand: CapacityDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
         try demand.validate()
         self.demand = demand
@@ -79,7 +81,7 @@ package struct CapacityPlan: Sendable, Equatable {
     private mutating func planConnections() {
         pushesInFlight = Self.dividedUp(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
         connectionsNeeded = Self.dividedUp(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
-        // Each pool has at least two connections, so that one works while the other is replaced.
+        // Each pool has at least two connections. While the pool replaces one, the other carries the pushes.
         connectionsPerPool = max(2, Self.dividedUp(connectionsNeeded, lanes))
         connections = lanes * demand.fleet.pools * connectionsPerPool
         apnsMegabitsPerSecond = Self.dividedUp(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)

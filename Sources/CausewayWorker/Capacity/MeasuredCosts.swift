@@ -3,79 +3,83 @@ import Observability
 
 /// The measured costs behind a plan, each with its source.
 ///
-/// Measured on two shared cores of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2,
-/// OpenSSL 3.0 and Redis 7.0, unless a number says otherwise. On your machines `causeway-lab backlog`
-/// measures the first two numbers, and `make demo` the third.
+/// The machine had two shared cores of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2,
+/// OpenSSL 3.0 and Redis 7.0, unless a number names another source. On your machine, `causeway-lab backlog`
+/// measures `nanosecondsPerCommand` and `nanosecondsPerPush`, and `make demo` measures `wakingHundredths`.
 package struct MeasuredCosts: Sendable, Equatable {
     /// CPU of the whole worker process at full load, for a command that a newer command replaces, or that
     /// settles without a push.
     ///
     /// A backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s,
-    /// including its 20,000 pushes and the start of the process. In this backlog many activities share one
-    /// score, which is decoded once. If each activity has a state of its own, the cost is 50 % higher.
+    /// including its 20,000 pushes and the start of the process. In this backlog many activities show the
+    /// same content state, and the lane decodes it once. If each activity has a state of its own, the cost is
+    /// 50 % higher.
     package var nanosecondsPerCommand: Int64 = 1_500
     /// CPU of the whole worker process at full load, for a push without its command: two Redis calls, one
     /// HTTP/2 request over TLS, the answer and the result. At 75,000 to 100,000 pushes a second from one
-    /// worker, a push and its command took 9.4 to 12 µs. This number uses the upper value.
+    /// worker, a push and its command took 9.4 to 12 µs. This number is the upper value less the command's
+    /// `nanosecondsPerCommand`.
     package var nanosecondsPerPush: Int64 = 10_500
-    /// The further cost of a worker at low load, in hundredths of a core: the worker wakes up for a few
-    /// records at a time.
+    /// The CPU that a worker at low load needs in addition, in hundredths of a core, because it wakes up for
+    /// a few records at a time.
     ///
-    /// The season of `make demo` (718,800 commands and 162,090 pushes in 60 s, 2,650 pushes a second, one
-    /// worker with two lanes) took 8.71 s of CPU. The two costs above explain 2.78 s. The other 5.93 s are
-    /// 0.1 core for 60 s. At full load this cost disappears, because batches are large and the worker rarely
-    /// sleeps.
+    /// The cricket season of `make demo` (718,800 commands and 162,090 pushes in 60 s, 2,650 pushes a second,
+    /// one worker with two lanes) took 8.71 s of CPU. `nanosecondsPerCommand` and `nanosecondsPerPush`
+    /// explain 2.78 s of them. The other 5.93 s are 0.1 core for 60 s. At full load a worker does not need
+    /// this CPU, because batches are large and the worker rarely sleeps.
     package var wakingHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half admissions and half settlements.
-    /// Measured on a slow day: 80,000 to 107,000 as single commands, as in a cluster; 180,000 in batches.
+    /// Measured: 80,000 to 107,000 if each call is a command of its own, as in a cluster, and 180,000 if
+    /// calls leave in batches. The plan uses the lowest value.
     package var redisCallsPerSecond: Int64 = 80_000
-    /// A push is admitted and settled: two calls.
+    /// One call admits the push, and one call settles it.
     package var redisCallsPerPush: Int64 = 2
     /// Bytes of an activity's value with its token, including the allocator's rounding and a share of Redis'
-    /// tables. Measured: 326 bytes, of which the value takes 264.
+    /// tables. Measured: 326 bytes; the value itself has 264.
     package var redisBytesPerActivity: Int64 = 330
-    /// Bytes of a device's hash with one push-to-start token, with the same allowances as for an activity.
+    /// Bytes of a device's hash with one push-to-start token, including the allocator's rounding and a share
+    /// of Redis' tables.
     package var redisBytesPerDevice: Int64 = 400
     /// Bytes that Redis keeps for an activity that is started again after its lifetime: its start, its newest
-    /// update, and its entries in the timetable. Measured: 1,792 with a start of 700 bytes and an update of
-    /// 456. With the largest commands: 9 kB.
+    /// update, and its entries in the timetable. Measured: 1,792 bytes with a start of 700 bytes and an
+    /// update of 456 bytes. The largest commands need 9 kB.
     package var redisBytesPerRestart: Int64 = 1_800
-    /// All memory of Redis, in per cent of the keys' memory: tables, buffers and fragmentation come on top.
-    /// Redis' documentation assumes 110 to 150 per cent.
+    /// The whole memory of Redis, in per cent of the keys' memory. Tables, buffers and fragmentation need the
+    /// rest. Redis' documentation assumes 110 to 150 per cent.
     package var redisOverheadPercent: Int64 = 150
 
     /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over
     /// TLS, and its answer.
     ///
-    /// One worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members. h2load took 4.5
-    /// to 5.4 µs for a push.
+    /// Measured: one worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members. For
+    /// comparison, the load generator h2load took 4.5 to 5.4 µs for a push.
     package var nanosecondsPerMember: Int64 = 3_000
     /// Redis' CPU for one member in a round. Measured: 0.24 to 0.41 µs.
     package var redisNanosecondsPerMember: Int64 = 400
-    /// Bytes of a member on its page, with a UUID as id and a token of 160 digits, including the allocator's
-    /// rounding and the directories. Measured: 128 to 132.
+    /// Bytes of a member on its page, with a UUID as id and a token of 160 digits. This includes the
+    /// allocator's rounding and a share of the list of pages that each segment has. Measured: 128 to 132.
     package var redisBytesPerMember: Int64 = 135
     /// The time from the record of a command to the first push of its ranges. It covers two passes through
-    /// Kafka, an admission, a claim and the read of a page. On one machine, 2,000 members were reached in
-    /// 0.23 s.
+    /// Kafka, an admission, a claim and the read of a page. Measured on one machine: 0.23 s until 2,000
+    /// members were reached.
     package var fanoutMilliseconds: Int64 = 250
 
-    /// Concurrent streams of one APNs connection, as observed since 2021 (jchambers/pushy issue 878). APNs
-    /// announces the limit on each connection.
+    /// Concurrent streams that APNs allows on one connection, as others have observed since 2021
+    /// (jchambers/pushy issue 878). APNs announces the limit on each connection.
     package var streamsPerConnection: Int64 = 1_000
     /// The time from a data centre to Apple and back. Public reports name tens of milliseconds; this number
     /// is their upper end.
     package var roundTripMilliseconds: Int64 = 60
-    /// Bytes on the wire for a push of the season: body, header block, frames and TLS.
+    /// Bytes on the wire for a push of the season of `make demo`: body, header block, frames and TLS.
     package var bytesPerPush: Int64 = 700
 
-    /// Bytes of a command of the season as its producer wrote it. The benchmarks use an update of 456 bytes.
+    /// Bytes of a command of the season of `make demo`, as its producer wrote it: an update.
     package var bytesPerCommand: Int64 = 456
     /// Bytes of a result record, uncompressed.
     package var bytesPerResult: Int64 = 450
-    /// Bytes a second for one partition. This is half of the usual load (10 MB/s), so that a broker can catch
-    /// up after a failover.
+    /// The planned load of one partition, bytes a second. It is half of the usual load (10 MB/s), so that a
+    /// broker can catch up after a failover.
     package var partitionBytesPerSecond: Int64 = 5_000_000
 
     package init() {}

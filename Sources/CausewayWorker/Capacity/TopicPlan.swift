@@ -3,10 +3,11 @@ import Kafka
 
 /// The topics that a deployment needs. The defaults equal the defaults of the Helm chart.
 package struct TopicPlan: Sendable {
-    /// Partitions of the topics of commands, registrations, deferred commands, fan-out records and results. 1...10,000.
+    /// Partitions of the topics of commands, registrations, deferred commands, fan-out records and results.
+    /// 1...10,000.
     ///
-    /// Choose at least the number of lanes that will ever run, because partitions that are added later move
-    /// activities to other lanes.
+    /// Choose at least the largest number of lanes that you will ever run. Partitions that are added later
+    /// move activities to other lanes.
     package var partitions = 24
     /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
@@ -25,13 +26,13 @@ package struct TopicPlan: Sendable {
     /// is older than the retention. By default a segment stays open for seven days, so 24 hours of commands
     /// could become eight days. With 24 segments, a record outlives the retention by at most 1/24.
     private static let segmentsPerRetention = 24
-    /// The shortest time of a segment, 10 minutes: each segment costs the broker three open files and an
-    /// index.
+    /// The shortest time of a segment, 10 minutes. With shorter segments a broker would have too many files
+    /// open: a log and two indexes for each segment.
     private static let segmentMillisecondsMin = 600_000
-    /// The time of a segment in a compacted topic. The broker compacts only closed segments.
+    /// How long a segment of a compacted topic stays open. The broker compacts only closed segments.
     private static let compactedSegmentMilliseconds = 6 * millisecondsPerHour
 
-    /// Returns the topics in the order in which a command meets them.
+    /// Returns all topics with their sizes and settings. `sizes` overrides the defaults.
     package func topics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
         let quiet = min(partitions, Self.quietPartitions)
         return [

@@ -5,11 +5,12 @@
 /// arrives meanwhile must take effect after the creation. A request that waits for an earlier one takes no
 /// slot from other audiences.
 ///
-/// This is a class, so that the keeper can suspend inside a call. Only the keeper's actor uses it.
+/// This is a class, because Swift allows no mutating `async` call on a struct that an actor owns. Only the
+/// keeper's actor uses the class.
 final class AudienceQueues {
     /// The most requests that run at one time.
     static let slotsMax = 16
-    /// The most requests that run or wait here. Further requests stay in the lanes' stream.
+    /// The most requests that run or wait here. Further requests stay in the stream that the lanes write to.
     static let requestsMax = 4_096
 
     private struct Key: Hashable {
@@ -30,7 +31,7 @@ final class AudienceQueues {
     private var requests = 0
     private var room: CheckedContinuation<Void, Never>?
 
-    /// Returns when one more request may be added. Only one caller may wait at a time.
+    /// Waits until one more request may be added. Only one caller may wait at a time.
     func awaitRoom(isolation: isolated (any Actor)? = #isolation) async {
         guard requests == Self.requestsMax else { return }
         await withCheckedContinuation { room = $0 }
@@ -46,7 +47,8 @@ final class AudienceQueues {
 
     /// Reserves one of the slots in which requests run.
     ///
-    /// - Returns: false if all slots are taken. The next free slot then runs the ready requests.
+    /// - Returns: false if all slots are taken. The owners of slots run the ready requests one after another,
+    ///   so the caller need not wait for a slot.
     func takeSlot() -> Bool {
         guard slots < Self.slotsMax else { return false }
         slots += 1
@@ -55,8 +57,8 @@ final class AudienceQueues {
 
     func leaveSlot() { slots -= 1 }
 
-    /// Removes and returns the next request that is ready to run. Returns nil if every request runs or waits
-    /// for an earlier one of its audience.
+    /// Returns the next request that is ready to run. Its audience's other requests become ready only after
+    /// ``end(_:)``. Returns nil if every request runs or waits for an earlier one of its audience.
     func nextReady() -> ChannelRequest? { ready.isEmpty ? nil : queues[ready.removeFirst()]?.first }
 
     /// Ends a request that ``nextReady()`` returned. The next request of its audience becomes ready, behind

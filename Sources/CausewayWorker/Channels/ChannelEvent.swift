@@ -8,7 +8,7 @@ package enum ChannelEvent: Sendable {
     /// APNs no longer has the channel, although this worker did not delete it. A new channel replaces it.
     case lost(ChannelEntry)
     case orphanDeleted(channel: String, app: String, environment: String)
-    /// The number of channels at APNs that are not ours.
+    /// The number of channels at APNs that Causeway did not create, as far as it knows.
     case unknown(Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)
     /// The content of the register, which each worker reads once a minute.

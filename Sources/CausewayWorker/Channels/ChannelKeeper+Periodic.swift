@@ -66,8 +66,9 @@ extension ChannelKeeper {
                 try register.keepLease("daily", site.appEnvironment, milliseconds: Self.reconciliationMilliseconds)
             }
         } catch {
-            // After a lasting refusal, the next attempt comes when the lease expires. If Redis is down, the
-            // lease cannot be ended and expires too.
+            // After a transient error, end the lease, so that the next poll tries again. After a lasting
+            // refusal, keep the lease: the next attempt comes when it expires. If Redis is down, the lease
+            // only expires.
             if error.isTransient { try? register.endLease("daily", site.appEnvironment) }
             throw error
         }
@@ -95,7 +96,8 @@ extension ChannelKeeper {
         let known = try self.known(site)
         var underWay: Set<String> = []
         for intent in known.intents {
-            // A process holds this lease while it creates a channel. If the process dies, the lease expires.
+            // A process holds this lease while it creates a channel. Without the lease, the creation has
+            // ended or its process has died.
             let isLeased = try asking { () throws(RedisError) in
                 try register.isBeingCreated(intent.audience, site.appEnvironment)
             }
@@ -124,7 +126,7 @@ extension ChannelKeeper {
         return reconciliation
     }
 
-    /// - Returns: the first lasting refusal.
+    /// - Returns: the first lasting refusal; nil if there was none.
     private func carryOut(
         _ reconciliation: Reconciliation,
         known: Reconciliation.Known,
@@ -190,8 +192,8 @@ extension ChannelKeeper {
             let storedUntil = entry.storage == .newest ? end.storedUntilMilliseconds : 0
             planned.deleteAfter = max(end.atMilliseconds + site.keepMilliseconds, storedUntil)
             guard try register.change(current, to: planned) else { return }
-            // If a start was admitted meanwhile, its request found no plan to cancel. So this call cancels
-            // the plan.
+            // A start may have been admitted since the check. Its request then found no planned deletion to
+            // cancel, so this call cancels the deletion.
             if try register.end(of: entry) == nil { try register.change(planned, to: current) }
         }
     }

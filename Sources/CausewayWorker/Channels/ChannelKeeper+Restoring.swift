@@ -6,7 +6,8 @@ import Redis
 /// The field `t:` of a register says that its entries are complete. Until a register is complete again, no
 /// worker creates or deletes a channel, or reports one as missing. So phones keep the channel that they know.
 extension ChannelKeeper {
-    /// How often one call restores again because another process changed the register meanwhile.
+    /// The most times that one call begins a restoration. A restoration begins again if the register was
+    /// changed or lost during it.
     private static let restoringsMax = 8
     /// The pause after a restoration failed.
     static let restoringPauseMilliseconds: Int64 = 5_000
@@ -39,8 +40,8 @@ extension ChannelKeeper {
         return try peek(site)
     }
 
-    /// Restores the registers that Redis has lost, of all apps and environments in use. Audiences with
-    /// existing channels need them even if none asks for a new channel.
+    /// Restores the registers that Redis has lost, of all apps and environments in use. Admission needs the
+    /// existing channels even if no audience needs a new one.
     func restoreLost() throws(ChannelRefusal) {
         try restore(sites.filter { $0.isDeclared || restoredEnvironments.contains($0.appEnvironment) })
     }
@@ -63,7 +64,7 @@ extension ChannelKeeper {
                 let entries = published.filter {
                     $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
                 }
-                // If this fails, the next pass of the loop tries again.
+                // If `restore` returns false, the next pass of the loop reads the topic and restores again.
                 _ = try asking { () throws(RedisError) in
                     try register.restore(entries, appEnvironment, token: token, atMilliseconds: now)
                 }

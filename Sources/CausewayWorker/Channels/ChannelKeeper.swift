@@ -28,8 +28,8 @@ package actor ChannelKeeper {
     static let maintenanceInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the register.
     static let lossCheckInterval = Duration.seconds(1)
-    /// The length of the lease for the periodic work. Because it nearly lasts the interval, only one worker
-    /// does the work in each interval.
+    /// The length of the lease for the periodic work. It is a little shorter than the interval. So only one
+    /// worker does the work in each interval, and in the next interval the lease is free.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
     /// The interval of full reconciliations.
     static let reconciliationMilliseconds: Int64 = 24 * 3_600_000
@@ -38,8 +38,8 @@ package actor ChannelKeeper {
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// The interval between checks whether another process has finished its creation.
     static let waitingInterval = Duration.milliseconds(100)
-    /// How long the keeper does not ask again after a transient error. `lastingMilliseconds` applies after
-    /// any other error.
+    /// How long the keeper repeats a refusal without asking APNs again, if the cause was a transient error.
+    /// `lastingMilliseconds` applies after any other error.
     static let transientMilliseconds: Int64 = 60_000
     private static let lastingMilliseconds: Int64 = 600_000
 
@@ -49,14 +49,15 @@ package actor ChannelKeeper {
     let sites: [Site]
     let register: ChannelRegister
     let topic: ChannelTopic
-    /// A time that no creation exceeds. After this time, an attempt to create a channel has succeeded or
+    /// The longest time of one attempt to create a channel. After this time the attempt has succeeded or
     /// failed.
     private let creationMilliseconds: Int64
     let note: @Sendable (ChannelEvent) -> Void
-    /// Places whose register was complete at least once. If such a register becomes incomplete, Redis has
-    /// lost it.
+    /// The apps and environments whose register was complete at least once. If such a register becomes
+    /// incomplete, Redis has lost it.
     var restoredEnvironments: Set<AppEnvironment> = []
-    /// Why the last restoration of a register failed. Its time says when the next restoration may begin.
+    /// Why the last restoration of a register failed. Its `untilMilliseconds` says when the next restoration
+    /// may begin.
     var restoringRefusal: ChannelRefusal?
     /// Audiences whose channel could not be created. Until the refusal expires, each further request gets the
     /// same refusal.
