@@ -8,7 +8,7 @@ struct AssignmentTable {
         var number: UInt32
         var lane: Int
         var isDrained = false
-        /// The end of the log that the lane was last told; -1: none yet.
+        /// The end of the log that the Kafka thread last reported to the lane; -1: none yet.
         var highWatermark: Int64 = -1
         /// One above the last record that was dealt to the lane; -1: no record yet.
         var nextOffset: Int64 = -1
@@ -40,7 +40,7 @@ struct AssignmentTable {
     /// upper bound is far below an overflow.
     static let offsets: ClosedRange<Int64> = 0...(1 << 62)
 
-    /// Ordered by partition, then by topic.
+    /// The entry of each partition, ordered by partition, then by topic; nil: not assigned.
     private var entries: [Entry?] = []
     private var nextNumber: UInt32 = 1
 
@@ -59,7 +59,7 @@ struct AssignmentTable {
     var all: [TopicPartition] { partitions { _ in true } }
     func partitions(of lane: Int) -> [TopicPartition] { partitions { $0.lane == lane } }
 
-    /// - Returns: the assignment's number.
+    /// - Returns: the number of the new assignment.
     mutating func insert(_ partition: TopicPartition, lane: Int) -> UInt32 {
         guard let place = Self.place(partition.topic.index, partition.partition) else {
             preconditionFailure("the group assigned a partition of a topic that the consumer did not subscribe to")
@@ -118,10 +118,10 @@ struct AssignmentTable {
         }
     }
 
-    /// Notes a high watermark. If reading has reached the end of the log, the end of the last record counts
-    /// instead.
+    /// Notes a partition's high watermark. If reading has reached the end of the log, the entry gets the
+    /// position after the last record instead, because no record follows.
     ///
-    /// - Returns: the changed assignment if its lane does not know this end yet.
+    /// - Returns: the entry if its lane does not know this end of the log yet; else nil.
     mutating func note(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition] else { return nil }
         let heard = min(max(0, highWatermark), Self.offsets.upperBound)
@@ -189,7 +189,8 @@ extension AssignmentTable.Entry {
         return max(known > 0 ? known : beganAt, unsettledOffset)
     }
 
-    /// - Parameter settledBelow: the offset below which the lane has settled this assignment; -1: nothing yet.
+    /// - Parameter settledBelow: the offset below which the lane has settled all records of this assignment;
+    ///   -1: the lane has settled none.
     fileprivate mutating func completeRereading(settledBelow: Int64) {
         guard let rereading, !rereading.isComplete else { return }
         // Reaching the end of the log also completes the rereading: its last records may have been deleted,

@@ -17,7 +17,7 @@ struct DeferredPartitions {
     static let stepMilliseconds: Int64 = 1_000
     /// The longest delay that can be configured. No record waits longer.
     static let delayMillisecondsMax: Int64 = 600_000
-    /// How far the clock of another worker may be ahead.
+    /// How far the clock of another worker may be ahead. A timestamp that is further ahead is not trusted.
     private static let skewMilliseconds: Int64 = 5_000
 
     /// When the next record of each partition is due.
@@ -29,8 +29,9 @@ struct DeferredPartitions {
 
     /// Returns the monotonic time at which a record must be read.
     ///
-    /// A record without a due time is read at once. So is a record that another clock, ahead of this one, has
-    /// written. No record delays the records behind it for longer than ``delayMillisecondsMax``.
+    /// A record without a due time is read at once. A record whose timestamp is in the future is also read at
+    /// once, because the clock of the worker that wrote it was wrong. No record delays the records behind it
+    /// for longer than ``delayMillisecondsMax``.
     ///
     /// - Parameters:
     ///   - wallMilliseconds: when the record is due, from its header.

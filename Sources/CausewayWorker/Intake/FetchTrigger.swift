@@ -1,14 +1,15 @@
 /// Decides when librdkafka's broker threads must be woken to fetch.
 ///
-/// Before version 2.2, a broker thread stops fetching while the consumer's queue is full. It then sleeps up
-/// to a second, even if the queue is emptied sooner. A lane that works through a backlog would be idle for
-/// most of that second.
+/// Before version 2.2 of librdkafka, a broker thread stops fetching while the consumer's queue is full. The
+/// thread then sleeps up to a second, even if the queue is emptied sooner. A lane that works through a
+/// backlog would be idle for most of that second.
 ///
-/// So the threads are woken when the queue runs low and the log has known records that were neither dealt nor
-/// queued. Waking a thread costs one small request. It does no harm if a fetch is already under way.
+/// So the Kafka thread wakes the broker threads when the queue is nearly empty, and the log is known to have
+/// records that were neither dealt nor queued. Waking a thread costs one small request. It does no harm if a
+/// fetch is already under way.
 struct FetchTrigger {
-    /// With at most this many records the queue runs low: half of `queued.min.messages`, and still enough
-    /// work for many turns.
+    /// A queue with at most this many records counts as nearly empty: half of `queued.min.messages`, and
+    /// still enough work for many turns.
     static let queuedMax = 50_000
     /// The least time between two wake-ups. While a backlog is known, the Kafka thread runs at least once in
     /// this time.

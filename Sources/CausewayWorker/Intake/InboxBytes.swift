@@ -3,8 +3,9 @@ import Kafka
 /// Limits the bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only
 /// the number of its entries, and one record may be large.
 ///
-/// The ring's own count tells how many entries the lane has taken. It is read only when the bytes seem to
-/// exceed the limit, because the lane's thread writes it.
+/// The ring's own count tells how many entries the lane has taken. The Kafka thread reads this count only
+/// when the bytes seem to exceed the limit. A more frequent read would slow down the lane, which writes the
+/// count.
 struct InboxBytes {
     /// Bytes that librdkafka needs for a record beside its key and value.
     private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)

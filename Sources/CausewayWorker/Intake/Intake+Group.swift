@@ -50,7 +50,8 @@ extension Intake {
 
     func revoked(_ partitions: [TopicPartition], lost: Bool) {
         note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(lost)"])
-        // No lane may read these partitions until the group has assigned them again.
+        // No lane may read these partitions until the group has assigned them again, so the worker is not a
+        // member until then.
         noteMembership(.joining)
         if !lost { drain(partitions) }
         for partition in partitions {

@@ -8,11 +8,11 @@ enum PartitionLag {
     /// unknown, which is not zero.
     ///
     /// - Parameters:
-    ///   - unsettledOffset: the first unsettled offset; -1 before the first record of this assignment. In
-    ///     that case the lag counts from `start`.
+    ///   - unsettledOffset: the first unsettled offset; -1 before the first record of this assignment.
+    ///   - start: where reading began. Without an unsettled offset, the lag is counted from here.
     ///   - low: the oldest offset in the log; negative if it is not known.
     ///   - high: the log's end; negative if it is not known.
-    ///   - reached: the end of the log, if reading has reached it and no record was dealt since; else nil.
+    ///   - logEnd: the end of the log, if reading has reached it and no record was dealt since; else nil.
     static func records(
         unsettledOffset: Int64,
         start: SeekPosition?,
@@ -35,7 +35,8 @@ enum PartitionLag {
         case .end: next = high
         case nil: return nil
         }
-        // If the log ends below the settled offset, the topic was deleted and created again.
+        // If the log ends below the settled offset, the topic was deleted and created again. The lag is then
+        // unknown.
         return next <= high ? high - max(next, low, 0) : nil
     }
 
@@ -47,8 +48,8 @@ enum PartitionLag {
     }
 }
 
-/// The log ends of partitions from which nothing is fetched. The brokers are asked for them, because fetching
-/// reports no end.
+/// The log ends of partitions from which nothing is fetched. The Kafka thread asks the brokers for these
+/// ends, because only a fetch reports them to librdkafka.
 struct UnfetchedPartitions {
     static let intervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers' answer.
@@ -135,15 +136,15 @@ extension Intake {
     }
 
     private func lag(of partition: TopicPartition) -> Int64 {
-        // Records that are not due do not count as lag.
+        // The records on the deferred topic that are not due do not count as lag.
         if partition.topic.index == Self.deferredTopic, deferred.contains(partition), let entry = assignments[partition]
         {
             return entry.unsettledOffset < 0 ? 0 : entry.nextOffset - entry.unsettledOffset
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // The lane's known end does not count if the brokers have reported a newer one. The brokers are asked
-        // for the end while nothing is fetched.
+        // While nothing is fetched, the thread asks the brokers for the log's end. If the brokers' end is
+        // above the end that reading had reached, the log has new records.
         let reached = assignment.flatMap { entry in
             entry.endOffset >= max(0, unfetched.ends[partition] ?? -1)
                 ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.endOffset) : nil

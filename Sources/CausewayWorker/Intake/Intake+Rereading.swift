@@ -6,16 +6,16 @@ import Reactor
 
 /// Partitions that are read again because Redis has lost some of what their records wrote.
 ///
-/// Each partition is assigned to its lane again, as after a rebalance. First the lane settles what is in
-/// flight, so that nothing is sent twice. Other partitions continue. Committed offsets stay. If the partition
-/// gets another owner before the rereading is complete, the new owner finds incomplete marks and reads the
-/// partition again.
+/// First the lane settles what is in flight, so that nothing is sent twice. Then the partition is assigned to
+/// its lane again, as after a rebalance. Other partitions continue. The committed offset does not go back. If
+/// the partition gets another owner before the rereading is complete, the new owner finds incomplete marks
+/// and reads the partition again.
 ///
 /// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
 /// records wait behind them.
 struct PartitionRereading {
-    /// How long a lane may take to settle what is in flight in a partition. The lane's own Redis connection
-    /// may return seconds after the connection that found the loss.
+    /// How long a lane may take to settle what is in flight in a partition. `StoreWatch` finds a loss over
+    /// its own connection to Redis. The lane's connection may return seconds later.
     static let drainMilliseconds: Int64 = 10_000
     /// Time between two attempts to find the starting offset, or to seek to it.
     static let retryMilliseconds: Int64 = 1_000
@@ -23,7 +23,7 @@ struct PartitionRereading {
     /// Kafka thread waits for each answer.
     static let questionMilliseconds: Int64 = 5_000
     static let questionTimeoutMilliseconds: Int32 = 500
-    /// How often the state of the partitions is published.
+    /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`.
     static let publicationMilliseconds: Int64 = 200
 
     /// A partition whose lane drains it, before its records are read again from `start`.
@@ -36,7 +36,8 @@ struct PartitionRereading {
     let exchange: RereadingExchange
     /// How far back commands are read again when Redis has lost them.
     let commandsMilliseconds: Int64
-    /// The last progress that the lane of each partition reported. A rereading passes it to the lane.
+    /// The last progress that the lane of each partition reported. It says which records are settled, and a
+    /// rereading passes it to the lane.
     var progress: [TopicPartition: PartitionProgress] = [:]
     /// Committed offsets that were requested later, because the group coordinator did not answer when the
     /// partition was assigned.
@@ -56,8 +57,8 @@ struct PartitionRereading {
         self.commandsMilliseconds = commandsMilliseconds
     }
 
-    /// Publishes the state in the next turn, because a new partition needs its marks before many of its
-    /// records are settled.
+    /// Publishes the state in the next turn. `StoreWatch` must write the marks of a new partition before many
+    /// of the partition's records are settled.
     mutating func publishSoon() { publicationDueMilliseconds = 0 }
 
     /// Asks again for the number of registration partitions, which may have grown when the group assigns
@@ -110,15 +111,18 @@ extension Intake {
     /// The partitions that have marks: commands and registrations.
     ///
     /// The deferred and the fan-out topic have no marks, because their commands are in the commands topic and
-    /// are read again there. If the same lane deferred such a command, the command waits for its deferred
-    /// copy, whose alert rings. If another worker owns the partition now, that worker sends the state without
-    /// its alert. The copy is then a duplicate, so the alert does not ring.
+    /// are read again there.
+    ///
+    /// A rereading also reads commands that were deferred before. If the lane itself deferred such a command,
+    /// it waits for the deferred record and sends the command with its alert. If another worker deferred the
+    /// command, this lane does not know the deferral. It sends the state at once, without the alert (R25).
+    /// The deferred record is then a duplicate, and the alert does not ring.
     private var markedPartitions: [TopicPartition] {
         assignments.all.filter { $0.topic.index == Self.commandsTopic || $0.topic.index == Self.registrationsTopic }
     }
 
-    /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown,
-    /// because its missing marks may be lost or may never have been written.
+    /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown:
+    /// without this offset, `StoreWatch` cannot tell a lost mark from a mark that was never written.
     private func publishStatus() {
         rereading.exchange.publish(
             markedPartitions.compactMap { partition in
@@ -187,7 +191,7 @@ extension Intake {
             loop.refreshClock()
             for (request, start) in zip(requests, starts) {
                 guard let entry = assignments[request.place] else { continue }
-                // Records above the committable offset may also be settled, so take the dealt offset.
+                // Take the dealt offset, because records above the committable offset may also be settled.
                 let dealtBelow = max(settled(of: request.place, entry), entry.nextOffset)
                 guard let start, dealtBelow > max(0, start.rawOffset) else {
                     assignments.noteRereading(of: request.place, reader: request.reader, end: 0)
@@ -227,7 +231,8 @@ extension Intake {
             let settledBelow = settled(of: partition.request.place, entry)
             if let error = consumer.seek(partition.request.place, to: partition.start.limited(to: settledBelow)) {
                 report(error)
-                // A broker that does not answer for one partition would not answer for the next.
+                // Try again later with this partition and all others. If a broker does not answer for one
+                // partition, it would not answer for the next one.
                 loop.refreshClock()
                 rereading.seekDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds
                 rereading.draining = Array(draining[position...])
@@ -248,7 +253,7 @@ extension Intake {
     }
 
     /// Returns the settled records above this offset, from the lane's report or from the previous owner's
-    /// commit. Returns an empty array if neither is about this offset.
+    /// commit. Returns an empty array if neither belongs to this offset.
     private func settledAbove(_ end: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.progress[partition] {
             return progress.committableOffset == end ? progress.metadata : []
@@ -259,9 +264,9 @@ extension Intake {
 
     /// Returns the starting offset of each partition; nil if no record is recent enough.
     ///
-    /// Registrations that Redis has lost are read from the log's first record, since their topic is
-    /// compacted. Registrations of activities that must be over are not written again. A mark may name an
-    /// offset that the log no longer has, so reading never begins before the log's first record.
+    /// If a mark is lost, registrations are read from the log's first record, because their topic is
+    /// compacted and even its oldest record may hold a valid token. A mark may name an offset that the log no
+    /// longer has, so reading never begins before the log's first record.
     private func starts(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
         let commands = requests.filter { $0.topic == Self.commandsTopic }.map(\.place)
         let registrations = requests.filter { $0.topic != Self.commandsTopic && $0.from != nil }.map(\.place)

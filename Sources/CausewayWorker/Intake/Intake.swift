@@ -52,7 +52,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     let registry: MetricRegistry
     var metrics: ThreadMetrics
     var log: KindLog
-    /// The index in the metrics of each error, by librdkafka's error code.
+    /// The index of each error's label in the metrics, by librdkafka's error code.
     let errorIndices: [Int32: Int]
     /// Whether any broker is up; nil until librdkafka has reported one.
     var isBrokerUp: Bool?
@@ -195,8 +195,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             nowMilliseconds: loop.nowMilliseconds
         )
         if isDue { consumer.wakeFetching(of: assignments.partitionsBehind(of: Self.commandsTopic)) }
-        // Without this timer the thread may sleep on: a lane that merges commands produces no results whose
-        // acknowledgements would wake it.
+        // A lane that merges commands produces no results whose acknowledgements would wake this thread. So a
+        // timer wakes it.
         if recordsBehind > 0, !isTimerSet {
             isTimerSet = true
             _ = loop.schedule(
@@ -223,7 +223,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition] else { return true }
         guard AssignmentTable.offsets.contains(offset) else {
-            // After a record with such an offset, no offset of the partition could be committed.
+            // The thread reports and drops the record. A lane that settled a record with such an offset could
+            // commit no offset of the partition.
             let place = TopicPartition(topic: message.topic, partition: partition)
             let reason = "\(name(of: place)): the record's offset \(offset) is out of range"
             report(KafkaError(code: KafkaError.badRecord, reason: reason, partition: place))
@@ -242,8 +243,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         touchedLanes |= 1 << UInt64(lane & 63)
         assignments.noteDealt(topic, partition, offset: offset)
         if topic == Self.commandsTopic, assignment.highWatermark < 0 {
-            // Send the log's end before the partition's first record. A lane that is far behind must know
-            // this before it begins to send.
+            // Send the log's end before the partition's first record. A lane that is far behind must know its
+            // backlog before it begins to send.
             reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
         }
         // Records behind a waiting record wait too, because a partition's records keep their order.
@@ -279,7 +280,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     }
 
     private func reportHighWatermark(_ partition: TopicPartition) {
-        // Half of the ring is reserved for orders that must not be lost.
+        // Half of the ring is reserved for orders that must not be lost. A log end that is not sent now is
+        // sent later.
         guard let lane = assignments[partition]?.lane,
             mailboxes[lane].orders.count < LaneMailbox.ordersCapacity / 2,
             let high = consumer.watermarks(of: partition)?.high, high >= 0,

@@ -1,16 +1,16 @@
 /// The records that did not fit a lane's inbox, and whether the lane's partitions are paused because of them.
 ///
 /// - *Flowing*: no record waits. → *waiting* when a record finds the inbox full.
-/// - *Waiting*: the Kafka thread polls no records. → *paused* when the lane has taken none for
+/// - *Waiting*: the Kafka thread polls no records. → *paused* when the record has waited for
 ///   `patienceMilliseconds`.
 /// - *Paused*: the lane's partitions are paused. Records that librdkafka still returns wait here. → *flowing*
 ///   when all records are in the inbox and the inbox is half empty.
 struct LaneOverflow {
-    /// How long a full inbox may take no record before the lane's partitions are paused. A short wait is
-    /// better than a pause, because a pause discards fetched records.
+    /// How long a record may wait for room in the inbox before the lane's partitions are paused. A short wait
+    /// is better than a pause, because a pause discards fetched records.
     static let patienceMilliseconds: Int64 = 1_000
-    /// The most records that wait here. librdkafka returns no records of a paused partition, except those
-    /// that it returned while the pause was set.
+    /// With this many waiting records, the Kafka thread stops polling. A lane rarely reaches this number, because
+    /// librdkafka returns no records of a paused partition, except a few while the pause takes effect.
     static let entriesMax = 4_096
 
     var entries: [InboxEntry] = []

@@ -3,8 +3,8 @@
 /// Redis has all members when the marks of all partitions of the registrations topic show no loss, whichever
 /// worker owns the partitions. ``StoreWatch`` reads the marks and tells the lanes the result.
 struct MemberCompleteness {
-    /// The longest time that audiences wait for their members. The wait is limited because a partition may
-    /// have no owner for a while, and a rereading may be slow.
+    /// The longest time that audiences wait for their members. Without a limit they could wait very long,
+    /// because a partition may have no owner for a while, or its rereading may be slow.
     static let waitMillisecondsMax: Int64 = 600_000
 
     /// When a poll first found members missing; nil: the last poll found all of them.

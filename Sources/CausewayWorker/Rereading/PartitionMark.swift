@@ -32,8 +32,8 @@ struct PartitionMark: Equatable {
         }
     }
 
-    /// Whether the mark was written during this run of the server. Without run ids, only the loss of all data
-    /// is noticed.
+    /// Whether the mark was written during this run of the server. If a server reports no run id, a worker
+    /// notices only the loss of all data.
     func isOf(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
 
     var text: String {
@@ -45,14 +45,15 @@ struct PartitionMark: Equatable {
 
 /// The state of one of this worker's partitions, from the Kafka thread.
 struct PartitionStatus: Equatable, Sendable {
-    /// Index of the topic in the consumer's list.
+    /// The index of the topic in the consumer's list.
     var topic: Int32
     var partition: Int32
     /// The number of the assignment, which differs for each assignment of the process.
     var assignment: UInt32
     /// The offset where reading began in this assignment; nil: not known yet.
     var beganAt: Int64?
-    /// All records below this offset are settled. Never below the end of a rereading.
+    /// All records below this offset are settled. During a rereading this is at least the offset where the
+    /// rereading ends, because those records were settled before.
     var settledBelow: Int64
     /// The last rereading that began, and whether it is complete.
     var rereading: (reader: UInt64, isComplete: Bool)?
@@ -76,7 +77,7 @@ enum MarkStep: Equatable {
     /// before.
     case writeFirst([Int])
     /// Read the partition again from offset `from` (nil: from the beginning), because these primaries lack
-    /// what its records wrote. `isEmptied`: one of the primaries had no mark.
+    /// what its records wrote. `isEmptied`: at least one of the primaries had no mark.
     case reread([Int], from: Int64?, isEmptied: Bool)
     /// Mark these primaries as complete: they have everything again.
     case complete([Int])

@@ -10,7 +10,7 @@ import Redis
 /// (R24)
 ///
 /// Every worker is responsible for its own partitions. A mark becomes complete only when its partition has
-/// been read again to its former offset. If a worker ends earlier, the partition's next owner finds the
+/// been read again to its former offset. If a worker ends before that, the partition's next owner finds the
 /// incomplete mark.
 actor StoreWatch {
     /// The time between two polls of Redis.
@@ -18,8 +18,8 @@ actor StoreWatch {
     /// The time between two checks of the worker's assignments. It is short, so that a new partition gets its
     /// marks at once.
     static let shortInterval = Duration.milliseconds(100)
-    /// One in this many polls renews the marks in all their hash slots. In a cluster, a slot that moves takes
-    /// its marks along.
+    /// Each mark has copies in several hash slots, so that a slot that moves to another primary takes a copy
+    /// along. Every poll may renew the first copy on a primary. One in this many polls renews all copies.
     private static let pollsPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -32,13 +32,13 @@ actor StoreWatch {
     /// Wakes the Kafka thread, so that the thread reads the exchange.
     private let wakeup: Wakeup
     private let refuse: @Sendable (ConfigurationFault) -> Void
-    /// Called after every poll that Redis answered. The argument is the start of the poll if Redis had all
-    /// members then, or nil if some are missing.
+    /// Called after each poll that Redis answered. The argument is the start of the poll if audiences may go
+    /// on, because Redis has all members or the longest wait is over. It is nil if audiences must wait.
     private let noteMembers: @Sendable (Int64?) -> Void
     private var members = MemberCompleteness()
     /// Assignments whose marks have been checked.
     private var known: Set<UInt32> = []
-    /// The number of each requested rereading that may not have begun yet, by assignment.
+    /// By assignment: the number of a rereading that was requested and may not have begun yet.
     private var asked: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
     private var polls = 0
@@ -78,9 +78,8 @@ actor StoreWatch {
                 isAnswered = poll()
                 due = ContinuousClock.now + Self.interval
             }
-            // Poll by the clock, since Redis sends no event when it loses data. Reading the assignments costs
-            // only a memory access. A signal for new assignments would need a second task, although a
-            // rebalance is rare.
+            // Poll by the clock, because Redis sends no event when it loses data. Reading the assignments
+            // costs only a memory access, so it needs no signal for new assignments.
             try? await Task.sleep(for: Self.shortInterval)
         }
     }
@@ -126,7 +125,7 @@ actor StoreWatch {
 
     /// Tells the lanes whether Redis has all members of audiences.
     ///
-    /// - Parameter count: the number of marks before the marks of the registrations topic.
+    /// - Parameter count: in `primaries`, the number of marks before the marks of the registrations topic.
     private func checkMembers(_ primaries: [PrimaryMarks.Primary], after count: Int, began: Int64) {
         let seen = primaries.map { primary in
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
@@ -151,8 +150,8 @@ actor StoreWatch {
 
     // MARK: - Marks to write
 
-    /// One mark to write to one primary. A renewal writes only over an existing mark (`SET … XX`). Otherwise
-    /// it would hide a loss between the poll and the write.
+    /// One mark to write to one primary. A renewal writes only over an existing mark (`SET … XX`). If Redis
+    /// lost the mark after the poll, a new mark would hide the loss.
     private struct Write {
         var primary: Int
         var partition: Int
