@@ -49,7 +49,8 @@ extension Lane {
         }
     }
 
-    /// Returns the age of a time that another machine's clock gave; 0 without a time.
+    /// Returns how long ago the wall clock showed this time; 0 if there is no time. The time may come from
+    /// the clock of another machine, so a time in the future gives 0 too.
     ///
     /// - Parameter milliseconds: UNIX milliseconds.
     private func age(_ milliseconds: Int64?) -> Int64 {

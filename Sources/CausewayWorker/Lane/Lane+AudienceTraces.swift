@@ -5,8 +5,8 @@ import Observability
 
 /// Traces of commands to audiences: a span for the command, and inside it one span for each range.
 extension Lane {
-    /// Exports the trace of a command that was fanned out. The command ends here, because its ranges are
-    /// records of their own.
+    /// Exports the trace of a command that was fanned out. The command's span ends now, because each range
+    /// has a record and a span of its own.
     func noteFannedOut(_ command: ReturnedCommand) {
         let view = delivery.view(command.record)
         metrics.add(.audienceCommands, view.application)

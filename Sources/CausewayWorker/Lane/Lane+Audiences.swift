@@ -42,7 +42,8 @@ extension Lane {
         }
     }
 
-    /// Notes that a Redis server was lost. The server may return empty before a poll of the marks finds this.
+    /// Tells the core for audiences that a Redis server was lost. The server may return without its data
+    /// before `StoreWatch` notices the loss.
     func audienceStoreLost() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
 
     /// Passes joining and leaving members to the core for audiences, and the results back to the core for
@@ -55,7 +56,8 @@ extension Lane {
         while let member = audiences.nextMembershipOutcome() { delivery.membershipChanged(member, now: now) }
     }
 
-    /// Takes back the undecided audience commands of a partition that is being revoked.
+    /// Takes back a partition's commands to audiences that still wait for their admission. The partition is
+    /// being revoked, so its next owner handles these commands.
     func withdrawAudienceCommands(of place: UInt32) {
         delivery.forEachHandedOver(of: place) { audiences.withdraw($0) }
     }
@@ -113,7 +115,8 @@ extension IncomingMembership {
 // MARK: - Store
 
 extension Lane {
-    /// In one turn, at most this many calls to unreachable servers are moved behind the other calls.
+    /// In one turn, at most this many calls to unreachable servers are moved behind the other calls. Without
+    /// the limit, the loop would not end when no server is reachable.
     private static let passedAudienceCallsPerTurnMax = 256
 
     func performAudienceStoreCalls() {

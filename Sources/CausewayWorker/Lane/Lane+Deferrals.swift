@@ -29,8 +29,8 @@ extension Lane {
     /// Notes that the deferred topic has fewer partitions than the commands topic. From now on, the key of a
     /// deferred record chooses its partition.
     ///
-    /// Redis still decides which state of an activity is the newest. But if another lane reads the deferred
-    /// command, a newer state without an alert may overtake the command's alert.
+    /// Redis still decides which state of an activity is the newest. But another lane may then read the
+    /// deferred command, and this lane may send a newer state before the command's alert has rung.
     func noteDeferralFailure(_ error: Int32, of production: Production) {
         guard production.kind == .deferral, error == KafkaError.unknownPartition else { return }
         defersToSourcePartition = false

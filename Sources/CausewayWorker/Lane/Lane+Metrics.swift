@@ -158,8 +158,8 @@ extension Lane {
         if isNeeded, gauges.providerTokenIssuedAtSeconds < 0,
             let token = setup.pools[number].tokens.current(unixSeconds: wallSeconds)
         {
-            // Without a connection, for example while APNs is down, the age of the token for the next
-            // connection counts.
+            // While the pool has no connection, for example because APNs is down, publish the age of the
+            // token that the next connection will use.
             tokenUses[number].issuedAtSeconds = token.issuedAtSeconds
         }
         guard let issued = tokenUses[number].issuedAtSeconds else { return }
@@ -186,8 +186,8 @@ extension Lane {
         }
     }
 
-    /// Counts superseded commands that get no result. They are on no topic, so they count when they are
-    /// superseded.
+    /// Counts superseded commands that get no result. Kafka acknowledges nothing for them, so they count when
+    /// they are superseded.
     private func countWithoutResult(_ counters: ApplicationCounters, of application: Int) {
         let news = counters.supersededWithoutResult &- supersededCounted[application]
         supersededCounted[application] = counters.supersededWithoutResult
@@ -231,7 +231,8 @@ extension Lane {
 /// The provider token that a pool's pushes used last, and when. If the pool sends nothing, the token's age
 /// does not matter.
 struct ProviderTokenUse {
-    /// How long a token counts as in use after a push. Longer than the time between two scrapes.
+    /// How long a token counts as in use after a push. The time is longer than the usual time between two
+    /// requests for the metrics, so that each used token is seen.
     static let windowMilliseconds: Int64 = 60_000
 
     /// When the token of the pool's newest connections was issued, UNIX seconds; nil before the first

@@ -15,7 +15,8 @@ extension Lane {
             ? audiences.assign(number: order.partition)
             : delivery.assign(topic: topic(of: order), number: order.partition)
         guard let place = assigned else {
-            // The lane drops the records of this partition unsettled, so none of its offsets is committed.
+            // The core has no room for another partition. The lane drops this partition's records without
+            // settling them, so no offset of the partition is committed.
             return note(.partitionsTooMany, ["partition": "\(order.partition)"])
         }
         if let committed, order.isReadAgain {
@@ -119,8 +120,8 @@ extension Lane {
         entry.isFanout ? audiences.isDrained(entry.place) : delivery.isDrained(entry.place)
     }
 
-    /// Whether the core has room for a record. The core for audiences always takes one: without room, it
-    /// skips the record and reads it again later. So a fan-out record never blocks another partition.
+    /// Whether the core has room for a record. The core for audiences takes every record: if it has no room,
+    /// it skips the record and reads it again later. So a fan-out record never blocks another partition.
     func hasRoom(for offset: Int64, _ entry: LanePartitions.Entry) -> Bool {
         entry.isFanout || delivery.hasRoom(for: offset, partition: entry.place)
     }

@@ -33,7 +33,7 @@ extension Lane {
         }
     }
 
-    /// Exports the trace of a record that gets no result. The record ends here.
+    /// Exports the trace of a record that gets no result. For other records, `produceResult` exports it.
     private func exportTrace(of record: UInt32) -> ProduceOutcome {
         let view = delivery.view(record)
         if let trace = CarriedTrace(view.trace),
@@ -63,7 +63,7 @@ extension Lane {
             result.device = view.device.isEmpty ? nil : view.device
             result.status = view.status
             result.reason = view.reason.isEmpty ? nil : view.reason
-            // A push that found no connection was not sent.
+            // If the push found no connection, nothing was sent, and the result describes no push.
             if view.sentMilliseconds >= 0 {
                 result.apnsIdentifier = view.apnsIdentifier
                 result.timestamp = view.sentTimestamp
@@ -165,7 +165,7 @@ extension Lane {
     }
 }
 
-/// The opaque number of a delivery report: the lane, and the production of that lane.
+/// The number that librdkafka returns with a delivery report. It names the lane and the lane's production.
 enum DeliveryReportTag {
     static let laneShift: UInt64 = 48
 

@@ -9,8 +9,8 @@ import Redis
 
 /// Passes the core's calls to the store, and the store's replies to the core.
 extension Lane {
-    /// In one turn, at most this many calls to unreachable servers are moved behind the other calls. The
-    /// limit bounds a turn in which no server is reachable.
+    /// In one turn, at most this many calls to unreachable servers are moved behind the other calls. Without
+    /// the limit, the loop would not end when no server is reachable.
     private static let passedCallsPerTurnMax = 1_024
 
     func performStoreCalls() {
@@ -48,7 +48,8 @@ extension Lane {
     func failed(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
         if error.code == .replicasMissing {
-            // The log and the metrics note all waiting calls together, once; see `redisReplicas`.
+            // All calls wait for the same replicas, so `redisReplicas` logs and counts this error once for
+            // all.
             delivery.storeFailed(tag: tag, failure, now: now)
             return requestTurnEnd()
         }

@@ -22,13 +22,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// tens of milliseconds.
     static let turnSpacingMicroseconds: Int64 = 4_000
     /// The least time between two turns while pushes wait for streams. A connection sends one window of
-    /// requests in each round trip, and this time lengthens the round trip.
+    /// requests in each round trip. The wait for a turn lengthens the round trip, so it must be short.
     static let fullPoolSpacingMicroseconds: Int64 = 1_000
     /// The most records that one turn takes from the inbox. This bounds the duration of a turn. Newer states
     /// replace older ones within such a batch.
     static let recordsPerTurnMax = 4_096
-    /// The lane produces pending results after this many records. Most records finish at once, so their
-    /// memory is still in the processor's cache.
+    /// While a lane takes records, it produces the pending results after every 256 records. Most of these
+    /// records finish at once, and their memory is then still in the processor's cache.
     static let recordsPerProduction = 256
     static let deliveryReportsPerTurnMax = 16_384
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
@@ -254,7 +254,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
 
     /// Gives one record to its core.
     ///
-    /// - Returns: false if the record's partition has no room yet. The entry then keeps its message.
+    /// - Returns: false if the core has no room for a record of this partition yet. The entry then keeps its
+    ///   message.
     private func receive(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.message) else { return true }
         let message = Message(taking: pointer)

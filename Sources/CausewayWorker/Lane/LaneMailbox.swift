@@ -111,13 +111,13 @@ final class LaneMailbox: Sendable {
     /// A fetch returns thousands of records of one partition in a row, all for one lane. The inbox must have
     /// room for such a run, because the other lanes get no records while this inbox is full.
     static let inboxCapacity = 16_384
-    /// Room for the orders of many partitions. A partition takes one order for each change. A lane takes
-    /// orders before everything else.
+    /// The number of orders that may wait for the lane. Each change of a partition takes one order, and a
+    /// lane takes orders before everything else. So the ring has room for changes of many partitions.
     static let ordersCapacity = 16_384
     static let reportsCapacity = 16_384
-    /// The most records in the producer for each record that a lane holds.
+    /// For each record that a lane holds, the producer holds at most this many records.
     private static let reportsPerRecord = 3
-    /// The most records in the producer that belong to the core for audiences.
+    /// The producer holds at most this many records of the core for audiences.
     static let audienceReportsMax = 4_096
     /// The bytes of the ring of delivery reports for each record of the lane. The ring's capacity is a power
     /// of two, so it may be twice the need.
@@ -139,12 +139,12 @@ final class LaneMailbox: Sendable {
     private let settings = Mutex<ReloadableSettings?>(nil)
     let knownChannels = KnownChannels()
     let wakeup: Wakeup
-    /// When an APNs pool last began to work again, until the Kafka thread takes the time. UNIX milliseconds;
-    /// 0: no recovery.
+    /// When an APNs pool of the lane last began to work again, UNIX milliseconds. 0: none did since the Kafka
+    /// thread last took this time.
     private let poolRecovery = Atomic<Int64>(0)
 
-    /// When Redis last had all members of audiences. Monotonic milliseconds; `.min`: some members are
-    /// missing.
+    /// When `StoreWatch` last found that audiences may go on, because Redis has all members or they have
+    /// waited long enough. Monotonic milliseconds; `.min`: audiences must wait for members.
     private let membersCompleteAt = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
@@ -162,15 +162,15 @@ final class LaneMailbox: Sendable {
         return poolRecovery.exchange(0, ordering: .relaxed)
     }
 
-    /// - Parameter completeAtMilliseconds: when Redis had all members of audiences, monotonic milliseconds; nil if
-    ///   some are missing.
+    /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may go on, monotonic
+    ///   milliseconds; nil if they must wait for members.
     func noteMembers(completeAtMilliseconds: Int64?) {
         let former = membersCompleteAt.exchange(completeAtMilliseconds ?? .min, ordering: .relaxed)
         if former == .min, completeAtMilliseconds != nil { wakeup.signal() }
     }
 
-    /// When Redis last had all members of audiences. Monotonic milliseconds; `.min`: some members are
-    /// missing.
+    /// When `StoreWatch` last found that audiences may go on. Monotonic milliseconds; `.min`: audiences must
+    /// wait for members.
     var membersCompleteMilliseconds: Int64 { membersCompleteAt.load(ordering: .relaxed) }
 
     func offer(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }

@@ -128,8 +128,8 @@ extension Lane {
         performAudiencePushes()
     }
 
-    /// Gives rounds the streams that single commands leave free. The loop alternates between the pools of an
-    /// app, since the next member of a round may belong to either environment.
+    /// Gives rounds the streams that single commands do not use. The loop alternates between the pools of an
+    /// app, because the next member of a round may belong to either environment.
     private func performAudiencePushes() {
         var hasSent = true
         while hasSent {

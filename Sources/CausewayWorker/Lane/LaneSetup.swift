@@ -44,7 +44,7 @@ struct LaneSetup: @unchecked Sendable {
         var deadLetters: ProducerTopic
         var deferred: ProducerTopic
         var fanout: ProducerTopic
-        /// Gets the start commands of an audience's devices.
+        /// The topic to which a lane writes a start command for each device of an audience.
         var commands: ProducerTopic
     }
 }
