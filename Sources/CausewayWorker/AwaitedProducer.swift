@@ -10,13 +10,13 @@ final class AwaitedProducer {
     private static let acknowledgementMilliseconds: Int64 = 15_000
     // A close cannot be interrupted, so a worker's stop may take this much longer.
     private static let closeMilliseconds: Int64 = 1_000
-    /// The interval between checks whether the task is cancelled.
+    /// The longest wait for acknowledgements before the next check whether the task is cancelled.
     private static let flushMilliseconds: Int64 = 250
 
     private let topicName: String
     private let properties: [KafkaProperties.Property]
     private var open: (producer: Producer, topic: ProducerTopic)?
-    /// The state of the open client's connection. The client holds the contact weakly, so the producer keeps
+    /// The state of the open client's connection. The client holds this object weakly, so the producer keeps
     /// it.
     private var contact: BrokerContact?
 

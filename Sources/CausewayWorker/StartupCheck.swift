@@ -88,12 +88,13 @@ package enum StartupCheck {
         var present = kafka
         present.propertyFiles.removeAll { !findings.isThere($0.path) }
         for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.isThere(file.path) {
-            // librdkafka refuses a user without a password. The password is only on the worker's machine, so
-            // the check uses the path instead.
+            // librdkafka refuses a user without a password. The file with the password exists only on the
+            // worker's machine, so the check uses the file's path as the password.
             present.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
-            // The property names a file of certificates or keys, or a directory, or says how to find one.
+            // A property of this kind names a file or directory of certificates or keys. If it does not exist
+            // on this machine, the check leaves the property out.
             KafkaLocationFile(property).map { findings.isThere($0.path) } ?? true
         }
         do {

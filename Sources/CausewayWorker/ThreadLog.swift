@@ -2,7 +2,8 @@ import Logging
 import Observability
 import Reactor
 
-/// A thread with an event loop that logs by kind. A line that its kind's limit suppresses is counted.
+/// A thread with an event loop and a log. Each kind of line has a limit, and the metrics count the suppressed
+/// lines.
 protocol ThreadLog: AnyObject {
     var loop: EventLoop { get }
     var log: KindLog { get set }

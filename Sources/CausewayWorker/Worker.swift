@@ -10,7 +10,7 @@ import Redis
 import ServiceLifecycle
 import Synchronization
 
-/// A complete worker process: one consumer, one producer, and several lanes.
+/// A complete worker process: several lanes, one consumer, and one producer that all lanes share.
 ///
 /// `run` returns when a graceful shutdown has drained the worker, and throws when the worker cannot continue.
 /// Kafka, Redis and APNs may be down at the start: the worker waits for them.
@@ -98,8 +98,8 @@ package final class Worker: Service {
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()
             } onGracefulShutdown: {
-                // The watch may wait for a Redis that does not answer, so cancel it. From now on, the
-                // partitions' next owners notice losses.
+                // `StoreWatch` may wait for a Redis that does not answer, so cancel its task. From now on,
+                // the partitions' next owners notice losses.
                 watching.cancel()
                 setup.registry.condition.change { $0.isDraining = true }
                 signals.requestStop()

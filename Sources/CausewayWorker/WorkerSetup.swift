@@ -27,7 +27,8 @@ struct WorkerSetup: @unchecked Sendable {
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenSeal: ProviderTokenSeal?
     private let rereadingExchange = RereadingExchange()
-    /// The lanes' requests to the channel keeper. If a full buffer drops one, a later command repeats it.
+    /// The lanes' requests to the channel keeper. If the buffer is full and drops a request, a later command
+    /// requests the channel again.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.
@@ -82,7 +83,7 @@ struct WorkerSetup: @unchecked Sendable {
         warnOfReadableSecrets(configuration)
     }
 
-    /// Makes the only producer of the process. The caller must close it.
+    /// Makes the producer that all lanes share. The caller must close it.
     func makeProducer() throws(KafkaError) -> Producer {
         try Producer(properties: producerProperties)
     }
@@ -337,7 +338,7 @@ struct WorkerSetup: @unchecked Sendable {
     }
 
     /// Limits the connections of the process. Every pool must have room for its first connection. The limit
-    /// is twice the number of pools of all lanes, or the usual budget if that is larger.
+    /// is twice the number of pools of all lanes, or the usual budget if that is larger, but at most 4,096.
     private static func connectionBudget(poolCount: Int) -> ConnectionBudget {
         let usual = ConnectionBudget()
         return ConnectionBudget(

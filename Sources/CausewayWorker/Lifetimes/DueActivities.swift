@@ -1,16 +1,16 @@
 import ActivityStore
 import Redis
 
-/// Chooses which due activities of a timetable's page a worker claims.
+/// Chooses which of a timetable's due activities a worker claims, from one page of their names.
 ///
 /// Two deployments with different apps may share a Redis. A worker does not claim activities of unknown apps,
-/// because a claim would only delay their end. They stay at the front of the timetable, so the next page
-/// begins behind them. After the last page, reading begins again at the front. The next rank may be inexact,
-/// because other workers claim activities before it.
+/// because a claim would only delay their end. These activities stay at the front of the timetable, so the
+/// next page begins behind them. After the last page, reading begins again at the front. The next rank may be
+/// inexact, because other workers claim activities before it.
 struct DueActivities: Equatable {
     /// The timetable's names of the activities that the worker claims.
     private(set) var names: [[UInt8]] = []
-    /// The due activities' apps that the worker does not have.
+    /// The apps of due activities that the worker's configuration does not have.
     private(set) var unknownApps: Set<[UInt8]> = []
     /// The rank at which the next page begins.
     private(set) var nextRank: Int
@@ -20,8 +20,8 @@ struct DueActivities: Equatable {
     ///   - pageMax: the most names that a page has.
     ///   - claimMax: the most names to claim.
     ///   - apps: the bundle ids of the worker's apps.
-    ///   - ageMaxMilliseconds: an activity that is overdue for this long is claimed for any app, because the
-    ///     claim removes it.
+    ///   - ageMaxMilliseconds: the worker also claims activities of unknown apps that are overdue for this
+    ///     long. They are too old to be ended, and the claim removes them from the timetable.
     init(
         _ page: SharedHashes.DuePage,
         from rank: Int,

@@ -65,7 +65,7 @@ actor LifetimeKeeper {
     /// Polls until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            // Poll by the clock. No event tells that an activity is due, because another worker may have
+            // Poll by the clock. No event announces that an activity is due, because another worker may have
             // added it to the timetable.
             try? await Task.sleep(for: Self.interval)
             guard !Task.isCancelled, status.isNeeded else { continue }
@@ -84,8 +84,8 @@ actor LifetimeKeeper {
             do {
                 waiting += try handle(number)
             } catch let error as KafkaError {
-                // Kafka did not take these commands, so the commands of the other timetables would wait just
-                // as long.
+                // Do not try the other timetables: Kafka did not take these commands, so it would not take
+                // theirs either.
                 failure = error
                 break
             } catch {

@@ -96,13 +96,13 @@ struct MemoryBudget: Equatable {
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
     }
 
-    /// The bytes for texts, tokens and bodies: four fifths of the other half. The last fifth is reserved for
-    /// free blocks of sizes that are no longer needed.
+    /// The bytes for texts, tokens and bodies: four fifths of the half of a lane's bytes that ``recordsMax``
+    /// does not use. The last fifth is reserved for free blocks of sizes that are no longer needed.
     var blockBytesMax: Int { Int(laneBytes / 2 / 5 * 4) }
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// The smallest size of a page that the limits assume. The pages of most audiences are longer.
+    /// The size of a page from which `pagesMax` is calculated. The pages of most audiences are longer.
     private static let bytesPerPageMin: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
@@ -123,8 +123,8 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of librdkafka
 
-    /// The properties that limit librdkafka's queues. Its byte limits count only keys and values, so a queue
-    /// of small records is limited by their number too.
+    /// The properties that limit librdkafka's queues. librdkafka's byte limits count only keys and values, so
+    /// a queue of small records also needs a limit of its number of records.
     var consumerProperties: [KafkaProperties.Property] {
         [
             (

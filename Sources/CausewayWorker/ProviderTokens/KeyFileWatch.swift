@@ -8,8 +8,8 @@ import Observability
 /// ``ProviderTokenSource`` tries a new key first and takes it only if APNs accepts it. This type logs the
 /// result.
 struct KeyFileWatch {
-    /// The time between two polls. Kubernetes itself takes about a minute to write a changed secret to its
-    /// file.
+    /// The time between two polls. A shorter time would not help, because Kubernetes itself takes about a
+    /// minute to write a changed secret to its file.
     static let interval = Duration.seconds(2)
 
     private struct Entry {

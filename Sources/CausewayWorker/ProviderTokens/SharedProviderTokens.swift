@@ -16,7 +16,8 @@ actor SharedProviderTokens {
     static let shortInterval = Duration.milliseconds(200)
     /// How long the lease to sign a token lasts. Only the worker that has it signs.
     static let leaseMilliseconds: Int64 = 10_000
-    /// How often the first poll is repeated before the process signs its own token.
+    /// The most polls before the first push, while another worker is signing. After that, the process signs a
+    /// token of its own.
     static let firstLooksMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
@@ -55,7 +56,7 @@ actor SharedProviderTokens {
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
-            // Check again, because a poll waits for Redis and would delay a stop.
+            // Check again, because a poll waits for Redis and would delay the end of this task.
             if !Task.isCancelled { poll() }
         }
     }
