@@ -175,7 +175,7 @@ public struct MetricDefinition: Sendable {
     public var source: Source
     /// The dimensions by which the metric is split, at most two.
     public var dimensions: [MetricDimension]
-    /// Whether series that are zero are not printed, because the possible series are too many.
+    /// If true, series that are zero are not printed, because too many series are possible.
     public var omitsZeros = false
     /// The help text of the exposition format, in one line.
     public var help: String
@@ -215,10 +215,10 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case logKind
     case traceDrop
     case tracePostFailure
-    /// The lanes and the Kafka thread. Used only as a label, so no counters exist for it.
+    /// The lanes and the Kafka thread. Used only as a label: no counters exist for this dimension.
     case thread
     case lane
-    /// A partition of a topic. Used only as a label, so no counters exist for it.
+    /// A partition of a topic. Used only as a label: no counters exist for this dimension.
     case partition
     case build
 
@@ -252,9 +252,9 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
 public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
-    /// From receipt to the verdict of Redis: merging, pace and Redis itself.
+    /// From receipt to the decision of Redis: merging, pace and Redis itself.
     case admit
-    /// From the verdict to the stream: the wait for a free stream on a connection.
+    /// From the decision of Redis to the stream: the wait for a free stream on a connection.
     case stream
     /// From the stream to APNs' answer: the network and APNs itself.
     case apns

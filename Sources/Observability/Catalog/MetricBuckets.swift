@@ -17,8 +17,8 @@ enum MetricBuckets {
         5_000, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 1_000_000, 2_500_000,
         5_000_000, 10_000_000,
     ]
-    /// Buckets for the duration of rounds, from an audience on one page up to ten million members or an APNs
-    /// host that is down.
+    /// Buckets for the duration of rounds. The shortest rounds pass the members on one page. The longest pass
+    /// ten million members, or wait for an APNs host that is down.
     static let round: [Int64] = [
         100_000, 250_000, 500_000, 1_000_000, 2_000_000, 3_000_000, 5_000_000, 7_500_000, 10_000_000, 15_000_000,
         20_000_000,

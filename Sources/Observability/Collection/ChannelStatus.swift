@@ -17,7 +17,7 @@ package final class ChannelStatus: Sendable {
         package var refused: Int64 = 0
         /// Whether the configuration gives a channel to some audiences of the app in this environment.
         package var isDeclared = false
-        /// The state of the channels at this worker's last poll; nil before the first.
+        /// The state of the channels at this worker's last poll; nil before the first poll.
         package var outlook: Snapshot?
         package var failure: Failure?
 
@@ -33,7 +33,7 @@ package final class ChannelStatus: Sendable {
         /// time of the first.
         package var deletionsPlanned = 0
         package var nextDeletionMilliseconds: Int64?
-        /// The number of creations that have begun and are not known to have ended.
+        /// The number of creations that have begun and whose end is not known yet.
         package var creationsOpen = 0
         /// The number of channels that the topic does not have yet.
         package var unpublished = 0

@@ -7,8 +7,8 @@ package struct WorkerCondition: Sendable, Equatable {
     package enum Membership: UInt8, Sendable {
         /// The worker has no partitions: the group has given it none yet or has revoked all for a new
         /// assignment, or no broker can be reached. → `member` with an assignment. A member id is not enough,
-        /// because a broker returns it to the first join request (KIP-394). An empty assignment counts once
-        /// the brokers say that the topic has partitions.
+        /// because a broker returns it to the first join request (KIP-394). After an empty assignment, the
+        /// worker becomes a member when the brokers have said that the commands topic has partitions.
         case joining
         /// The group has assigned the worker its partitions. The assignment is empty if other workers have
         /// all partitions. → `joining`, `left`.
@@ -20,8 +20,7 @@ package struct WorkerCondition: Sendable, Equatable {
     package var membership = Membership.joining
     /// The partitions that the worker has now.
     package var partitionsAssigned = 0
-    /// Whether the group has assigned no partitions to this worker because a topic that it reads does not
-    /// exist.
+    /// Whether the group has assigned no partitions to this worker because the commands topic does not exist.
     package var isTopicMissing = false
     /// Whether the signing keys of all apps were read at the start.
     package var areKeysLoaded = false
@@ -41,8 +40,8 @@ package struct WorkerCondition: Sendable, Equatable {
 }
 
 extension WorkerCondition {
-    /// Whether APNs refuses every app's provider tokens: at least one pool was refused, and none was
-    /// accepted.
+    /// Whether APNs refuses the provider tokens of every app: for each app, APNs has refused the token in at
+    /// least one pool and has accepted it in none.
     func isEveryKeyRefused(of labels: LabelSpace) -> Bool {
         labels.apps.allSatisfy { app in
             let verdicts = labels.pools.indices.filter { labels.pools[$0].app == app }

@@ -35,8 +35,8 @@ package final class MetricRegistry: Sendable {
             for cell in place.cell(0, 0)..<place.cell(0, 0) + place.seriesCount * Int(place.width) {
                 let values = laneReadings.lazy.map { $0.cells[cell] }
                 switch combination {
-                // The Kafka thread contributes only to sums. Its value would falsify a highest or lowest over
-                // the lanes.
+                // The Kafka thread contributes only to sums. The highest and the lowest value are those of
+                // lanes.
                 case .sum: cells[cell] = values.reduce(cells[cell], &+)
                 case .highest: cells[cell] = values.max() ?? 0
                 case .lowest: cells[cell] = values.min() ?? 0

@@ -5,11 +5,13 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     /// The index of the topic in ``LabelSpace/topics``.
     public var topic: Int32
     public var partition: Int32
-    /// From a lane: the age of the oldest unsettled record, or 0 without one. -1 from the Kafka thread.
+    /// Set by a lane: the age of the oldest unsettled record, or 0 if there is none. The Kafka thread sets
+    /// -1.
     public var oldestUnsettledMilliseconds: Int64
-    /// From a lane: the offset below which all records are settled; -1 if unknown. -1 from the Kafka thread.
+    /// Set by a lane: the offset below which all records are settled; -1 if unknown. The Kafka thread sets
+    /// -1.
     public var watermark: Int64
-    /// From the Kafka thread: the number of records that are not settled; -1 if unknown. -1 from a lane.
+    /// Set by the Kafka thread: the number of records that are not settled; -1 if unknown. A lane sets -1.
     public var lag: Int64
 
     public init(

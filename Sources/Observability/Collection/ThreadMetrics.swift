@@ -14,8 +14,8 @@ public struct ThreadMetrics: ~Copyable {
     private var nextPublicationMilliseconds = Int64.min
     private var busy = BusyShare()
 
-    /// - Parameter published: where the copy goes. It belongs to the registry, and only one thread may
-    ///   publish to it.
+    /// - Parameter published: the object to which the numbers are copied. It belongs to the registry, and
+    ///   only one thread may publish to it.
     public init(publishingTo published: PublishedMetrics) {
         self.published = published
         let layout = published.layout
@@ -123,9 +123,9 @@ public struct ThreadMetrics: ~Copyable {
     }
 }
 
-/// The share of wall time that a thread worked, smoothed over about ten seconds.
+/// The share of wall time that a thread worked, as a moving average.
 struct BusyShare {
-    /// The time constant of the smoothing.
+    /// The time constant of the moving average: older shares count less and less.
     static let smoothingMilliseconds: Int64 = 5_000
 
     private(set) var millionths: Int64 = 0

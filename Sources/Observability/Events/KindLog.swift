@@ -2,12 +2,12 @@ import Logging
 
 /// The log of one thread. Each line has a kind, and the number of lines of each kind is limited.
 ///
-/// The first lines of a kind in a window are written. Further lines are only counted, without making their
-/// text, and the next written line says how many were suppressed.
+/// In each window of a minute, the first lines of a kind are written. Further lines are only counted, without
+/// making their text, and the next written line says how many were suppressed.
 ///
 /// A warning or an error that repeats is written at growing intervals (``LogRepetition``). Its next line says
-/// how many repeats were left out. A line that reports a recovery is always written, and says the same number
-/// for the failure that has ended.
+/// how many repeats were left out. A line that reports the end of a failure is always written, and says how
+/// many repeats of the failure were left out.
 package struct KindLog: ~Copyable, Sendable {
     /// The most lines of one kind that a thread writes in one window.
     package static let linesPerWindow: UInt32 = 10

@@ -9,8 +9,8 @@ struct LogRepetition {
     static let intervalMillisecondsMax: Int64 = 60_000
     /// The most subjects that are remembered. A new subject replaces the one whose last line is oldest.
     static let subjectsMax = 64
-    /// The most replaced failures that are remembered, so that the lines about their recovery are still
-    /// written.
+    /// The most failures that are remembered after a new subject has replaced theirs. A line that reports the
+    /// end of such a failure is still written.
     static let replacedMax = 1_024
 
     private struct Failure: Hashable {
@@ -88,8 +88,8 @@ struct LogRepetition {
         return known.reduce(0, &+)
     }
 
-    /// Returns how many lines about a replaced failure were left out, and resets the number. The failure is
-    /// remembered until its recovery.
+    /// Returns how many lines were left out about a failure whose subject was replaced, and resets the
+    /// number. The failure is remembered until a line reports its end.
     private mutating func takeReplaced(_ failure: Failure) -> UInt64 {
         guard let leftOut = replaced[failure] else { return 0 }
         replaced[failure] = 0
@@ -107,7 +107,8 @@ struct LogRepetition {
         subjects[oldest] = subject
     }
 
-    /// Returns a digest of a line's kind and content, without the fields that name its sender.
+    /// Returns a digest of a line's kind and content. Lines of several lanes about the same failure have the
+    /// same digest, because the fields that name the sender are left out.
     private static func digest(_ kind: LogKind, _ fields: Logger.Metadata) -> Int {
         var hasher = Hasher()
         hasher.combine(kind)

@@ -93,8 +93,8 @@ extension Diagnosis {
                 }
             }
         }
-        // With few answers, only a share above half counts. The first push with a wrong key, for example,
-        // gives the only answer.
+        // In a window with few answers, a finding needs more than half of them to be refusals. For example,
+        // the first push with a wrong key gives the only answer, a refusal.
         let isMany = all >= Self.responsesMin
         var findings: [Finding] = []
         if isMany ? refused * 100 > all : refused * 2 > all {

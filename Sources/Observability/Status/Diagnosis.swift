@@ -7,7 +7,8 @@ struct Diagnosis {
     static let tokenAgeMilliseconds: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyMillionths: Int64 = 800_000
-    /// The fewest answers in the window for which a share of them is reported.
+    /// With at least this many answers in the window, more than 1 % of refusals is reported. With fewer
+    /// answers, more than half of them must be refusals.
     static let responsesMin: Int64 = 100
     /// The fewest held commands in the window for which their share is reported.
     static let heldMin: Int64 = 20
@@ -174,7 +175,7 @@ struct Diagnosis {
         ]
     }
 
-    /// The codes of `causeway_redis_errors_total` whose cause does not disappear without an operator.
+    /// The codes of `causeway_redis_errors_total` whose cause only an operator can remove.
     static let redisErrorsThatStay: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]

@@ -25,7 +25,8 @@ public struct CarriedTrace {
         self.isBegunHere = isBegunHere
     }
 
-    /// Reads what ``write(to:)`` wrote. Returns nil if there are too few bytes. Valid as long as the bytes.
+    /// Reads what ``write(to:)`` wrote. Returns nil if there are too few bytes. The trace refers to the bytes
+    /// and is valid only as long as they are.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.contextBytes else { return nil }
         let flags = bytes[24]

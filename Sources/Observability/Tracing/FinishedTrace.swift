@@ -42,8 +42,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     ///   - trace: the trace that came with the record, or that begins here.
     ///   - seed: the lane's seed. If a record's result is produced twice, its spans have the same ids.
     public init(_ trace: CarriedTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
-        // Only the record's first result has the root span. Held commands that the record's token released
-        // have their results after it.
+        // Only the record's first result has the root span. A record that brings a token may have further
+        // results: those of the held commands that the token releases.
         let isRoot = trace.isBegunHere && view.resultsBefore == 0
         context = Self.context(of: trace, offset: view.offset, resultsBefore: view.resultsBefore, seed: seed)
         parent = isRoot ? nil : trace.context.span
@@ -115,7 +115,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         return trace.context.child(span: span(seed ^ trace.context.span, number))
     }
 
-    /// Returns the id of a span inside this one.
+    /// Returns the id of a span inside this one. The record's spans have different numbers.
     func span(inside number: UInt64) -> UInt64 { Self.span(context.span, number) }
 
     /// Mixes two numbers into a third one that is never zero.

@@ -9,7 +9,7 @@ import Numbers
 ///
 /// - `consume <topic>`, kind consumer: from the record's receipt until its result went to the producer. The
 ///   result names this span as its parent.
-/// - `admit`: from the receipt to the last verdict of Redis, including the wait for pace and budget. Only if
+/// - `admit`: from the receipt to the last decision of Redis, including the wait for pace and budget. Only if
 ///   the record was admitted.
 /// - `send`, kind client: from the last attempt to APNs' answer. Only if APNs answered.
 ///
@@ -136,8 +136,8 @@ package struct SpanDocument: Sendable {
             traceId: Hexadecimal.text(trace.context.traceHigh) + Hexadecimal.text(trace.context.traceLow),
             spanId: Hexadecimal.text(identifier),
             parentSpanId: parent.map { Hexadecimal.text($0) },
-            // Bit 0: sampled. Bit 1: random. Bits 8 and 9: whether the parent is in another process, as it
-            // can be for `consume` alone.
+            // Bit 0: sampled. Bit 1: random. Bit 8: bit 9 is valid. Bit 9: the parent is in another process,
+            // which only a `consume` span can have.
             flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
             name: name,
             kind: kind,
