@@ -10,8 +10,8 @@ import Testing
         .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
     private static let periodMilliseconds: Int64 = 5_000
 
-    /// Returns a core in which two of four members were sent version 1 before the host's outage, and got the
-    /// given answer.
+    /// Returns a core with version 1 and four members. APNs gave the given answer to the pushes of two
+    /// members; the other two got no push.
     private func bench(hasAlert: Bool, answer: PushResult.Disposition) -> RoundHarness {
         let bench = RoundHarness()
         for name in Self.names { bench.join(name) }
@@ -37,8 +37,8 @@ import Testing
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func `Replaced versions settle while the host is away`(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: false, answer: answer)
-        // The records read before the core noticed the outage, and the version whose checkpoint is being
-        // written.
+        // At most four records are in the core at once: those that it read before it noticed the outage, and
+        // one that waits for its version's checkpoint.
         hour(bench, heldMax: 4)
         #expect(bench.core.recordsInProgress == 1)
         #expect(bench.committableOffset == 719, "the newest is not settled, and all before it are")
@@ -48,8 +48,8 @@ import Testing
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
     }
 
-    /// An alert must still reach some members. Its version stays unsettled until then, and blocks no other
-    /// version.
+    /// Some members have not got the alert. Its version stays unsettled until they have got it; newer
+    /// versions still settle.
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func `An alert that must still be sent holds only its own version`(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: true, answer: answer)

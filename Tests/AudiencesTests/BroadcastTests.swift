@@ -45,7 +45,7 @@ import Testing
         #expect(bench.core.recordsInProgress == 0 && bench.committableOffset == 1)
     }
 
-    /// APNs refuses any other expiration for a channel without storage.
+    /// APNs refuses every expiration except zero for a channel without storage.
     @Test func `The expiration is zero on a channel without storage`() throws {
         let bench = RoundHarness()
         bench.command(1, channel: try channel(storage: .none))
@@ -53,7 +53,7 @@ import Testing
         #expect(bench.underWay.map(\.push.expiration) == [0])
     }
 
-    /// However fast commands come: the first state is sent at once, and then the newest state each second.
+    /// The channel gets the first state at once, and then the newest state once a second.
     @Test func `A channel gets one push a second`() throws {
         let bench = RoundHarness()
         var sent: [(at: Int64, content: Int)] = []
@@ -95,8 +95,8 @@ import Testing
         #expect(bench.core.recordsInProgress == 0)
     }
 
-    /// An end may have an older version than the update before it, because it is never superseded. Kafka then
-    /// repeats the update.
+    /// The end has an older version than the update before it, because updates supersede no end (R13). After
+    /// the end, Kafka repeats the update.
     @Test func `An update from before a later state is not sent again`() throws {
         let bench = RoundHarness()
         bench.command(5, channel: try channel())
@@ -221,7 +221,7 @@ import Testing
         #expect([1, 2].map { outcome(of: $0, in: bench) } == ["superseded", "delivered"])
     }
 
-    /// A channel that is created for an end has no subscribers.
+    /// A new channel has no subscribers, so an end on it would reach nobody.
     @Test func `If an end's channel is lost, no new channel is requested`() throws {
         let bench = RoundHarness()
         bench.command(1, event: .end, channel: try channel())
@@ -257,7 +257,8 @@ import Testing
         #expect(SimulatedText.contains("\"members\":{\"delivered\":1},\"broadcasts\":{\"delivered\":1}", in: sums[0]))
     }
 
-    /// The broadcast in flight still gets its answer. The state that waits is sent by the next owner.
+    /// One broadcast is in flight, and still gets its answer. The next owner sends the newer state that
+    /// waits.
     @Test func `A revoked partition sends nothing more`() throws {
         let bench = RoundHarness()
         bench.command(1, channel: try channel())

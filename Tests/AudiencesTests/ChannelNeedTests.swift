@@ -16,7 +16,7 @@ import Testing
         return AudienceChannel(environment: .production, storage: storage, identifier: identifier)
     }
 
-    /// Returns the core's requests when a command to `match-1` is admitted.
+    /// Returns what the core requests when Redis admits a command to `match-1`.
     private func needs(
         _ event: Event,
         _ rule: ChannelRule?,
@@ -66,12 +66,13 @@ import Testing
             needs(.end, nil, try channel(), expiration: now + 86_400) == [.ended(storedUntilMilliseconds: most * 1_000)]
         )
         #expect(needs(.end, nil, try channel(.none), expiration: now + 60) == [.ended(storedUntilMilliseconds: 0)])
-        // The keeper may be creating the channel now.
+        // The core knows no channel, but the rule matches, so the keeper may be creating one now.
         #expect(needs(.end, rule("*")) == [.ended(storedUntilMilliseconds: 0)])
         #expect(needs(.end, rule("cup-*")).isEmpty && needs(.end, nil).isEmpty, "there is no channel to be deleted")
     }
 
-    /// A keeper that takes no requests must stop no lane. A dropped request is made again by a later command.
+    /// The list of requests is limited, because the keeper may take none for a long time. A later command
+    /// repeats a request that the core dropped.
     @Test func `The number of channel requests is limited`() throws {
         let bench = RoundHarness(channelRule: rule("*"))
         let audience = RoundHarness.audience

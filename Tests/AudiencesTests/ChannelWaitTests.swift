@@ -118,7 +118,8 @@ import Testing
         #expect(bench.orders.allSatisfy { $0.channelAbsence == .refused })
     }
 
-    /// The management service may not answer for hours, so commands must not wait each time.
+    /// The management service may not answer for hours. So after one command has waited, the commands of the
+    /// next minute do not wait.
     @Test func `Only one command a minute waits`() {
         let bench = bench(.production)
         handOver(1, to: bench)
@@ -145,7 +146,8 @@ import Testing
         #expect(bench.orders.allSatisfy { $0.channelAbsence == .notAwaited })
     }
 
-    /// The management service did not answer while 4,096 audiences began, and answers again.
+    /// The management service did not answer while 4,096 audiences began. So the table of pauses is full until
+    /// the pauses are over.
     @Test func `A full table of pauses is emptied when the pauses are over`() {
         let bench = bench(.production)
         for other in 0..<Audiences.channelWaitPausesMax {

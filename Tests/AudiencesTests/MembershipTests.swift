@@ -101,16 +101,16 @@ import Testing
             if case .newest = call.operation { questions += 1 }
             bench.answer(call)
         }
-        // The first member's notification asks the store. The others join before the answer, so one more
-        // question is enough for all of them.
+        // The core asks the store when the first member joins. The other members join before the store's
+        // answer, so one more call serves all of them.
         #expect(questions <= 2)
         #expect(bench.send().count == 50)
         bench.answerPushes()
         #expect(bench.registered().count == 50)
     }
 
-    /// The pool accepts nothing. The registration settles without the member's push, which is given up after
-    /// a minute.
+    /// The pool accepts nothing. After a second the registration settles without the member's push. After a
+    /// minute the core gives up the push.
     @Test func `A registration does not wait for a pool that is away`() {
         let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)
@@ -141,7 +141,8 @@ import Testing
         #expect(bench.send().map(\.content) == [2])
     }
 
-    /// Of two changes of one member the later one counts. The state for the earlier one is not sent.
+    /// A member changes twice before the core sends it a state. The core sends the state once, for the later
+    /// change.
     @Test func `A later change of a member replaces an earlier one`() {
         let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)

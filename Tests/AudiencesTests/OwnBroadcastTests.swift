@@ -49,7 +49,8 @@ import Testing
         bench.send()
         bench.answerPushes()
         bench.pass(milliseconds: 20_000)
-        // The same version comes again 20 s later; in this test it has another command number.
+        // Timestamps count from the test's clock, which is 20 s later now. So command 30 has the version of
+        // command 50.
         handOver(30, 10, to: bench)
         #expect(endings(bench) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
         #expect(bench.send().isEmpty)

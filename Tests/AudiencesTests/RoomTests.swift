@@ -18,8 +18,8 @@ import Testing
         #expect(ApplicationQueues().changes.count == MembershipChangeKind.allCases.count)
     }
 
-    /// Returns a core with two apps. The first app's host does not answer. This app has more audiences than
-    /// there is room for, with one member each. The second app has one audience.
+    /// Returns a core with two apps. The first app's host does not answer; each of its audiences has one
+    /// member. The second app has one audience.
     private func bench(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
         let bench = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
         for number in 1...audiences { bench.join(Self.names[0], audience(number)) }
@@ -74,8 +74,8 @@ import Testing
         #expect(heard == Dictionary(uniqueKeysWithValues: (181...240).map { ($0, 1) }))
     }
 
-    /// A newer version takes over the room of the last one, so 720 versions of eight audiences need room for
-    /// eight records.
+    /// A newer version uses the room of the version that it replaces, so 720 versions of eight audiences need
+    /// room for eight records.
     @Test func `Newer versions of the same ranges need no more room`() {
         let bench = bench(audiences: 8)
         var number = 0
@@ -91,8 +91,8 @@ import Testing
         #expect(bench.committableOffset == Int64(number - 8))
     }
 
-    /// The last owner had two versions in progress; the next owner has room for the first one only. When
-    /// there is room again, the second version continues at its recorded position.
+    /// A worker died with two versions in progress. The next owner has room for the first version only. Later
+    /// it has room again, and the second version continues at its recorded position.
     @Test(arguments: [false, true]) func `A version skipped after a crash continues later`(hasParked: Bool) throws {
         let lap = UInt64(1) << 40
         let parked = lap + UInt64(SimulatedNames.place(of: Self.names[2]).ordinal)
@@ -172,8 +172,9 @@ import Testing
         )
     }
 
-    /// Channels that got one broadcast each keep their slots, so that repeats are recognized. The first app
-    /// has more of them than there are slots. A new channel gets the slot that was idle for longest.
+    /// A channel keeps its slot after its broadcast, so that the core recognizes a repeated record. The first
+    /// app has more channels than there are slots. A new channel gets the slot that was idle for the longest
+    /// time.
     @Test func `Idle channels make room for the next channels of every app`() throws {
         let bench = RoundHarness(recordsMax: 8)
         for number in 1...40 {
@@ -184,14 +185,15 @@ import Testing
         bench.command(41, application: 1, channel: try channel())
         #expect(bench.finish(application: 1).map(\.content) == [41])
         #expect(bench.core.channels.count == bench.core.channels.limit)
-        // Kafka repeats the records of the channels that were in use last.
+        // Kafka repeats the records of the ten channels that were used last.
         bench.log += bench.log.suffix(10)
         bench.read()
         #expect(bench.finish().isEmpty && bench.finish(application: 1).isEmpty)
         #expect(bench.passedOver == 0 && bench.committableOffset == 51)
     }
 
-    /// Each push leaves the entry for the end of the channel's idle time behind. That end is 300 s later. (R4)
+    /// Each push sets a timer for the end of the channel's idle time, 300 s later. The timers of earlier
+    /// pushes stay in the queue until the queue is full. (R4)
     @Test func `The timers of a busy channel stay within their limit`() throws {
         let bench = RoundHarness(recordsMax: 4, membershipsMax: 4, commandsMax: 4)
         for number in 1...200 {

@@ -26,14 +26,14 @@ final class RoundHarness {
     /// The records of the fan-out topic's only partition.
     var log: [SimulatedFanout] = []
     var results: [String] = []
-    /// The orders of the produced fan-out records.
+    /// The instructions in the headers of the produced fan-out records.
     var orders: [FanoutInstruction] = []
     private(set) var place: UInt32
     private var nextOffset = 0
     private var names: [String: String] = [:]
     private(set) var underWay: [(push: AudiencePush, sent: Sent)] = []
 
-    /// The offsets from which the partition was read again.
+    /// Each time when the core read the partition again, and from which offset.
     private(set) var rereadings: [FanoutRereading] = []
     private var pausedUntil = Int64.min
 
@@ -185,13 +185,13 @@ final class RoundHarness {
         }
     }
 
-    /// The numbers of members that joined, left and moved, in this order.
+    /// The numbers of members that joined, that left, and that stayed and got another token, in this order.
     var changes: [UInt64] {
         let counted = core.changesCounted(of: 0)
         return counted.indices.map { counted[$0] }
     }
 
-    /// Hands over a registration that names the audience.
+    /// Gives the core a registration that names the audience.
     ///
     /// - Parameter leaves: the audience to leave instead of joining it.
     func register(
@@ -227,7 +227,7 @@ final class RoundHarness {
         }
     }
 
-    /// Takes the records whose membership changes all audiences know.
+    /// Returns the records of the registrations that have ended since the last call.
     func registered() -> [UInt32] {
         var records: [UInt32] = []
         while let member = core.nextMembershipOutcome() { records.append(member.record) }
@@ -243,8 +243,7 @@ final class RoundHarness {
         nextOffset = Int(progress.committableOffset)
     }
 
-    /// Reads the partition again when it now begins at a later offset, because Kafka deleted the older
-    /// records.
+    /// Reads the partition again, but from `offset`, because Kafka has deleted the older records.
     func skipRereading(to offset: Int) {
         guard let rereading = core.rereading(place, now: moment) else { return }
         core.rereadingBegan(place, from: rereading.offset, now: moment)

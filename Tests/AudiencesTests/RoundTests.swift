@@ -29,8 +29,8 @@ import Testing
         #expect(bench.committableOffset == 1)
     }
 
-    /// A newer version begins at the older version's position. It continues to the end, and then through the
-    /// first members to its own beginning.
+    /// The newer version begins at the older version's position and continues to the end of the range. Then
+    /// it goes through the members before this position.
     @Test func `A newer version continues at the position of the older one`() {
         let bench = bench()
         bench.command(1)
@@ -59,7 +59,7 @@ import Testing
         #expect(bench.core.recordsInProgress == 0)
     }
 
-    /// The newer state carries the alert to exactly those members that the older version did not reach.
+    /// The newer version carries the alert to exactly those members that the older version did not reach.
     @Test func `An alert rides on for the members that have not heard it`() {
         let bench = bench()
         bench.command(1, hasAlert: true)
@@ -104,8 +104,8 @@ import Testing
             bench.answerPushes()
             bench.pass(milliseconds: 600)
         }
-        // The last version may already be waiting for its counts' checkpoint, so there may be one record
-        // more.
+        // A version that the round has closed keeps its record until a checkpoint has recorded its counts. So
+        // there may be one record more.
         #expect(bench.core.recordsInProgress <= Audiences.versionsPerRoundMax + 1)
         #expect(members(of: 1, in: bench) == "{\"delivered\":1,\"superseded\":31}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
@@ -117,8 +117,8 @@ import Testing
 
     // MARK: - Claims
 
-    /// Two workers claim a round, and the later claim counts. The other worker reports no counts of the round
-    /// until it has claimed the round again.
+    /// Two workers claim the same round. The worker with the earlier claim reports no counts until it has
+    /// claimed the round again.
     @Test func `A lost round is claimed again`() {
         let first = bench()
         first.command(1)
@@ -146,7 +146,6 @@ import Testing
         #expect(first.core.recordsInProgress == 0 && first.core.roundsHeld == 0)
     }
 
-    /// The next owner continues from the last checkpoint.
     @Test func `The next owner continues from the checkpoint`() {
         let first = bench()
         first.command(1)
@@ -217,8 +216,9 @@ import Testing
         #expect(bench.nextCall() != nil)
     }
 
-    /// There is room for eight full pages. When the rounds of forty small audiences have learnt that their
-    /// pages are small, all rounds share the room.
+    /// The core has room for eight full pages, and at first keeps room for a full page for each read. When it
+    /// has learned that the pages of the forty audiences are small, it reads more than a hundred pages at
+    /// once.
     @Test func `Pages of small audiences share the room`() {
         let bench = RoundHarness(pageBytesMax: 1)
         let names = SimulatedNames.names[0].prefix(3) + SimulatedNames.names[1].prefix(3)
@@ -242,7 +242,7 @@ import Testing
         #expect(bench.core.queues[0].pageBytes == 0 && bench.core.queues[0].pages == 0)
     }
 
-    /// All members of the segment's first page are pushed before there is room for the segment's next page.
+    /// The core has no room for the segment's next page until it has pushed to all members of the first page.
     @Test func `No member is read twice when a newer version takes over`() {
         let bench = RoundHarness(pagesMax: 8)
         let all = SimulatedNames.longNames[0]

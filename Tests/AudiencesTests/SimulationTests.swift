@@ -10,7 +10,8 @@ import Testing
         // A record came for a round that another worker had claimed. The pages of the round's parked members
         // were freed too early.
         (.partitions, [722]),
-        // APNs answered a push to a parked member of a round that another worker had claimed.
+        // APNs answered a push to a parked member of a round that another worker had claimed. The member's
+        // page had already been freed.
         (.partitions, [1_243]), (.crashes, [1_751]),
         // A round waited forever for a version whose record had been passed over, or had been settled and
         // committed in another partition.
@@ -21,15 +22,16 @@ import Testing
         // A round began while the store lacked its members, and ended without them. They missed its alert,
         // start or state.
         (.wipes, [101, 351, 553, 666]),
-        // The store admitted the newest state, lost all data, and its round ended without members before a
-        // worker noticed the loss. When the command was read again, the checkpoint counted its round as done.
+        // The store admitted the newest state and lost all data. The state's round ended without members
+        // before a worker noticed the loss. When the command was read again, the checkpoint showed its round
+        // as done.
         (.wipes, [959]),
     ]
 
-    /// A known gap: after a crash there is no room for a newer version's record while an older version has
-    /// parked members, or the last owner had recorded nothing of the newer version. Then members may get the
-    /// older state after the newer one, or the newer one twice. Which seeds show it depends on a slot's size,
-    /// because each slot uses room.
+    /// A known gap: a worker dies, and the next worker has no room for a newer version's record. At that time
+    /// an older version still has parked members, or no checkpoint has the newer version. Then members may
+    /// get the older state after the newer one, or the newer state twice. The size of a slot decides which
+    /// seeds show the gap.
     private static let knownGaps: [(Swarm.Kind, UInt64)] = [(.channels, 1_182)]
 
     @Test(arguments: knownGaps) func `A version is skipped after a crash`(kind: Swarm.Kind, seed: UInt64) {

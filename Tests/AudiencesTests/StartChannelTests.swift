@@ -5,7 +5,7 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// The addresses that a start names, at which its activities can be reached later.
+/// A start names the address at which its activities can be reached later: a channel, a token, or nothing.
 @Suite struct StartChannelTests {
     private static let identifier = "Y2hhbm5lbA=="
 
@@ -78,7 +78,8 @@ import Testing
     @Test func `A channel that does not fit is left out, and a token is used`() throws {
         let production = try channels(.production)
         func filled(_ count: Int) -> String { "\"x\":\"\(String(repeating: "x", count: count))\"," }
-        // The longest body that has room for each of the two addresses, and one byte more.
+        // For each of the two addresses: the longest body that has room for the address, and a body that is
+        // one byte longer.
         let base = try bodyCount(filled(0))
         let identifier = try #require(ChannelIdentifier(Self.identifier))
         let onChannel = Limits.bodyBytes - base - StartAddress.channel(identifier).count + 1
@@ -98,7 +99,8 @@ import Testing
         return try Array(start.utf8).withUnsafeBytes { try Command.decode($0).bodyCount }
     }
 
-    /// Admission finds the audience's channels. They must reach the core that writes each device's start.
+    /// Redis knows the audience's channels when it admits the start. The fan-out records bring them to the
+    /// worker that writes each device's start.
     @Test func `The fanout records of a start name the channels`() throws {
         let bench = RoundHarness()
         let channels = try channels(.production)

@@ -7,7 +7,8 @@ import Testing
 
 /// During a round the store loses all data, including members and claims. (R26)
 @Suite struct StoreLossTests {
-    /// Members of two segments, so that a checkpoint lies between their pages.
+    /// The members are in two segments, so that the core writes a checkpoint between the pages of the two
+    /// segments.
     private static let members = SimulatedNames.names[0..<2].flatMap { $0.prefix(30) }
 
     /// Returns a core whose round had reached some members when the store lost all data. The core has noticed
@@ -72,7 +73,7 @@ import Testing
         #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
     }
 
-    /// The marks have not been read since the loss.
+    /// The worker has not read the marks since the loss.
     @Test func `A round whose version the store does not know waits for the next poll`() {
         let bench = RoundHarness()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
@@ -149,8 +150,7 @@ import Testing
         return sent
     }
 
-    /// The shell may have read the marks just before the loss, and reported them after the core had noticed
-    /// the loss.
+    /// The shell read the marks just before the loss. It reports them after the core has noticed the loss.
     @Test func `A check before the loss releases no round`() {
         let (bench, reached) = benchAfterLoss()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds - 3_000

@@ -9,25 +9,26 @@ struct SimulatedPhone {
     /// Whether the member is a device, which gets starts only.
     var isDevice = false
     var token: String
-    /// When its token was registered.
+    /// When the phone registered the token, in UNIX milliseconds.
     var registeredAt: Int64
-    /// Whether it has been a member since before the first command.
+    /// Whether the phone has been a member since before the first command, with the same token.
     var isThroughout = true
     var hasLeft = false
-    /// When the group acknowledged its leave, in virtual milliseconds.
+    /// When the core reported the member's leave as done, in virtual milliseconds.
     var leftAcknowledgedMilliseconds = Int64.max
-    /// Whether it got a state when it joined. This state may be newer than the state of a round that reaches
-    /// it later.
+    /// Whether the member got a state when it joined. This state may be newer than the state of a round that
+    /// reaches the member later.
     var gotStateOnJoin = false
     var isDead = false
-    /// Whether its alerts are not counted, because a push had no answer or its token was limited.
+    /// Whether the run does not check how often alerts rang, because a push had no answer or APNs limited the
+    /// token.
     var isUncertain = false
 
     var shownTimestamp: Int64 = 0
     var shownContent = -1
-    /// How many times a push brought an older state with an older timestamp.
+    /// How many pushes brought an older state with an older timestamp.
     var olderStates = 0
-    /// States that came with an older timestamp than the shown state, so that the phone ignored them.
+    /// States that the phone ignored, because they came with an older timestamp than the shown state.
     var ignored: Set<Int> = []
     var pushes = 0
     /// How many times each command's alert rang, by command.

@@ -31,7 +31,7 @@ final class SimulatedWorker {
         var dueMilliseconds: Int64
         var production: AudienceProduction
         var isAcknowledged: Bool
-        /// What the record changes when Kafka gets it; nil if it is lost.
+        /// What changes in the simulation when Kafka gets the record; nil if Kafka does not get it.
         var effect: SimulatedRecord?
     }
 
@@ -61,8 +61,8 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.ledgerWindowOffsets = 64
-        // Some workers have room for only a few records, so that they pass over the others and read them
-        // again.
+        // Some workers have room for only a few records. Such a worker passes over further records, and reads
+        // them again later.
         configuration.recordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
         if seed / 24 % 2 == 0 { configuration.pageBytesMax = 1 }
@@ -82,8 +82,8 @@ final class SimulatedWorker {
 
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
-    /// - Parameter now: while the store takes no calls, a deadline of the core up to this time is ignored,
-    ///   because the core cannot act on it.
+    /// - Parameter now: while the store is away, the core cannot act on a deadline up to this time, so the
+    ///   result leaves out such a deadline.
     func nextDueMilliseconds(after now: Int64, storeIsAway: Bool) -> Int64 {
         var due = core.nextDueMilliseconds ?? .max
         if storeIsAway, due <= now { due = .max }
@@ -101,7 +101,7 @@ final class SimulatedWorker {
     }
 }
 
-/// The effect of a production.
+/// A record that Kafka gets from a worker, and that the simulation then acts on.
 enum SimulatedRecord {
     case fanout(partition: Int, SimulatedFanout)
     case rangeResult(String)

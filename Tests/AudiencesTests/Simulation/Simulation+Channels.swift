@@ -83,7 +83,8 @@ extension Simulation {
             guard !hadCrash, !hadForced else { continue }
             if all.olderStates > 0 { violations.append("the channel of \(environment) went back") }
             guard !all.isUncertain, swarm.rejected == 0 else { continue }
-            // A record that was produced twice may be read when another worker owns the channel's partition.
+            // If a record was produced twice, two workers may read it, one after the other. Then its alert
+            // may ring twice.
             for (alert, count) in all.heard where count > 1 && swarm.productionFailure == 0 {
                 violations.append("the channel of \(environment) heard the alert of \(alert) \(count) times")
             }

@@ -56,8 +56,9 @@ extension Simulation {
         }
     }
 
-    /// The members at the end of the run that must show the newest state. A new member need not if the core
-    /// may have given up its push, which it does after a minute, or a crash may have lost it.
+    /// The members that must show the newest state at the end of the run. The core gives up a new member's
+    /// push after a minute, a crash loses it, and after a start there is none. So new members are included
+    /// only in runs without these events.
     private var members: [SimulatedPhone] {
         let areServed =
             (swarm.kind == .calm || swarm.kind == .faults) && swarm.limited == 0 && !commands.contains(where: \.isStart)
@@ -73,14 +74,14 @@ extension Simulation {
     /// Checks that the members show the newest state at the end, and that no member showed an older state
     /// after a newer one.
     private func checkShown() {
-        // No version supersedes the newest one.
+        // No version supersedes the newest one, so the newest one must be fanned out.
         if commands.last?.isSent == false {
             violations.append("the last command came to \(String(describing: commands.last?.ending))")
         }
         guard let last = commands.last(where: { $0.isSent && !$0.isStart }) else { return }
         for phone in members where phone.shownContent != last.content {
-            // The store has lost the timestamp that it gave to an older state. The phone ignores states with
-            // an older timestamp. (R26)
+            // The store has lost the timestamp that it gave to an older state, so the newest state may come
+            // with an older timestamp, and the phone then ignores it. (R26)
             if wipe.count > 0, phone.ignored.contains(last.content) || isUnnoticed(phone, last.number) { continue }
             // A push that APNs refuses for good is not sent again.
             if swarm.rejected == 0 {
@@ -100,8 +101,8 @@ extension Simulation {
         guard !hadCrash, !hadForced else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
         for phone in throughout where !phone.isUncertain && swarm.rejected == 0 {
-            // After a loss the round continues from its last checkpoint, so members reached since then get
-            // the state again. (R26)
+            // After the store lost its data, a round continues from its last checkpoint. So members that it
+            // reached after this checkpoint get the state again. (R26)
             for (alert, count) in phone.heard where count > 1 && !wipe.underWay.contains(alert) {
                 violations.append("\(phone.identifier.suffix(12)) heard the alert of \(alert) \(count) times")
             }
@@ -140,7 +141,8 @@ extension Simulation {
         }
         for (range, pushes) in pushesByRange {
             let members = phones.values.count { range.ordinals.contains($0.place.ordinal) }
-            // A version with a `delivered` result reached all members before a newer one took over.
+            // If a version's result is `delivered`, its round reached all members before a newer version
+            // replaced it.
             let completed = commands.count {
                 SimulatedText.contains("\"delivered\"", in: rangeResults[$0.number]?[range] ?? "")
             }
@@ -157,7 +159,8 @@ extension Simulation {
                 // A worker of another partition has claimed the range's round, so the first worker has no
                 // counts to report.
                 if hadAddition { continue }
-                // The counts of ranges that ended before the loss are lost. (R26)
+                // If the store lost its data during the command, the counts of the ranges that had ended are
+                // lost. (R26)
                 if wipe.underWay.contains(command.number) { continue }
                 violations.append("\(command.number) has no result")
                 continue
@@ -173,8 +176,8 @@ extension Simulation {
                 let counted = counts.values.reduce(0, +)
                 guard !hadLeave, !hadForced, !isUnnoticed(range, command.number) else { continue }
                 let isOvertaken = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
-                // During an outage of a host, a version ends at the position where a newer version takes
-                // over.
+                // While a host does not answer, a newer version ends the older one at the position that the
+                // round has reached.
                 let isPart = swarm.kind == .outages && counted < members
                 if counted != members, !(isOvertaken && (counted == 0 || isPart)) {
                     violations.append("\(command.number) counts \(counted) of \(members): \(text)")

@@ -22,7 +22,8 @@ extension Simulation {
     private static let partitionsMax = 6
 
     /// Adds a partition to the fan-out topic, so that the next records of some ranges go to another
-    /// partition. Until the ranges' old owner learns of the new owner's claim, both send.
+    /// partition. The old owner of a range continues to send until it learns that the new owner has claimed
+    /// the range.
     private func addPartition() {
         (hadForced, hadAddition) = (true, true)
         trace?("\(now % 1_000_000) partition \(log.count) is added")
@@ -48,8 +49,8 @@ extension Simulation {
         worker.broadcastAt = [:]
     }
 
-    /// Kills a worker as SIGKILL does. Chance decides which work in progress arrives; another process
-    /// continues from the committed offsets.
+    /// Kills a worker as SIGKILL does. Chance decides which calls, pushes and records of the worker arrive.
+    /// Another process continues from the committed offsets.
     private func crash(_ number: Int) {
         hadCrash = true
         let worker = workers[number]
@@ -76,7 +77,7 @@ extension Simulation {
         for partition in partitions where owners[partition] == number { assign(partition, to: number) }
     }
 
-    /// Moves a partition to another worker, drained or in the middle of its work.
+    /// Moves a partition to another worker. Chance decides whether the old owner may finish its work first.
     private func move(_ partition: Int) {
         let worker = workers[owners[partition]]
         guard let entry = worker.assigned[partition], !entry.isRevoking else { return }

@@ -5,21 +5,21 @@ import Testbed
 @testable import Audiences
 @testable import Delivery
 
-/// A member joins, leaves or gets another token. The core of single activities hands the change over, and
-/// gets its end back.
+/// A member joins, leaves or gets another token. The simulation gives this change to the core of audiences,
+/// which reports when the change is done.
 struct SimulatedChange {
     let member: ChangingMember
     let name: String
     let token: String
     let isLeaving: Bool
     let atMilliseconds: Int64
-    /// Whether the registration also names another audience, which has no state.
+    /// Whether the registration also names a second audience, to which no command was sent.
     let namesOther: Bool
-    /// The number of the store's loss after which the registration was read again; nil if it is read for the
-    /// first time.
+    /// The number of the store's loss after which the worker reads the registration again; nil if the worker
+    /// reads it for the first time.
     var readAgainAfter: Int?
     var isTaken = false
-    /// The content that the store had admitted when the change was handed over.
+    /// The newest content that the store had admitted when the core got this change.
     var admittedContent = -1
 }
 
@@ -66,7 +66,7 @@ extension Simulation {
     func changeMember() {
         let known = order[random.number(0...order.count - 1)]
         guard phones[known]?.isDevice == false else { return }
-        // Two changes of one member must not have the same time, because the latest time decides.
+        // The latest change of a member decides, so two changes of a member must not have the same time.
         guard !changes.contains(where: { $0.name == known && $0.atMilliseconds == now }) else { return }
         hadLeave = true
         switch random.number(0...2) {
@@ -177,8 +177,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that a member that has left gets no push, except one in flight or one for a page read within
-    /// the last second.
+    /// Checks that a member that has left gets no push. For a second after the leave it may get pushes that
+    /// were in flight, or for which its page had been read.
     func checkHasNotLeft(_ token: String) {
         guard let name = phoneOf[token], let phone = phones[name], phone.hasLeft,
             phone.leftAcknowledgedMilliseconds < now - 1_000

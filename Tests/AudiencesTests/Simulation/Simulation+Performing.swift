@@ -5,7 +5,7 @@ import Testbed
 
 @testable import Audiences
 
-/// Takes the core's actions, in place of the shells.
+/// Performs the core's actions, as the shells do in a worker.
 extension Simulation {
     func perform(_ worker: SimulatedWorker) {
         let moment = worker.moment(now)
@@ -144,7 +144,7 @@ extension Simulation {
                 commands[position].rangeCount = reply.grant?.rangeCount ?? 0
                 noteAdmitted(position)
             }
-            // After a start, members that join get no older state.
+            // Members that join after a start get no state that is older than the start.
             admittedContent =
                 admission.isStart
                 ? -1 : max(admittedContent, commands.first { $0.version == admission.version }?.content ?? -1)
@@ -252,7 +252,7 @@ extension Simulation {
         return true
     }
 
-    /// Returns the one of the command's ranges that has the phone's segment.
+    /// Returns the range of the command that contains the phone's segment.
     func range(of phone: SimulatedPhone, _ command: Command) -> SegmentRange {
         let count = Int(command.rangeCount)
         let index = Int(phone.place.segment) * count / MemberPlace.segmentCount
@@ -275,8 +275,8 @@ extension Simulation {
     func write(_ effect: SimulatedRecord) {
         switch effect {
         case .fanout(let partition, let record):
-            // A range without members needs no worker in this simulation, because it would only report zero
-            // counts.
+            // The simulation ends a range without members at once, because a worker would only report zero
+            // counts for it.
             guard record.order.channel != nil || hasMembers(record.order.range) else { return finishEmpty(record) }
             log[partition].append(record)
         case .rangeResult(let text):
@@ -291,8 +291,8 @@ extension Simulation {
             guard let range = SegmentRange(index: first / length, count: MemberPlace.segmentCount / length) else {
                 return violations.append("a range result of no range: \(text)")
             }
-            // A record that was produced twice has two results. If newer commands have other ranges, the core
-            // no longer knows the first result's counts.
+            // A record that was produced twice has two results. If newer commands have other ranges, the
+            // second result may lack counts, so the first one stays.
             if swarm.kind == .ranges, rangeResults[command]?[range] != nil { return }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):

@@ -17,21 +17,21 @@ struct SimulatedWipe {
     var readAfter = 0
     /// The members whose registrations are not yet in the store again.
     var membersLeft = 0
-    /// Whether the worker that reads the commands still gives their partition back before it reads the
-    /// partition again. It takes no commands until then.
+    /// Whether the worker is still giving back the records of the commands partition, before it reads the
+    /// partition again. Until then it takes no commands.
     var isDraining = false
-    /// The commands that are being read again and have no end yet.
+    /// The commands that the worker reads again after the loss, and that have no outcome yet.
     var commandsLeft: Set<Int> = []
     /// The commands that were read again and fanned out once more.
     var fannedOutAgain: Set<Int> = []
-    /// The records of commands read again that the worker has taken and not given back.
+    /// The records of commands read again that the core has and has not given back.
     var taken: Set<UInt32> = []
     var nextPollMilliseconds = Int64.min
     /// The commands whose rounds had not ended when the store lost all data.
     var underWay: Set<Int> = []
     /// The commands of `underWay`, and those that were admitted before all members were in the store again.
     var affected: Set<Int> = []
-    /// The ranges that were claimed after the loss and before a worker noticed it.
+    /// The ranges that a worker claimed after the loss, before it noticed the loss.
     var unnoticed: Set<SegmentRange> = []
     var atMilliseconds = Int64.max
 
@@ -115,8 +115,9 @@ extension Simulation {
         wipe.unnoticed.insert(range)
     }
 
-    /// Whether a range may have ended without its members, because it was claimed within the second before a
-    /// worker noticed that the store was emptied. The end of a server is noticed at once.
+    /// Whether a range may have ended without its members, because a worker claimed it before it noticed that
+    /// an operator had emptied the store. A worker notices this within a second, and notices the restart of a
+    /// server at once.
     func isUnnoticed(_ range: SegmentRange, _ command: Int) -> Bool {
         wipe.unnoticed.contains(range) && wipe.affected.contains(command)
     }
@@ -145,7 +146,7 @@ extension Simulation {
         }
     }
 
-    /// - Returns: whether the record was read again.
+    /// - Returns: whether the record is of a command that was read again after a loss.
     func takeReturnedAgain(_ back: ReturnedCommand) -> Bool {
         let (wipes, number) = back.record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
         guard wipes > 0 else { return false }

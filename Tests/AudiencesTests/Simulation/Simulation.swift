@@ -25,8 +25,8 @@ final class Simulation {
         /// The number of ranges that the admission granted.
         var rangeCount: UInt16 = 0
 
-        /// Whether the command was fanned out. All versions differ, so a `duplicate` was fanned out before a
-        /// crash.
+        /// Whether the command was fanned out. Each command has another version. So if the outcome is
+        /// `duplicate`, the same command was fanned out before a crash.
         var isSent: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
     }
 
@@ -43,7 +43,7 @@ final class Simulation {
     /// The number of the worker that reads the commands.
     var commandOwner = 0
     var commands: [Command] = []
-    /// Commands that their owner has taken and not given back.
+    /// Commands that the core of their worker has and has not given back.
     var taken: Set<Int> = []
     var phones: [String: SimulatedPhone] = [:]
     /// The name of each token's phone.
@@ -62,7 +62,7 @@ final class Simulation {
     var broadcastResults: [Int: [DeviceEnvironment: String]] = [:]
     /// The subscribers of the audience's channel, by environment.
     var subscribers: [DeviceEnvironment: SimulatedSubscribers] = [:]
-    /// Membership changes whose end the core has not reported.
+    /// Membership changes that the core has not reported as done.
     var changes: [SimulatedChange] = []
     var changesMade: UInt32 = 0
     /// The newest state that the store has admitted.
@@ -71,7 +71,8 @@ final class Simulation {
     var invalidations = 0
     /// The number of pushes that phones have received, by range.
     var pushesByRange: [SegmentRange: Int] = [:]
-    /// Events that allow repeated pushes or older states: crashes, and partitions that moved without a drain.
+    /// `hadCrash`: a worker died. `hadForced`: a partition moved before its owner had finished its work. Then
+    /// pushes may be repeated, and older states may follow newer ones.
     var hadCrash = false
     var hadForced = false
     /// Whether partitions were added to the fan-out topic.
@@ -98,7 +99,8 @@ final class Simulation {
     func makeWorker() -> SimulatedWorker {
         workersMade += 1
         let worker = SimulatedWorker(number: workersMade, swarm: swarm, seed: random.next())
-        // A new worker does not know whether the store has all members before its first reading of the marks.
+        // A new worker does not know whether the store has all members, until it has read the marks for the
+        // first time.
         if swarm.kind == .wipes { worker.core.membersCompleteMilliseconds = .min }
         return worker
     }

@@ -1,7 +1,7 @@
 import Numbers
 import Testbed
 
-/// What a seed draws before its run.
+/// The sizes and the chances of faults in a run. A seed draws them before the run begins.
 struct Swarm {
     enum Kind: String, CaseIterable, Sendable {
         /// No faults: every number is exact.
@@ -10,7 +10,7 @@ struct Swarm {
         case faults
         /// Workers die, and partitions move.
         case crashes
-        /// APNs' host or the store does not answer for a long time.
+        /// The APNs host or the store does not answer for a long time.
         case outages
         /// Workers die and partitions move. The audience's size changes, so that each command has other
         /// ranges.
@@ -41,7 +41,7 @@ struct Swarm {
     // Per mille of members that are devices, and of commands that are starts.
     var devices: Int
     var starts: Int
-    // The chances of these faults, in per mille.
+    // The chances of faults, in per mille.
     var pushFailure = 0
     var pushLoss = 0
     var limited = 0
