@@ -57,7 +57,7 @@ struct OutageHourTests {
 
     @Test(arguments: [["a": [true]], ["a": [true], "b": [true, true]], ["a": [true], "b": [false]]])
     func `Each activity must get exactly one push, the newest`(pushes: [String: [Bool]]) {
-        #expect(broken(pushes: pushes) == ["1 afflicted activities did not get exactly one push, the newest"])
+        #expect(broken(pushes: pushes) == ["1 affected activities did not get exactly one push, the newest"])
     }
 
     @Test func `A minute is one line`() {

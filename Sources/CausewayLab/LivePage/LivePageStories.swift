@@ -9,14 +9,14 @@ import HTTP
 /// time.
 final class LivePageStories: @unchecked Sendable {
     /// The most requests that wait. Further requests are refused.
-    static let questionsMax = 8
+    static let requestsMax = 8
     private static let inspectionMilliseconds: Int64 = 10_000
     private static let results = 8
 
     private let pageState: LivePageState
-    /// Guards `questions`.
+    /// Guards `requests`.
     private let condition = NSCondition()
-    private var questions: [(exchange: HTTPExchange, phone: Int)] = []
+    private var requests: [(exchange: HTTPExchange, phone: Int)] = []
 
     init(pageState: LivePageState) {
         self.pageState = pageState
@@ -40,8 +40,8 @@ final class LivePageStories: @unchecked Sendable {
     /// - Returns: a response that refuses the request if the queue is full; else nil.
     func ask(_ exchange: HTTPExchange, about phone: Int) -> HTTPResponse? {
         condition.withLock {
-            guard questions.count < Self.questionsMax else { return .plain(503) }
-            questions.append((exchange, phone))
+            guard requests.count < Self.requestsMax else { return .plain(503) }
+            requests.append((exchange, phone))
             condition.signal()
             return nil
         }
@@ -49,8 +49,8 @@ final class LivePageStories: @unchecked Sendable {
 
     private func next() -> (HTTPExchange, Int) {
         condition.withLock {
-            while questions.isEmpty { condition.wait() }
-            return questions.removeFirst()
+            while requests.isEmpty { condition.wait() }
+            return requests.removeFirst()
         }
     }
 

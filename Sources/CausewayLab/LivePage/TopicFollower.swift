@@ -8,7 +8,7 @@ final class TopicFollower {
     static let partitionsMax: Int32 = 4_096
     private static let requestMilliseconds: Int32 = 1_000
     /// The interval between checks for new partitions.
-    private static let surveyMilliseconds: Int64 = 5_000
+    private static let searchIntervalMilliseconds: Int64 = 5_000
     private static let closeMilliseconds: Int64 = 1_000
 
     private let reader: PartitionReader
@@ -61,7 +61,7 @@ final class TopicFollower {
             )
             positions.append(first ?? end)
         }
-        nextSearchMilliseconds = nowMilliseconds + Self.surveyMilliseconds
+        nextSearchMilliseconds = nowMilliseconds + Self.searchIntervalMilliseconds
     }
 
     func close() { _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds) }

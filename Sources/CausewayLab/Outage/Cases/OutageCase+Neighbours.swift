@@ -20,7 +20,7 @@ extension OutageCase {
             summary:
                 "The host of one app answers nothing for 20 s, connections neither; a healthy app shares its partitions",
             apps: [
-                OutageApp(name: "afflicted", service: .production, activities: 60, durationMilliseconds: 20_000),
+                OutageApp(name: "affected", service: .production, activities: 60, durationMilliseconds: 20_000),
                 OutageApp(name: "healthy", activities: 60, durationMilliseconds: 26_000),
             ],
             steps: [
@@ -29,7 +29,7 @@ extension OutageCase {
             ],
             expectations: [
                 .never("failed"), .invalidations(0), .freshness99(app: "healthy", milliseconds: freshness),
-                .committedWithin(milliseconds: commit), .onePushEach(app: "afflicted", sinceMilliseconds: 24_000),
+                .committedWithin(milliseconds: commit), .onePushEach(app: "affected", sinceMilliseconds: 24_000),
             ]
         ),
         OutageCase(
@@ -38,7 +38,7 @@ extension OutageCase {
                 "Twelve starts for one device that may have eight an hour, beside a healthy app; a start expires after 30 s "
                 + "instead of 600",
             apps: [
-                OutageApp(name: "afflicted", activities: 12, startedByPush: 12, activitiesPerDevice: 12, endEvery: 0),
+                OutageApp(name: "affected", activities: 12, startedByPush: 12, activitiesPerDevice: 12, endEvery: 0),
                 OutageApp(name: "healthy", activities: 60),
             ],
             workers: OutageWorkers(

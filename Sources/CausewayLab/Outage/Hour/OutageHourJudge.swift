@@ -41,6 +41,6 @@ struct OutageHourJudge {
 
     private var pushes: String? {
         let others = plan.activities - pushesAfterReturn.values.count { $0 == [true] }
-        return others == 0 ? nil : "\(others) afflicted activities did not get exactly one push, the newest"
+        return others == 0 ? nil : "\(others) affected activities did not get exactly one push, the newest"
     }
 }

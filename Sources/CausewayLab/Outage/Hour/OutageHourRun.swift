@@ -135,7 +135,7 @@ final class OutageHourRun {
             let age = command.map { push.milliseconds - $0.producedMilliseconds } ?? Int64(Histogram.millisecondsMax)
             return minute.freshness.add(milliseconds: age)
         }
-        minute.afflictedPushes += 1
+        minute.affectedPushes += 1
         let isNewest = command != nil && command == recent.newest(of: push.activity)
         pushesAfterReturn.note(push, isNewest: isNewest)
     }

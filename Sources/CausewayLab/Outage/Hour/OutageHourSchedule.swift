@@ -1,6 +1,6 @@
 /// The times of the outage hour, its load, and the limits that it must keep.
 struct OutageHourSchedule {
-    static let afflicted = "afflicted"
+    static let affected = "affected"
     static let healthy = "healthy"
 
     /// The minutes before the outage, with which all later minutes are compared.
@@ -31,22 +31,22 @@ struct OutageHourSchedule {
 
     var outage: OutageCase {
         let period = Int64(activities) * 1_000 / Int64(commandsPerSecond)
-        let afflicted = OutageApp(
-            name: Self.afflicted,
+        let affected = OutageApp(
+            name: Self.affected,
             service: .production,
             activities: activities,
             periodMilliseconds: period,
             durationMilliseconds: awayUntilMilliseconds - Self.silenceMilliseconds,
             endEvery: 0
         )
-        var healthy = afflicted
+        var healthy = affected
         healthy.name = Self.healthy
         healthy.service = .sandbox
         healthy.durationMilliseconds = endMilliseconds
         return OutageCase(
             name: "outage-hour",
             summary: "The host of one app answers nothing, connections neither; a healthy app shares its partitions",
-            apps: [afflicted, healthy],
+            apps: [affected, healthy],
             partitions: 16,
             steps: [
                 OutageStep(at: awayFromMilliseconds, .freeze(.service(.production))),

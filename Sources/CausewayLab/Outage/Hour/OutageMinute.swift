@@ -6,7 +6,7 @@ struct OutageMinute {
     /// The time from a command's record to APNs' answer, for the healthy app.
     var freshness = Histogram()
     /// Pushes of the affected app that APNs accepted.
-    var afflictedPushes = 0
+    var affectedPushes = 0
     var commands = 0
     /// The longest wait of a record for its commit.
     var commitMilliseconds: Int64 = 0
@@ -18,13 +18,13 @@ struct OutageMinute {
     var cpuMilliseconds: Int64 = 0
 
     static let header =
-        "minute\thost\tcommands\thealthy\tp50 ms\tp99 ms\tmax ms\tafflicted\tcommit ms\tbehind\tresident MiB\tCPU s"
+        "minute\thost\tcommands\thealthy\tp50 ms\tp99 ms\tmax ms\taffected\tcommit ms\tbehind\tresident MiB\tCPU s"
 
     /// The minute as one line of the table.
     var text: String {
         let figures: [Int64] = [
             Int64(commands), Int64(freshness.count), freshness.percentile(50) ?? 0, freshness.percentile(99) ?? 0,
-            freshness.maximumMilliseconds, Int64(afflictedPushes), commitMilliseconds, recordsBehind,
+            freshness.maximumMilliseconds, Int64(affectedPushes), commitMilliseconds, recordsBehind,
         ]
         let resident = String(tenths: residentBytes * 10 / 1_048_576)
         let cpu = String(tenths: cpuMilliseconds / 100)
