@@ -9,8 +9,8 @@ import Redis
 extension LabelSpace {
     /// Makes the labels of a worker with this configuration.
     ///
-    /// - Parameter signers: the signing keys, in the order of `keyIdentifiers`. A key that replaces another
-    ///   one still counts under the first key's id.
+    /// - Parameter signers: the signing keys, in the order of `keyIdentifiers`. If another key replaces one
+    ///   of them, its label keeps the first key's id.
     init(_ configuration: WorkerConfiguration, signers: [AppKey], keyIdentifiers: [String], version: String) {
         self.init(
             apps: configuration.apps.map(\.name),

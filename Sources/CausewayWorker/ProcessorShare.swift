@@ -7,7 +7,7 @@ struct ProcessorShare {
     /// The kernel's file about the process.
     var status = "/proc/self/status"
 
-    /// At least 1. A quota of one and a half processors counts as two, because two lanes that share
+    /// At least 1. For a quota of one and a half processors this is two, because two lanes that share
     /// processors are better than an idle half.
     var processors: Int {
         let affinity = affinityProcessors ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))

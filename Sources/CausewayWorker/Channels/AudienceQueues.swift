@@ -25,7 +25,7 @@ final class AudienceQueues {
 
     /// The queue of each audience, oldest request first. The first request runs or is ready to run.
     private var queues: [Key: [ChannelRequest]] = [:]
-    /// The audiences whose first request is ready to run, in the order of their turns.
+    /// The audiences whose first request is ready to run, in the order in which the requests will run.
     private var ready: [Key] = []
     private var slots = 0
     private var requests = 0

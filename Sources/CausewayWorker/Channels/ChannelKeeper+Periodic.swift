@@ -1,10 +1,11 @@
 import APNs
 import Redis
 
-/// The periodic work of the keeper, and the comparison with APNs' list.
+/// The periodic work of the keeper: planned deletions, publications, and the comparison of APNs' list of
+/// channels with Redis' register.
 extension ChannelKeeper {
-    /// Deletes channels that are due, publishes entries that are not published, and reconciles once a day. A
-    /// lease in Redis makes sure that one worker at a time does this work.
+    /// Deletes channels that are due, publishes entries that are not published, and compares the register
+    /// with APNs' list once a day. A lease in Redis makes sure that one worker at a time does this work.
     func maintain(_ site: Site) async throws(ChannelRefusal) {
         // If no audience can have a channel, and none ever had one, write nothing to Redis and do not call
         // APNs.
@@ -52,8 +53,8 @@ extension ChannelKeeper {
         return first
     }
 
-    /// Reconciles if a reconciliation is due. If the attempt fails because a service is down, the next poll
-    /// tries again.
+    /// Compares the register with APNs' list if the daily comparison is due. If a service is down, the next
+    /// pass of the periodic work tries again.
     private func reconcileDaily(_ site: Site) async throws(ChannelRefusal) {
         let isMine = try asking { () throws(RedisError) in
             try register.takeLease("daily", site.appEnvironment, milliseconds: Self.reconciliationLeaseMilliseconds)
@@ -150,7 +151,8 @@ extension ChannelKeeper {
             )
         }
         try asking { () throws(RedisError) in
-            // Keep the intents until all orphans are deleted. They prove that an orphan may be ours.
+            // Keep the intents until all orphans are deleted, because an intent proves that Causeway may have
+            // created an orphan.
             if orphanRefusal == nil { try register.remove(reconciliation.resolved, site.appEnvironment) }
             try register.noteForeign(reconciliation.newlyForeign, site.appEnvironment)
         }
@@ -178,11 +180,11 @@ extension ChannelKeeper {
         return refusals.compactMap(\.self).first
     }
 
-    /// Plans the deletion of a channel whose audience has ended, in case the worker that admitted the end was
-    /// killed before it planned the deletion.
+    /// Plans the deletion of a channel whose audience has ended. The worker that admitted the end should have
+    /// planned it, but may have been killed before.
     private func planDeletion(_ entry: ChannelEntry, at site: Site) throws(ChannelRefusal) {
         try asking { () throws(RedisError) in
-            // If the channel is newer than the end, commands after the end have created it.
+            // If the channel is newer than the end, commands after the end have created it, so it stays.
             guard let end = try register.end(of: entry), entry.createdAt <= end.atMilliseconds,
                 let current = try register.entry(site.appEnvironment, audience: entry.audience),
                 current.channel == entry.channel, current.state == .active, current.deleteAfter == nil

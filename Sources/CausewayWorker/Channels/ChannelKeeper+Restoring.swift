@@ -46,8 +46,8 @@ extension ChannelKeeper {
         try restore(sites.filter { $0.isDeclared || restoredEnvironments.contains($0.appEnvironment) })
     }
 
-    /// Copies entries from the topic to the incomplete registers, and tells admission of the channels.
-    /// Several processes may do this at the same time.
+    /// Copies entries from the topic to the incomplete registers, and writes the channels into the audiences'
+    /// records, where admission reads them. Several processes may do this at the same time.
     func restore(_ sites: [Site]) throws(ChannelRefusal) {
         for _ in 0..<Self.restoringsMax {
             var tokens: [AppEnvironment: [UInt8]] = [:]

@@ -7,12 +7,12 @@ import Redis
 import Synchronization
 
 /// Keeps the channels of audiences: creates them, announces them in Redis and `causeway.channels`, deletes
-/// them, and reconciles them with APNs.
+/// them, and compares them with APNs' list.
 ///
 /// ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka. APNs has no idempotency key for a
-/// creation, so the keeper first writes an intent. If a crash leaves the intent behind, a later
-/// reconciliation finds and deletes the channel. A lease makes sure that only one process at a time creates
-/// an audience's channel.
+/// creation, so the keeper first writes an intent. If a crash leaves the intent behind, a later comparison
+/// finds and deletes the channel. A lease makes sure that only one process at a time creates an audience's
+/// channel.
 package actor ChannelKeeper {
     /// An app in one environment, with the settings of its channels and the client that manages them.
     struct Site: Sendable {
@@ -205,8 +205,8 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Records channels as foreign (created by other programs) if no creation of ours was under way when they
-    /// were listed.
+    /// Records channels as foreign (created by other programs) if Causeway was creating no channel when APNs
+    /// listed them.
     private func noteForeign(_ listed: [String], at site: Site) throws(ChannelRefusal) {
         let known = try known(site)
         guard known.intents.isEmpty else { return }

@@ -139,10 +139,11 @@ final class ChannelRegister {
         return Self.isRestored(token) ? nil : token
     }
 
-    /// Adds the entries that the register lacks, and tells admission of all its channels.
+    /// Adds the entries that the register lacks, and writes all its channels into the audiences' records,
+    /// where admission reads them.
     ///
     /// - Parameter token: the token from `beginRestoring`.
-    /// - Returns: false if the entries may be out of date, because since `beginRestoring` Redis was emptied, a
+    /// - Returns: false if the entries may be out of date. Since `beginRestoring`, Redis was emptied, a
     ///   channel was deleted, or another process completed the restoration.
     func restore(
         _ entries: [ChannelEntry],

@@ -1,7 +1,7 @@
 /// Compares APNs' list of channels with the register, and says what to do. It does no I/O.
 ///
-/// The caller first requests the list and then reads the register, so that a channel that was created in
-/// between has an entry or an intent.
+/// The caller first requests the list and then reads the register. So a channel that is created between the
+/// two steps has an entry or an intent.
 package struct Reconciliation: Equatable, Sendable {
     /// The content of the register for one app in one environment, at one moment.
     package struct Known: Equatable, Sendable {

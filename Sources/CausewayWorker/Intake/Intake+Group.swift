@@ -14,8 +14,8 @@ struct EmptyAssignment {
     /// How long the Kafka thread waits for the brokers' answer.
     static let timeoutMilliseconds: Int32 = 500
 
-    /// Whether the group has given this worker no partitions and the brokers have not yet said that the topic
-    /// has some.
+    /// Whether the group has given this worker no partitions, and the brokers have not confirmed that the
+    /// topic has partitions for other workers.
     private(set) var isUnconfirmed = false
     private var dueMilliseconds: Int64 = 0
 

@@ -136,7 +136,7 @@ extension Intake {
     }
 
     private func lag(of partition: TopicPartition) -> Int64 {
-        // The records on the deferred topic that are not due do not count as lag.
+        // The lag does not include records on the deferred topic that are not due.
         if partition.topic.index == Self.deferredTopic, deferred.contains(partition), let entry = assignments[partition]
         {
             return entry.unsettledOffset < 0 ? 0 : entry.nextOffset - entry.unsettledOffset

@@ -21,8 +21,8 @@ struct PartitionsWithoutPosition {
 
     func isDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= dueMilliseconds }
 
-    /// Delays the next request for all partitions, since a broker that did not answer for one would not
-    /// answer for another.
+    /// Delays the next request for all partitions. If a broker did not answer for one partition, it would not
+    /// answer for another one.
     mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
 }
 

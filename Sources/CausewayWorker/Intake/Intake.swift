@@ -29,7 +29,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// The interval of a regular poll. librdkafka announces records only when its empty queue gets one, and
     /// this poll finds them even if the announcement is missed.
     static let pollMilliseconds: Int64 = 100
-    /// How often the Kafka thread tells the lanes the log ends of their partitions.
+    /// How often the Kafka thread reports to the lanes the ends of their partitions' logs.
     static let watermarkMilliseconds: Int64 = 100
 
     enum Phase { case running, draining, closed }
@@ -262,8 +262,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         return true
     }
 
-    /// Tells the lanes the log ends that librdkafka received with its last fetches. Makes no request to a
-    /// broker.
+    /// Reports to the lanes the ends of the logs, which librdkafka received with its last fetches. Makes no
+    /// request to a broker.
     private func reportHighWatermarks() {
         guard loop.nowMilliseconds >= watermarksDueMilliseconds else { return }
         watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkMilliseconds

@@ -3,8 +3,7 @@ import Kafka
 import Reactor
 import Synchronization
 
-/// Thread-safe signals between the worker's control tasks and its threads, such as the request to stop. They
-/// are rare.
+/// Thread-safe signals between the worker's control tasks and its threads, such as the request to stop.
 final class IntakeSignals: Sendable {
     /// When a stop was first requested, monotonic milliseconds; 0: not yet.
     private let stopRequested = Atomic<Int64>(0)

@@ -4,7 +4,7 @@ import Observability
 /// W3C Trace Context in the headers of a record: `traceparent` and `tracestate`.
 extension CarriedTrace {
     /// Reads the trace context from a record's headers. Returns nil if `traceparent` is missing or malformed.
-    /// If a header occurs more than once, the last one counts.
+    /// Uses the last header of a name that occurs more than once.
     init?(_ headers: MessageHeaders) {
         guard let text = headers.last("traceparent"), let context = TraceContext(text) else { return nil }
         self.init(context: context)

@@ -118,7 +118,7 @@ enum FanoutHeaders {
     /// - Parameters:
     ///   - channel: the header `channel`.
     ///   - startChannels: the header `channels`.
-    ///   - absence: the header `without-channel`. A word that only a later release knows counts as none.
+    ///   - absence: the header `without-channel`. A word that only a later release knows is ignored.
     static func order(
         _ state: String,
         channel text: String? = nil,

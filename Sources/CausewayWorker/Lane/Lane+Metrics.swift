@@ -15,7 +15,7 @@ extension Lane {
     /// Counts a production that Kafka has acknowledged, so that the numbers equal the records on the topic.
     func countAcknowledged(_ production: Production) {
         let view = delivery.view(production.record)
-        // A record that names no configured app counts under the index after the last app.
+        // A record that names no configured app has the index after the last app.
         let application = min(view.application, setup.applications.count)
         switch production.kind {
         case .result:

@@ -209,8 +209,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         delivery.take(settings)
     }
 
-    /// Tells the core once a turn how many records each partition is behind, before the core begins any new
-    /// record.
+    /// Reports to the core, once a turn, how many records each partition is behind, before the core begins
+    /// any new record.
     private func reportLag() {
         for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
             let (records, isAssumed) = partitions.recordsBehind(

@@ -119,8 +119,8 @@ final class LaneMailbox: Sendable {
     private static let reportsPerRecord = 3
     /// The producer holds at most this many records of the core for audiences.
     static let audienceReportsMax = 4_096
-    /// The bytes of the ring of delivery reports for each record of the lane. The ring's capacity is a power
-    /// of two, so it may be twice the need.
+    /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
+    /// power of two, so it may be twice the need.
     ///
     /// The ring is reserved at the start, and each page becomes resident when it is first used. So resident
     /// memory grows until the ring has been used once, and `MemoryBudget` counts the whole ring.
@@ -143,8 +143,8 @@ final class LaneMailbox: Sendable {
     /// thread last took this time.
     private let poolRecovery = Atomic<Int64>(0)
 
-    /// When `StoreWatch` last found that audiences may go on, because Redis has all members or they have
-    /// waited long enough. Monotonic milliseconds; `.min`: audiences must wait for members.
+    /// When `StoreWatch` last found that audiences may continue, because Redis has all members or audiences
+    /// have waited long enough. Monotonic milliseconds; `.min`: audiences must wait for members.
     private let membersCompleteAt = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
@@ -162,15 +162,15 @@ final class LaneMailbox: Sendable {
         return poolRecovery.exchange(0, ordering: .relaxed)
     }
 
-    /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may go on, monotonic
+    /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic
     ///   milliseconds; nil if they must wait for members.
     func noteMembers(completeAtMilliseconds: Int64?) {
         let former = membersCompleteAt.exchange(completeAtMilliseconds ?? .min, ordering: .relaxed)
         if former == .min, completeAtMilliseconds != nil { wakeup.signal() }
     }
 
-    /// When `StoreWatch` last found that audiences may go on. Monotonic milliseconds; `.min`: audiences must
-    /// wait for members.
+    /// When `StoreWatch` last found that audiences may continue. Monotonic milliseconds; `.min`: audiences
+    /// must wait for members.
     var membersCompleteMilliseconds: Int64 { membersCompleteAt.load(ordering: .relaxed) }
 
     func offer(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }

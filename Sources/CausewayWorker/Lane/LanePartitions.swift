@@ -16,8 +16,8 @@ struct LanePartitions {
         var highWatermark: Int64 = -1
         /// One above the last record that was given to the core; -1: no record yet.
         var nextOffset: Int64 = -1
-        /// Until this time, the partition counts as far behind although its backlog is unknown. Monotonic
-        /// milliseconds.
+        /// Until this time, the lane assumes that the partition is far behind, because its backlog is
+        /// unknown. Monotonic milliseconds.
         var assumedBehindUntilMilliseconds: Int64
         var isRevoking = false
         var isReportedDrained = false
@@ -45,8 +45,8 @@ struct LanePartitions {
         return positions[place]
     }
 
-    /// How long after its assignment a partition counts as far behind while neither its log's end nor a
-    /// record is known.
+    /// How long after its assignment the lane assumes that a partition is far behind, while neither the end
+    /// of its log nor a record is known.
     static let silenceMilliseconds: Int64 = 2_000
     /// The shorter time that applies when the log's end is known: a fetch that reports the end also brings
     /// records, if there are any.

@@ -26,8 +26,8 @@ actor LifetimeKeeper {
     static let claimMax = 128
     /// The most due activities of one timetable that one poll reads.
     static let pageMax = 1_024
-    /// One in this many polls reads a timetable from its front, so that activities which the other polls have
-    /// passed wait only a few seconds.
+    /// One in this many polls reads a timetable from its front. So an activity that the other polls have
+    /// passed waits only a few seconds.
     private static let pollsPerFront = 8
     /// The most unknown apps that the worker logs.
     private static let unknownAppsMax = 64

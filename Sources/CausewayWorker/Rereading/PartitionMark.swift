@@ -20,7 +20,7 @@ struct PartitionMark: Equatable {
         self.reader = reader
     }
 
-    /// Reads a mark. Returns nil for a text of another form, and such a text counts as a missing mark.
+    /// Reads a mark. Returns nil for a text of another form, so that the mark is treated as missing.
     init?(_ text: String) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 3 else { return nil }

@@ -32,8 +32,8 @@ actor StoreWatch {
     /// Wakes the Kafka thread, so that the thread reads the exchange.
     private let wakeup: Wakeup
     private let refuse: @Sendable (ConfigurationFault) -> Void
-    /// Called after each poll that Redis answered. The argument is the start of the poll if audiences may go
-    /// on, because Redis has all members or the longest wait is over. It is nil if audiences must wait.
+    /// Called after each poll that Redis answered. The argument is the start of the poll if audiences may
+    /// continue, because Redis has all members or the longest wait is over. It is nil if audiences must wait.
     private let noteMembers: @Sendable (Int64?) -> Void
     private var members = MemberCompleteness()
     /// Assignments whose marks have been checked.
@@ -114,8 +114,8 @@ actor StoreWatch {
         }
         let unwritten = perform(writings, names, primaries)
         begin(requests.filter { !unwritten.contains($0.assignment) }, writings, primaries)
-        // A mark that could not be written is still missing at the next poll. That poll then counts as the
-        // first check.
+        // A mark that could not be written is still missing at the next poll. That poll is then the first
+        // check of the assignment.
         for assignment in unwritten { asked[assignment] = nil }
         known.formUnion(statuses.map(\.assignment).filter { !unwritten.contains($0) })
         return true

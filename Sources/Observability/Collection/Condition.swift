@@ -29,7 +29,7 @@ package struct WorkerCondition: Sendable, Equatable {
     /// For each pool, by index: whether APNs' last answer about the provider token refused it (403). Pools
     /// without such an answer are missing.
     package var poolsKeyRefused: [Int: Bool] = [:]
-    /// Whether any broker was reached. Before that, an unreachable broker does not count as down.
+    /// Whether any broker was reached. Before that, the worker does not report Kafka as down.
     package var hasReachedKafka = false
     /// Whether all brokers are unreachable, after one was reached before.
     package var isKafkaAway = false

@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// The possible values of all labels. They are fixed when the worker starts, so that counting costs one
-/// addition. A foreign value that is not in the list counts as "other" or "none".
+/// addition. A value that is not in the list is counted under "other" or "none".
 package struct LabelSpace: Sendable {
     /// An app in an environment.
     package struct Pool: Sendable, Equatable {
@@ -121,7 +121,7 @@ package struct LabelSpace: Sendable {
 }
 
 /// APNs' answers as two labels: a status, and the reason that Apple documents for this status. An answer with
-/// another combination counts as its status and "other", so that the table stays as small as Apple's.
+/// another combination is counted under its status and "other", so that the table stays as small as Apple's.
 package struct ResponseTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {

@@ -39,7 +39,7 @@ public final class PublishedMetrics: Sendable {
     let layout: MetricLayout
     /// The time of the thread's last turn, by the monotonic clock; -1 before its first turn.
     private let beatMilliseconds = Atomic<Int64>(-1)
-    /// Until this time, the thread may run no turn without counting as stuck. Monotonic clock.
+    /// Until this time, `/livez` does not report the thread as stuck if it runs no turn. Monotonic clock.
     private let quietUntilMilliseconds = Atomic<Int64>(.min)
     private let page: Mutex<Page>
 

@@ -1,8 +1,11 @@
 /// Masks secrets in a line, as the last step before the line leaves the process.
 ///
-/// No code should log a secret; this masks one that is logged by mistake. It masks runs of 40 or more hex
-/// digits (device tokens have 64 or 160), provider tokens (a JWT begins with `eyJ`, the Base64 of `{"`), the
-/// text after a PEM header, and passwords in URLs.
+/// No code should log a secret; this type masks a secret that is logged by mistake:
+///
+/// - runs of 40 or more hex digits, because device tokens have 64 or 160
+/// - provider tokens: a JWT begins with `eyJ`, the Base64 of `{"`
+/// - the text after a PEM header
+/// - passwords in URLs
 enum Redaction {
     static let mask = "[masked]"
     private static let hexDigitsMin = 40

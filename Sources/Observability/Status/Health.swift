@@ -21,7 +21,7 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// A thread that runs no turn for longer than this time counts as stuck.
+    /// `/livez` fails if a thread runs no turn for longer than this time.
     static let silenceMilliseconds: Int64 = 15_000
     /// How long after the endpoint's start a thread may take until its first turn.
     static let firstTurnMilliseconds: Int64 = 30_000
@@ -47,9 +47,9 @@ extension HealthReport {
         )
     }
 
-    /// Checks whether the worker is ready: it has joined its group and has its partitions, its keys are read
-    /// and not refused, and it is not stopping. A service that is down does not make the worker unready: a
-    /// restart would not help, and a rollout must not wait for the service.
+    /// Checks whether the worker is ready. A ready worker has joined its group and has its partitions, its
+    /// keys are read and not refused, and it is not stopping. If Kafka, Redis or APNs is down, the worker
+    /// stays ready, because a restart would not help, and a rollout must not wait for the service.
     ///
     /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
     ///   worker could send nothing.
