@@ -7,8 +7,8 @@ import Reactor
 /// An assignment without partitions: other workers have all partitions, or the topic has none.
 ///
 /// A member id does not prove that the group has assigned partitions, because a broker returns the id to the
-/// first join request (KIP-394). So the worker counts as a member only after an assignment. An empty
-/// assignment counts only after the brokers have said that the topic has partitions.
+/// first join request (KIP-394). So the worker becomes a member only with an assignment. After an empty
+/// assignment, the worker becomes a member when the brokers have said that the topic has partitions.
 struct EmptyAssignment {
     static let intervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers' answer.
@@ -32,8 +32,8 @@ struct EmptyAssignment {
 /// Handles the partitions that the group assigns and revokes.
 extension Intake {
     func assigned(_ partitions: [TopicPartition]) {
-        // While the consumer closes, the lanes have ended. The consumer gives back newly assigned partitions
-        // at once, and no lane needs them.
+        // While the consumer closes, the lanes have ended, and the consumer gives back newly assigned
+        // partitions at once. So these partitions need no lane.
         guard phase == .running else { return }
         for partition in partitions {
             // Partitions with the same number, of all topics, go to the same lane.

@@ -53,7 +53,8 @@ extension Intake {
                 switch answer {
                 case .success(let committed): offset = committed
                 case .failure(let error):
-                    // The other partitions need not wait for the one that the coordinator refuses.
+                    // The coordinator refuses only this partition, so the other partitions need not wait for
+                    // it.
                     report(error)
                     continue
                 }

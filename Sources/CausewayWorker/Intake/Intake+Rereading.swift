@@ -113,10 +113,10 @@ extension Intake {
     /// The deferred and the fan-out topic have no marks, because their commands are in the commands topic and
     /// are read again there.
     ///
-    /// A rereading also reads commands that were deferred before. If the lane itself deferred such a command,
-    /// it waits for the deferred record and sends the command with its alert. If another worker deferred the
-    /// command, this lane does not know the deferral. It sends the state at once, without the alert (R25).
-    /// The deferred record is then a duplicate, and the alert does not ring.
+    /// A rereading also reads commands that were deferred before. If this lane deferred a command, the lane
+    /// waits for the deferred record and sends the command with its alert. If another worker deferred the
+    /// command, this lane does not know the deferral, and sends the state at once without the alert (R25).
+    /// The deferred record is then a duplicate, so the alert does not ring.
     private var markedPartitions: [TopicPartition] {
         assignments.all.filter { $0.topic.index == Self.commandsTopic || $0.topic.index == Self.registrationsTopic }
     }

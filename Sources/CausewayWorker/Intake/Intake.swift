@@ -272,8 +272,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
-    /// Notes that reading has reached the end of a partition's log. No record is left then, even if the high
-    /// watermark is higher.
+    /// Notes that reading has reached the end of a partition's log. Even if the high watermark is higher, no
+    /// record can be read now: only transaction markers or an open transaction may follow.
     private func noteEnd(of partition: TopicPartition, offset: Int64) {
         assignments.noteEnd(of: partition, offset: offset)
         if partition.topic.index == Self.commandsTopic { reportHighWatermark(partition) }
