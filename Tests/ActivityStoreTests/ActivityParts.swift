@@ -22,8 +22,9 @@ extension RedisServer {
     }
 }
 
-/// Returns the parts of an activity's value by name: its record `r`, the token `t`, the answered alert `e`,
-/// the audiences `a`, the dead token `d`, the last 429 `l`, the start `b` and the held command `h`.
+/// Returns the parts of an activity's value by name: its record `r`, the token `t`, the last alert that APNs
+/// accepted `e`, the audiences `a`, the dead token `d`, the last 429 `l`, the start `b` and the held command
+/// `h`.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     let kind = value[StoredRecord.kind]
     var rest = value[...]
@@ -33,8 +34,8 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         rest = rest.dropFirst(count)
     }
     take("r", StoredRecord.token)
-    // The scripts do not use the timestamps of a value in this state, so these bytes may differ from the
-    // model's. Zeros replace them here.
+    // If the last assigned timestamp is the newest version's own, the scripts ignore these bytes, and the
+    // bytes may differ from the model's. So the test replaces them with zeros.
     if value[StoredRecord.state] & StoredRecord.StateBit.isOwnTimestamp != 0 {
         for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
     }
@@ -44,8 +45,8 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     if count & StoredRecord.audiencesFollow != 0 { take("a", 2 + 8 * rest.prefix(2).reduce(0) { $0 + Int($1) }) }
     if kind & StoredRecord.Flag.retired != 0 {
         take("d", StoredRecord.retiredBytes)
-        // The replies are compared, too, and they depend on which token died. So this part only says that
-        // there is a dead token.
+        // The model has no fingerprint of the dead token, so this part only says that there is one. The tests
+        // also compare replies that depend on which token died.
         parts["d"] = [1]
     }
     if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }

@@ -5,7 +5,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Redis gets two commands of an activity, one after the other. The first one's alert must not be lost. (R14)
+/// Redis gets two commands of an activity, one after the other. The alert of the older command must not be
+/// lost. (R14)
 @Suite(.serialized, .ownThread) struct AlertTests {
     private let token = OwnedToken(token: [1, 2, 3], environment: .sandbox, registeredAtMilliseconds: 5)
 
@@ -63,8 +64,8 @@ import Testing
             #expect(reply.verdict == .alertHeld && reply.heldCommand == held)
         }
         #expect(comparison.server.hash(comparison.key.text) == before)
-        // Command 100 is the held command. Its record has the alert, so Redis does not give it the alert
-        // again.
+        // Command 100 is itself the held command and carries the alert. So Redis does not return the alert to
+        // it.
         #expect(comparison.verdict(command(100)) == .held)
         #expect(comparison.verdict(command(101, event, alert: true)) == .noToken)
     }
@@ -80,8 +81,8 @@ import Testing
     @Test func `The held alert stays until its carrier is settled: the carrier may come again without it`() throws {
         let comparison = try comparison()
         #expect(comparison.verdict(command(101, alert: true)) == .noToken)
-        // The worker that added the alert to the body of command 101 has died. The next worker reads command
-        // 101 without the alert, so Redis gives the alert again.
+        // A worker added the alert to the body of command 101 and died. The next worker reads command 101
+        // without the alert, so Redis returns the alert again.
         #expect(comparison.admit(command(101)).heldCommand == held)
         #expect(comparison.verdict(command(101, alert: true)) == .noToken)
         #expect(comparison.verdict(.register(attributesType: nil, registration: token, shows: nil)) == .registered)
@@ -101,8 +102,8 @@ import Testing
         #expect(comparison.admit(command(102)).heldCommand == [2])
         let registered = comparison.admit(.register(attributesType: nil, registration: token, shows: nil))
         #expect(registered.heldCommand == [2])
-        // The worker dies after the verdict `send`. Another record of command 101 comes without the alert, so
-        // Redis gives the alert again.
+        // The worker dies after the verdict `send`. The next worker reads command 101 without the alert, so
+        // Redis returns the alert again.
         #expect(comparison.verdict(command(101, alert: true)) == .send)
         #expect(comparison.verdict(command(101)) == .alertHeld)
         comparison.settle(settled(101))

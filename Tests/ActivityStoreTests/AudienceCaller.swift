@@ -59,8 +59,8 @@ final class AudienceCaller: AudienceStoreHandler {
         return nextTag
     }
 
-    /// Issues a call, and waits for its reply and for the work that the store does by itself, for example
-    /// splits.
+    /// Issues a call, and waits for its reply. Also waits for the work that the store begins itself, for
+    /// example to split a page.
     func perform(
         _ operation: Operation,
         audience: AudienceDigest = AudienceScene.audience

@@ -50,8 +50,8 @@ import Testing
         #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(ofSegments))
     }
 
-    /// The version has one range and one broadcast. The reply to the one that ends last has the totals, in
-    /// which broadcasts are counted separately.
+    /// The version has one range and one broadcast. The reply to the later one of their two results has the
+    /// totals: one for the members, one for the broadcasts.
     @Test(arguments: [true, false]) func `Broadcasts are parts of a version`(isRangeLast: Bool) throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
@@ -75,7 +75,7 @@ import Testing
         if !isRangeLast { calls.reverse() }
         let first = try caller.perform(calls[0], audience: audience)
         #expect(first.totals == nil && first.rangesLeft == 1)
-        // A repeated call counts once, so it gets the same reply again.
+        // Redis counts a repeated call only once, so its reply stays the same.
         #expect(try caller.perform(calls[0], audience: audience) == first)
         let last = try caller.perform(calls[1], audience: audience)
         var broadcasts = MemberCounts()
@@ -95,7 +95,7 @@ import Testing
             let audience = AudienceDigest(value: random.next())
             for _ in 0..<12 {
                 // No time passes in the server, so no key expires there. In the model less than a day passes
-                // in total, so that no key expires there either.
+                // in total, which is too short for a key to expire.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.tell(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {
@@ -161,8 +161,8 @@ struct RecordHistory {
         frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 1_000, reservedForAlerts: 2)
     )
 
-    /// Returns a change between two calls: a channel that is created, or a nil channel for one that is
-    /// deleted. In most cases returns nil, for no change.
+    /// Returns how a channel changes between two calls: its environment, and the new channel, or nil if the
+    /// channel is deleted. Returns nil if nothing changes, as in most cases.
     mutating func nextChannel() -> (AudienceChannel?, DeviceEnvironment)? {
         guard random.below(8) == 0 else { return nil }
         let environment: DeviceEnvironment = random.below(2) == 0 ? .production : .sandbox
@@ -212,7 +212,7 @@ struct RecordHistory {
         )
     }
 
-    /// Returns a random admission: mostly an update, otherwise an end or a start.
+    /// Returns a random admission: in most cases of an update, else of an end or a start.
     mutating func admission(_ version: Version) -> AudienceAdmission<[UInt8]> {
         let kind = random.below(14)
         return AudienceAdmission(

@@ -40,16 +40,16 @@ import Testing
         #expect(try caller.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
         server.command("FLUSHALL")
 
-        // The round finds no members any more. The reply to its checkpoint shows the loss, and the round
-        // begins again.
+        // The lane reads pages without members. Redis answers its checkpoint with `lost`, and the lane claims
+        // the range again.
         #expect(try caller.perform(.directory(segment: 0)).bytes == [])
         #expect(try caller.perform(.page(segment: 0, lowerBound: 0)).bytes == [])
         let checkpoint = try caller.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))
         #expect(checkpoint.verdict == .lost && checkpoint.newest == nil)
         #expect(try caller.perform(.claim(ranges[1], claim: 8)).bytes == [])
         #expect(try caller.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .foreign)
-        // The counts of the other range are lost. So one range is still left when this range ends, and there
-        // are no totals.
+        // Redis has lost that range 0 ended, with its counts. So one range is still left when range 1 ends,
+        // and there are no totals.
         #expect(try caller.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).rangesLeft == 1)
         #expect(try caller.perform(.newest).verdict == .unknown)
 

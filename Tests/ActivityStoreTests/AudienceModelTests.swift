@@ -45,7 +45,7 @@ import Testing
         var random = SplitMix64(seed: 8)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         for round in 0..<40 {
-            // Other members join each time, so that only their age can remove them.
+            // Each round adds other members, so only their age can remove the earlier ones.
             for member in 0..<60 {
                 let scene = AudienceScene(random: &random, joining: round * 60 + member, now: model.nowMilliseconds)
                 _ = model.perform(scene.call(.append(scene.entry)))

@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Tests how members join on a real server, while pages split, are full, are missing, or hold invalid bytes.
+/// Members join on a real server, while pages are split, full, missing or damaged.
 @Suite(.serialized, .ownThread) struct AudienceStoreTests {
     @Test func `Lanes that know different pages put each member on the right one`() throws {
         let server = try RedisServer()
@@ -71,7 +71,8 @@ import Testing
         entry.kind = .device
         _ = try caller.perform(.append(entry))
         for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
-        // The page keeps a device's longer life when an activity joins it.
+        // A page with a device lives for 90 days. An activity that joins the page does not make its life
+        // shorter.
         server.command(bytes: [Array("SETRANGE".utf8), AudienceScene.firstPage, Array("12".utf8), [0, 0, 0, 0]])
         entry.kind = .activity
         _ = try caller.perform(.append(entry))
@@ -201,8 +202,8 @@ import Testing
         let entries = AudienceScene.entries(0..<200, at: now)
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
-        // The two rounds have different numbers of ranges, so the second one must delete the first one's
-        // fields.
+        // The first round has two ranges, the second one has one. So the second round must delete the fields
+        // of the first.
         for (timestamp, count) in [(1_790_000_000 as Int64, 2), (1_790_000_001, 1)] {
             var history = RecordHistory(seed: 1, nowMilliseconds: now)
             let version = Version(timestamp: timestamp, sequence: 0)
@@ -228,7 +229,8 @@ import Testing
     @Test func `A crowd of joins to one page get an answer each, and leave a readable page`() throws {
         let caller = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
-        // These joins fill the table, so the next one finds it full. They are many more than fit on a page.
+        // These joins fill the lane's table of joins, so it refuses the next join. A page has room for far
+        // fewer entries.
         for _ in 0..<JoinTable.capacity { _ = try caller.issue(.append(entry)) }
         #expect(caller.replies.isEmpty)
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)

@@ -28,7 +28,7 @@ import Testing
         OwnedToken(token: Array("0af7".utf8), environment: .production, registeredAtMilliseconds: time)
     }
 
-    /// Returns a server and a caller that is ready. The server's counters begin at zero.
+    /// Returns a server and a caller that is connected. The server counts commands from zero.
     private func connected(_ callsPerCommandMax: Int = 64) throws -> (RedisServer, StoreCaller) {
         let server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
@@ -216,7 +216,7 @@ import Testing
         try server.start()
         #expect(caller.turnUntilReady())
         caller.events = []
-        // Only the new call gets an answer: nothing is left of the calls before the loss.
+        // The next call gets only its own reply: the connection has forgotten the calls before the loss.
         #expect(caller.store.issue(update(5), key: .activity("one"), tag: 1) == .issued)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == [.admitted(1, OwnedReply(.noToken))])
@@ -252,8 +252,7 @@ import Testing
             #expect(caller.store.issue(held, key: key, tag: 2) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        // The longest held command fills a reply alone. Of the other four, the first three fit into one
-        // reply.
+        // A reply has room for the longest held command alone, or for the first three of the other four.
         #expect(heldLengths(caller, indices: [0, 1]) == [longest, nil])
         #expect(heldLengths(caller, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
         #expect(heldLengths(caller, indices: [4]) == [60_000])
@@ -262,8 +261,8 @@ import Testing
         withExtendedLifetime(server) {}
     }
 
-    /// Returns the length of the held command in the reply to a newer update without an alert; nil if the
-    /// update must wait.
+    /// Updates the activities with these numbers. Returns the length of the held command in each reply; nil
+    /// if the reply had no room for it, so that the update must wait.
     private func heldLengths(_ caller: StoreCaller, indices: [Int]) -> [Int?] {
         caller.events = []
         for index in indices {
@@ -279,7 +278,7 @@ import Testing
 }
 
 extension RedisServer {
-    /// Returns how many times a command ran since the counters began at zero, including runs by scripts.
+    /// Returns how many times a command ran since the counters were reset, including runs by scripts.
     func calls(_ command: String) -> Int {
         let statistics = self.command("INFO", "commandstats").joined()
         let line = statistics.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }

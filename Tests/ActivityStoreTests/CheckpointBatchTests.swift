@@ -12,7 +12,7 @@ import Testing
 
     private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, count: 256)) }
 
-    /// Returns a server with a claim for each range. The server's counters begin at zero.
+    /// Returns a server on which each range is claimed. The server counts commands from zero.
     private func claimed(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
@@ -61,9 +61,9 @@ import Testing
         #expect(try caller.perform(.claim(range(7), claim: 1)).bytes == long)
         #expect(try caller.perform(.claim(range(0), claim: 1)).bytes == [1])
         #expect(try caller.perform(.claim(range(0), claim: 1), audience: Self.other).bytes == [1])
-        // Three long checkpoints fit into one command, so the eight need three commands. The other audience's
-        // checkpoint needs one. The entry needs three, because two calls follow it. The last checkpoint needs
-        // one, and the test makes four claims.
+        // Three long checkpoints fit into one command, so eight need three commands. The other audience's
+        // checkpoint needs one. The entry needs three: its page is missing, so the lane makes the page and
+        // sends the entry again. The last checkpoint needs one. The test also makes four claims.
         #expect(server.calls("evalsha") == 3 + 1 + 3 + 1 + 4)
     }
 }

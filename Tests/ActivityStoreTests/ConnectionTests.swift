@@ -50,8 +50,8 @@ import Testing
         ])
         let caller = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
         #expect(caller.turnUntilReady())
-        // The Redis user may read neither the configuration nor the version. The lane warns about both, and
-        // continues.
+        // The Redis user may read neither the configuration nor the version. The lane warns about both and
+        // connects.
         #expect(
             caller.events == [
                 .warning(.evictionPolicyUnknown(RedisError(.noPermission))),

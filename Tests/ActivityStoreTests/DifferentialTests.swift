@@ -11,7 +11,7 @@ import Testing
 @testable import Redis
 
 /// Compares the scripts on a real server with their model, over random histories (R11). All replies must be
-/// equal, and after each history the stored values and their expiry times.
+/// equal. After each history, the stored values and their expiry times must be equal, too.
 ///
 /// A history is a number of operations on one key. The histories of a round run in one pipeline. Each call
 /// has its own time: the scripts take it from a list instead of the server's clock.
@@ -47,7 +47,8 @@ enum ProcessInfoVariable {
     static func integer(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 }
 
-/// Holds a lane and its server, and records the replies. The server's scripts take their times from a list.
+/// A lane and its server. Compares each reply with the model's. The server's scripts take their times from a
+/// list.
 private final class DifferentialStage {
     let server: RedisServer
     let caller: StoreCaller
@@ -103,8 +104,8 @@ private final class DifferentialStage {
             if sharesClock, let clock = pass.first?.microseconds {
                 for place in pass.indices { pass[place].microseconds = clock }
             }
-            // The operations of one pass have different keys, so their order is free. Mixed kinds make small
-            // batches, and sorted kinds make the largest.
+            // The operations of one pass have different keys, so the test may change their order. Sorted by
+            // kind, many operations fit into one command; unsorted, few do.
             operations += random.below(4) == 0 ? pass : pass.filter(\.isCommand) + pass.filter { !$0.isCommand }
         }
         server.command("FLUSHALL")
@@ -222,7 +223,7 @@ extension History.Step {
 // MARK: - The model's state as the server stores it
 
 extension ActivityState {
-    /// The letter that the scripts store for the state; the model has no such letter.
+    /// The letter that the scripts would store for the state. The model itself stores no letter.
     private var letter: Character {
         let alert = held?.carriesAlert ?? false
         let letter: Character =

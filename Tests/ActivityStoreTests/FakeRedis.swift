@@ -6,9 +6,9 @@ import Reactor
 
 /// A Redis server on the lane's own loop. It completes the handshake, and then the test decides each answer.
 final class FakeRedis: ListenerHandler, StreamHandler {
-    /// Returns the answer to a command by its first word; nil for no answer.
+    /// Returns the answer to a command. Gets the command's first word; returns nil for no answer.
     var answer: (String) -> String? = { _ in nil }
-    /// Whether the server sends one byte in each turn.
+    /// Whether the server keeps its answers, so that ``dribble()`` sends them byte by byte.
     var dribbles = false
     private(set) var connections = 0
     private let loop: EventLoop

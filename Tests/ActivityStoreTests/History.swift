@@ -5,8 +5,8 @@ import Testbed
 @testable import ActivityStore
 @testable import Redis
 
-/// Random operations on one key. They draw from few versions, tokens, numbers and times, so that equal values
-/// meet.
+/// Random operations on one key. They use only few versions, tokens, numbers and times, so that equal values
+/// come together.
 struct History {
     struct Step {
         /// The index of its history.
@@ -22,7 +22,7 @@ struct History {
         Array("ABCDEF".utf8), Array("abc".utf8), Array(repeating: 0x41, count: 200), Array("00".utf8),
     ]
     private static let types = ["GameAttributes", "RaceAttributes"]
-    /// More activities than Redis holds starts for one token.
+    /// The number of activities is two above the limit of starts that Redis holds for one token.
     private static let activities =
         (0..<StoreLimits.heldStartsMax + 2).map { String(repeating: "a", count: $0 + 1) }
     private static let lifeMilliseconds: Int64 = 8 * 3_600_000
@@ -37,13 +37,14 @@ struct History {
     private let endShare: Int
     private var operationsLeft: Int
     private var milliseconds: Int64
-    /// The latest time so far. The value must not expire in the model, because the server's own clock, which
-    /// expires keys, does not advance.
+    /// The maximum time of the history. The server's own clock, which expires keys, does not advance, so no
+    /// key may expire in the model either.
     private var latestMilliseconds: Int64
     private var lastVersion = Version.at(5, 0)
     private let paces: [Policy.Pace]
 
-    /// - Parameter paceSeed: a seed for paces that several histories share; nil draws own paces.
+    /// - Parameter paceSeed: a seed for paces that several histories share; if nil, the history has its own
+    ///   paces.
     init(seed: UInt64, paceSeed: UInt64? = nil) {
         var random = SplitMix64(seed: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
@@ -94,7 +95,7 @@ struct History {
         )
     }
 
-    /// Lets the time pass that a rule depends on, or one millisecond more or less. Sometimes sets the clock
+    /// Lets time pass: a step that decides a rule, or one millisecond more or less. Sometimes sets the clock
     /// back.
     private mutating func pass() {
         guard below(3) != 0 else { return }
@@ -104,7 +105,8 @@ struct History {
         milliseconds = min(milliseconds + step, latestMilliseconds)
     }
 
-    /// Returns the time of a registration. Only few times are drawn, so that equal ones meet.
+    /// Returns the time of a registration. There are only few different times, so that two registrations
+    /// often have the same one.
     private mutating func time() -> Int64 { below(50) == 0 ? 0 : Int64(below(12)) + (below(30) == 0 ? 12 : 0) }
 
     /// Returns the last version in half of the cases, otherwise a slightly older or newer one.
@@ -125,7 +127,8 @@ struct History {
         )
     }
 
-    /// Returns the name of a start's draw, about as far ahead of the clock as real draws are.
+    /// Returns the number that identifies a start's draw. In most cases it is some intervals ahead of the
+    /// clock, as the number of a real draw.
     private mutating func draw() -> Int64 {
         if below(20) == 0 { return pick([0, 1, StoredTime.millisecondsMax]) }
         let budget = pick(paces).budget
@@ -138,7 +141,7 @@ struct History {
 
     private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
-    /// Returns a few audiences, or more than an activity may leave at a time; often nil.
+    /// Returns a few audiences, or more than an activity may leave at a time. Often returns nil.
     private mutating func audiences() -> [UInt8]? {
         guard isMember, below(4) != 0 else { return nil }
         let isMany = below(3) == 0

@@ -1,4 +1,4 @@
-/// Replies of a server that a test invents.
+/// Replies that a server sends in these tests.
 extension HostileServerTests {
     /// Returns an activity's value in which all bytes are below 128, so that it can be written as a text.
     static func value(kind: String, registeredAt: String, token: String) -> String {

@@ -7,7 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A server answers late, wrongly or not at all. Each call still ends exactly once, in order.
+/// A server answers late, wrongly or not at all. Each call still ends exactly once, and calls end in their
+/// order.
 @Suite(.serialized, .ownThread) struct HostileServerTests {
     private let update = Operation.command(
         event: .update,
@@ -25,7 +26,8 @@ import Testing
     private let key = TestKey.activity("one")
     private let phone = TestKey.device("phone")
 
-    /// Returns a lane that is ready, on a fake server. The default deadline of a minute is never reached.
+    /// Returns a lane that is connected to a fake server. No test takes as long as the default deadline, a
+    /// minute.
     private func connected(deadlineMilliseconds: Int64 = 60_000) throws -> (StoreCaller, FakeRedis) {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -56,8 +58,8 @@ import Testing
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply)
         #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
-        // The call with the wrong reply fails first. The loss of the connection may be reported at any point,
-        // so only the failures are compared.
+        // The call with the wrong reply fails first. The report of the lost connection may come before or
+        // after it, so the test compares only the failures.
         let failed = caller.events.filter { if case .failed = $0 { true } else { false } }
         #expect(failed == [.failed(1, .admit, .protocolViolation), .failed(2, .settle, .protocolViolation)])
         caller.store.close()
@@ -160,8 +162,7 @@ import Testing
 
     @Test func `A reply before its call is sent is an unexpected reply`() throws {
         let (caller, fake) = try connected()
-        // The new call is issued before the lane reads this reply, but it is sent only after that. So the
-        // reply is not the call's.
+        // The reply arrives before the lane sends the call, so it cannot be the reply to this call.
         fake.send("$9\r\nduplicate\r\n")
         caller.loop.turn(waitMilliseconds: 0)
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
@@ -219,7 +220,7 @@ import Testing
     }
 
     @Test func `No answer in time ends the connection, and it comes back`() throws {
-        // The deadline is long enough for the next handshake, even on a busy machine.
+        // The server must complete the next handshake within the deadline, even on a busy machine.
         let (caller, _) = try connected(deadlineMilliseconds: 2_000)
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)

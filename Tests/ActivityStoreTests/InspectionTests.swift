@@ -142,7 +142,8 @@ import Testing
             broken[position] = byte
             #expect(throws: InspectionError(field: part)) { try ActivityInspection(value: broken) }
         }
-        // After a settlement no command is held, so this value is invalid.
+        // The state now says that the newest command is settled, but the value still has a held command. So
+        // the value is invalid.
         var broken = whole
         broken[StoredRecord.state] = UInt8(ascii: "s")
         #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: broken) }

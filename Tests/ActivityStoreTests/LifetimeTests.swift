@@ -119,8 +119,8 @@ import Testing
         note(.ended(beganMilliseconds: Self.start, restartMilliseconds: Self.start + 70))
         #expect(life()?.kind == .restarting && life()?.dueMilliseconds == Self.start + 70)
         #expect(life()?.start?.record == [1] && life()?.shown?.record == [5])
-        // A late registration does not prove that the next life has begun. A state that was sent too late for
-        // the old life is shown by the next start.
+        // A late registration does not prove that the next life has begun. The next start shows the state
+        // that came too late for the old life.
         note(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
         note(.missed, command(false, 7))
         #expect(
@@ -128,16 +128,16 @@ import Testing
                 == .retry
         )
         #expect(life()?.shown?.record == [7])
-        // If the start lacks the newest state, the check supersedes it, and the keeper makes another start at
-        // once.
+        // The check of a start that lacks the newest state answers `superseded`. The life is due at once, so
+        // the keeper makes another start.
         func check(_ second: Int64) -> StoreVerdict {
             let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
             return comparison.admit(.checkLife(beganMilliseconds: Self.start + 70, state: state, leaseMilliseconds: 9))
                 .verdict
         }
         #expect(check(6) == .superseded && check(7) == .retry)
-        // This start has the number of the life that waited for it, so the life continues. A start with
-        // another number begins another life.
+        // This start names the life that waits for it, so it continues this life. A start that names another
+        // time begins another life.
         note(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), command(true, 8))
         #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shown?.record == [7])
         #expect(check(7) == .retry)
@@ -240,7 +240,8 @@ import Testing
         KeptCommand(isStart: isStart, version: Version(timestamp: 1_790_000_000, sequence: 0), record: [1])
     }
 
-    /// The command of a claim may be in the deferred topic for hours. It checks its life at each reading.
+    /// The command that ends the activity may be in the deferred topic for hours. Each time when a worker
+    /// reads it, the worker asks Redis whether the life lasts, and Redis postpones the next claim.
     @Test func `A command that is worked on postpones the next claim, and another end is waited for`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))

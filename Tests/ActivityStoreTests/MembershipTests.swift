@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 
 /// Tests which audiences an activity or a device is in, and which ones it has left. Each reply of the server
-/// is compared with the model's. (R27)
+/// must be the model's. (R27)
 @Suite(.serialized, .ownThread) struct MembershipTests {
     private static let device = TestKey.device("phone-1")
 
@@ -61,7 +61,8 @@ import Testing
         // A worker died, and the next worker reads the registration again. The reply names the left audience
         // again.
         #expect(comparison.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
-        // An older registration joins nothing. Its reply names the audiences that were left before.
+        // An older registration joins no audience. Its reply names the audiences that the activity has left
+        // before.
         let stale = comparison.admit(register(at: 150, in: list(4)))
         #expect(stale.verdict == .stale && stale.leaves == leaves(1, at: 200))
         #expect(comparison.admit(register(at: 150, in: nil)).leaves == nil)

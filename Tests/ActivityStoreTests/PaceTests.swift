@@ -6,7 +6,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The scripts' rules about time: spacing, the budget of priority 10, an activity's life, starts of a device.
+/// The scripts' rules about time: spacing, the budget of pushes with priority 10, an activity's life, a
+/// device's starts.
 @Suite(.serialized, .ownThread) struct PaceTests {
     private static let noon: Int64 = 1_760_000_400_000
     private static let hour: Int64 = 3_600_000
@@ -15,8 +16,8 @@ import Testing
         try ScriptComparison(key, nowMilliseconds: Self.noon)
     }
 
-    /// The budget has three pushes, one of them in reserve, and gets one back every ten seconds. For frequent
-    /// updates it has five, one of them in reserve, and gets one back every second.
+    /// The usual budget has three pushes and gains one every ten seconds. The budget for frequent updates has
+    /// five pushes and gains one every second. Each budget keeps one push in reserve.
     private func pace(spacing: Int64 = 0) -> Policy.Pace {
         Policy.Pace(
             spacingMilliseconds: spacing,
@@ -94,7 +95,8 @@ import Testing
             comparison.pass(Int64(spacing) - 1)
             #expect(comparison.verdict(next) == .send)
         }
-        // The first three 429 doubled the spacing up to its limit. The fourth one only began a new minute.
+        // The first three 429 doubled the spacing up to its limit. The fourth one only makes the spacing last
+        // for another minute.
         comparison.pass(60_000 - 5_000)
         #expect(comparison.verdict(command(110, spacing: 1_000)) == .send)
         #expect(comparison.admit(command(111, spacing: 1_000)).waitMilliseconds == 4_000)
@@ -168,8 +170,8 @@ import Testing
         #expect(comparison.admit(command(100, high: true)).budgetLeft == 4)
         // A token that comes with a command does not say whether the app allows frequent updates.
         #expect(comparison.admit(command(101, high: true, token: token)).budgetLeft == 3)
-        // Two pushes are missing from the larger budget, which refills in two seconds. This is less than one
-        // interval of the smaller budget, so only one of its pushes is missing.
+        // Two pushes are missing from the larger budget, which gains them back in two seconds. The smaller
+        // budget needs ten seconds for each push, so only one push is missing from it.
         #expect(comparison.verdict(register(frequentUpdates: false)) == .registered)
         #expect(comparison.admit(command(102)).budgetLeft == 2)
         // A stale registration does not change the budget.
@@ -213,10 +215,11 @@ import Testing
         comparison.pass(1_000)
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .send)
         comparison.pass(1_000)
-        // In the new life the app has not yet allowed frequent updates.
+        // In the new life no registration has said that the app allows frequent updates, so the activity has
+        // the usual budget.
         let newer = OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9)
         #expect(comparison.admit(command(102, spacing: 1_000, high: true, token: newer)).budgetLeft == 2)
-        // Repeating the same start does not reset the budget.
+        // The same start comes again. It does not fill the budget again.
         let hash = comparison.server.hash(comparison.key.text)
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .superseded)
         #expect(comparison.server.hash(comparison.key.text) == hash)
@@ -330,8 +333,8 @@ import Testing
         let second = address().draw
         comparison.pass(9_000)
         comparison.refundStart(budget, draw: first)
-        // A tenth of the first draw had not been refilled yet. So the second draw counts as made one second
-        // after the first.
+        // The budget had regained nine tenths of the first push when the first draw was refunded. The refund
+        // gives back the last tenth, so the second push comes back one second earlier.
         #expect(
             comparison.model.devices[comparison.key.text]?.fullAtMilliseconds == comparison.model.nowMilliseconds
                 + 10_000
@@ -339,8 +342,7 @@ import Testing
         comparison.pass(9_000)
         let third = address().draw
         comparison.pass(1_500)
-        // The refund of the first draw moved the second draw's time, so the second one is already refilled
-        // and its refund changes nothing.
+        // The second push came back half a second ago, so the refund of its draw changes nothing.
         comparison.refundStart(budget, draw: second)
         #expect(
             comparison.model.devices[comparison.key.text]?.fullAtMilliseconds == comparison.model.nowMilliseconds

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The values that all workers share about provider tokens, on a real server.
+/// The values of provider tokens that all workers share, on a real server.
 @Suite(.serialized, .ownThread) struct ProviderTokenStoreTests {
     private let name = "TEAM123456/KEY1234567"
 

@@ -13,7 +13,7 @@ import Testing
     private let caller: StoreCaller
     private var model: StoreModel
 
-    /// Connects a caller to a server whose counters begin at zero.
+    /// Connects a caller. The server counts commands from zero.
     init() throws {
         server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
@@ -136,7 +136,7 @@ import Testing
                 return reply.verdict == .full ? nil : reply.heldCommand?.count ?? -1
             }
         }
-        // The longest held command fills a reply alone, so the other two have no room in it.
+        // A reply has room for the longest held command alone, or for the first two of the other three.
         #expect(lengths([0, 1, 2]) == [StoreLimits.heldCommandBytesMax, nil, nil])
         #expect(lengths([1, 2, 3]) == [70_000, 61_000, nil])
         #expect(lengths([3]) == [10])

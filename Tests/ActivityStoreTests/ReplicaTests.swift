@@ -7,8 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The replica of a real primary is frozen, cut off or promoted. An acknowledged write must survive the end
-/// of the primary.
+/// The replica of a real primary is frozen, cut off or promoted. A write that the replica acknowledged must
+/// survive the end of the primary.
 @Suite(.serialized, .ownThread) struct ReplicaTests {
     private let key = TestKey.activity("final")
     private let token = OwnedToken(
@@ -41,7 +41,8 @@ import Testing
         return Pair(primary: primary, replica: replica, caller: caller)
     }
 
-    /// - Parameter deadlineMilliseconds: the deadline of calls. Replicas have a tenth of it.
+    /// - Parameter deadlineMilliseconds: the deadline of calls. The lane waits for replicas for a tenth of
+    ///   this time.
     private func makeCaller(
         _ server: RedisServer,
         replicas: Int,
@@ -114,7 +115,7 @@ import Testing
         #expect(isRefused)
         #expect(pair.caller.events.first == .failed(1, .admit, .replicasMissing))
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
-        // The lane does not ask for replicas again before its next check, so the call must wait.
+        // The lane sends the next WAIT after a pause, and takes no call that needs replicas before.
         #expect(pair.caller.store.issue(register, key: key, tag: 2) == .awaitsReplicas)
         pair.replica.resume()
         pair.caller.events = []
@@ -157,8 +158,8 @@ import Testing
         caller.store.close()
     }
 
-    /// The replica is connected but frozen. Calls that need no replica lose only the time of one WAIT a
-    /// second.
+    /// The replica is connected but frozen. A call that needs no replica only waits for the one WAIT that the
+    /// lane sends each second.
     @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
         let pair = try pair(replicas: 1)
         pair.replica.suspend()
@@ -203,7 +204,7 @@ import Testing
         pair.caller.store.close()
     }
 
-    /// The Redis user may not use WAIT. No call waits forever, and the error names the reason.
+    /// The Redis user may not use WAIT. Calls still end, and the error names the reason.
     @Test func `A server that refuses WAIT counts as one without replicas`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -250,8 +251,8 @@ import Testing
         caller.store.close()
     }
 
-    /// A confirmation needs no replicas, but it is sent in one command with registrations that need them. The
-    /// common reply to all these calls waits for the replicas.
+    /// A confirmation needs no replicas, but it is sent in one command with a registration that does. The
+    /// common reply waits for the replicas.
     @Test func `A call that is sent with a registration is withheld with it`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -285,7 +286,7 @@ import Testing
     }
 }
 
-/// Tests the decisions about missing replicas. Each test sets the time itself.
+/// Tests when calls wait for missing replicas. Each test sets the time itself.
 @Suite struct ReplicaWatchTests {
     /// A class around the watch, because the test macros cannot mutate a value.
     private final class Watched {
@@ -330,7 +331,7 @@ import Testing
         #expect(watched.takesCalls && !watched.isWithheld() && !watched.beginAskingIfNeeded())
         watched.now += 1
         #expect(!watched.isWithheld() && watched.beginAskingIfNeeded())
-        // Writes that come during a check need no check of their own.
+        // A write that comes during a WAIT needs no WAIT of its own.
         #expect(!watched.isWithheld())
         #expect(watched.answered(isEnough: true) == .following)
         #expect(!watched.beginAskingIfNeeded())
@@ -339,7 +340,8 @@ import Testing
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
     }
 
-    /// The next connection may be to another server, which has other replicas.
+    /// The next connection may be to another server, whose replicas may acknowledge. So the ten seconds begin
+    /// again.
     @Test func `The replicas get the whole patience again after a lost connection`() {
         let watched = Watched()
         #expect(watched.isWithheld() && watched.beginAskingIfNeeded())

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A server with a lane, and the model. Each reply of the server is compared with the model's.
+/// A server with a lane, and the model. Each reply of the server must be the model's.
 final class ScriptComparison {
     let server: RedisServer
     let caller: StoreCaller
@@ -45,7 +45,7 @@ final class ScriptComparison {
         return reply
     }
 
-    /// Returns the numbers of a reply that depend on the server's clock.
+    /// Returns the wait and the draw in a reply, which depend on the server's clock.
     private func timed(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
         (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .address ? reply.draw : 0)
     }
@@ -89,7 +89,7 @@ extension RedisServer {
         end
 
         """
-    /// The code that gives each call of a batch its own time, in the script for registrations.
+    /// Code for the script of registrations. It gives each call of a batch its own time.
     private static let nextRegistrationTime = """
         if index > 1 then
           TIME = redis.call('LPOP', 'times')
@@ -98,8 +98,8 @@ extension RedisServer {
         end
 
         """
-    /// Calls with different clocks have no common clock in their reply. For them the script itself reports
-    /// the pushes left, instead of the lane.
+    /// If the calls of a batch have different times, the reply has no common clock from which the lane can
+    /// calculate the pushes left. Then the script calculates them.
     private static let sentAsAsked = """
         if not hasOneClock then
           local missing = math.max(math.ceil((read('<I6', value, 34) - now) / interval), 0)

@@ -35,7 +35,8 @@ extension ScriptTests {
         #expect(comparison.settle(retire("aa", 100, invalidAt: 1_500)))
         #expect(comparison.verdict(update(101, bringing: token("aa", at: 2_000))) == .noToken)
         #expect(comparison.verdict(register(carrying: "aa", at: 2_500)) == .stale)
-        // Another token is valid, and a command that brings the dead token does not replace it.
+        // A command brings another token, which is valid. After this, a command with the dead token does not
+        // replace it.
         #expect(comparison.admit(update(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000))
         #expect(comparison.admit(update(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000))
         #expect(comparison.verdict(register(carrying: "aa", at: 4_500)) == .stale)
@@ -43,7 +44,7 @@ extension ScriptTests {
         #expect(comparison.admit(update(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000))
     }
 
-    /// Redis was emptied, so it has lost the timestamps that it had raised.
+    /// Redis was emptied, so it has lost the timestamps that it had raised. (R25)
     @Test func `After a registration is read again, the next timestamp is later than the present second`() throws {
         let present: Int64 = 1_700_000_000
         let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
@@ -56,7 +57,7 @@ extension ScriptTests {
         )
         #expect(comparison.verdict(again) == .registered)
         #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
-        // If Redis knows a token, it has not lost the timestamps, so it does not raise them.
+        // Redis knows a token, so it has not lost the timestamps, and it raises none.
         comparison.pass(2_000)
         #expect(comparison.verdict(again) == .registered)
         #expect(comparison.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
@@ -76,7 +77,7 @@ extension ScriptTests {
         #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
         comparison.settle(accepted(100))
         #expect(comparison.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
-        // If Redis knows a token, it has not lost the timestamps, so it does not raise them.
+        // Redis knows a token, so it has not lost the timestamps, and it raises none.
         comparison.pass(2_000)
         #expect(comparison.admit(readAgain(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
     }

@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The scripts' rules one by one, on a real server. Each reply is also compared with the model. (R11)
+/// The scripts' rules one by one, on a real server. Each reply must also be the model's. (R11)
 @Suite(.serialized, .ownThread) struct ScriptTests {
     func version(_ timestamp: Int64, _ sequence: UInt64 = 0) -> Version {
         Version.at(timestamp, sequence)
@@ -58,7 +58,7 @@ import Testing
         let sent = comparison.admit(command(.update, 100))
         #expect(sent.verdict == .send && sent.timestamp == 100 && sent.registration == token("aa"))
         #expect(comparison.verdict(command(.update, 99, 7)) == .superseded)
-        // The worker died, and the next worker continues: the command keeps its timestamp.
+        // A worker died, and the next worker reads the command again. The command keeps its timestamp.
         #expect(comparison.admit(command(.update, 100)).timestamp == 100)
         comparison.settle(accepted(100))
         #expect(comparison.verdict(command(.update, 100)) == .duplicate)
@@ -161,8 +161,8 @@ import Testing
         }
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
         #expect(comparison.verdict(command(.update, 100)) == .send)
-        // The worker that sends the command may die. Until the command is settled, each registration releases
-        // it again.
+        // The worker that sends the command may die. So each registration releases the command again until
+        // the command is settled.
         #expect(comparison.admit(register("aa")).heldCommand != nil)
         #expect(comparison.admit(command(.update, 100)).timestamp == 100)
         comparison.settle(accepted(100))
@@ -204,8 +204,8 @@ import Testing
             let call = Operation.settle(version: version(1), .notShown, digest: 0, retirement: retirement)
             #expect(comparison.settle(call) == retires)
         }
-        // The dead token's own registration, read again, does not register the token. A later registration
-        // does.
+        // The registration of the dead token is read again. It does not register the token; a later
+        // registration does.
         #expect(comparison.verdict(register("aa", at: 100)) == .stale)
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
         #expect(comparison.verdict(register("aa", at: 101)) == .registered)
@@ -242,7 +242,7 @@ import Testing
         comparison.settle(unknown(100))
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
         #expect(comparison.verdict(start(101)) == .send)
-        // A newer update does not change that the start is `unknown`.
+        // The start stays `unknown` when a newer update comes.
         #expect(comparison.verdict(command(.update, 102)) == .noToken)
         #expect(comparison.verdict(start(101, claim: 2)) == .unknown)
         #expect(comparison.verdict(start(103)) == .send)
@@ -263,8 +263,8 @@ import Testing
         }
         #expect(comparison.verdict(start(151, claim: 2)) == .unknown)
         #expect(comparison.server.hash(comparison.key.text) == hash)
-        // A late registration of the last life, or a state that waits for the new life's token, must not
-        // block the start.
+        // The start must still be sent after a late registration of the last life, and after an update that
+        // waits for the new life's token.
         #expect(comparison.verdict(register("old", at: 150)) == .registered)
         #expect(comparison.admit(start(151)).timestamp == 151)
         #expect(comparison.verdict(.unregister(atMilliseconds: 150)) == .unregistered)
@@ -293,12 +293,13 @@ import Testing
         #expect(comparison.admit(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         if unknownFirst { comparison.settle(unknown(100)) }
-        // The first record's verdict was lost. The second record's `unknown` must not block the first one.
+        // The first record's verdict was lost. The `unknown` of the second record must not stop the first
+        // record, which is admitted again.
         #expect(comparison.admit(start(100)).timestamp == 100)
         comparison.settle(accepted(100, digest: 7))
         if !unknownFirst { comparison.settle(unknown(100)) }
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
-        // Redis knows the state that the activity shows, so the same state is not sent again.
+        // The accepted start shows the same state, so the update must not be sent.
         #expect(comparison.verdict(register("aa")) == .registered)
         #expect(comparison.verdict(command(.update, 101, digest: 7)) == .unchanged)
     }

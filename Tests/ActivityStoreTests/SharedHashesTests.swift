@@ -4,7 +4,8 @@ import Testbed
 import Testing
 
 @Suite(.ownThread) struct SharedHashesTests {
-    /// The worker can end after any reply. Here a refused command ends the call after the first reply.
+    /// The worker may die after any reply, so the expiry must be sent together with the fields. Redis refuses
+    /// PTTL in this test, so the call must not read the expiry first.
     @Test func `A new hash has an expiry as soon as it has its fields`() throws {
         let server = try RedisServer()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))

@@ -59,7 +59,8 @@ final class StoreCaller: ActivityStoreHandler {
         loop.turn(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
-    /// Issues a call as soon as the connection has room for it. With a slow server it may be `full` at first.
+    /// Issues a call as soon as the connection has room for it. While the server is slow, the connection may
+    /// be full.
     func issues(_ call: (ActivityStore) -> CallIssue) -> Bool {
         var issue = CallIssue.full
         _ = turn {
@@ -111,7 +112,7 @@ extension ActivityStore {
     }
 }
 
-/// The pace and the priority that a command requests.
+/// What a command asks of its push: the priority, the reserve, and the alert.
 struct PushRequest {
     var isHigh: Bool
     var mayUseReserve: Bool
