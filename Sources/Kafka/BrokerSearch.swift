@@ -16,17 +16,17 @@ func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWai
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
     // A request that times out starts again from the beginning. So later requests wait longer, to find a slow
     // broker too.
-    var questionMilliseconds: Int32 = 500
+    var attemptMilliseconds: Int32 = 500
     while !hasMetBroker(client) {
         if deadline.hasPassed { return false }
         var answer: UnsafePointer<rd_kafka_metadata>?
-        let wait = deadline.wait(atMostMilliseconds: questionMilliseconds)
+        let wait = deadline.wait(atMostMilliseconds: attemptMilliseconds)
         let code = rd_kafka_metadata(client, 0, nil, &answer, wait)
         if let answer { rd_kafka_metadata_destroy(answer) }
         if code == RD_KAFKA_RESP_ERR_NO_ERROR { return true }
         rd_kafka_poll(client, 0)
         whileWaiting()
-        questionMilliseconds = min(questionMilliseconds + 250, 5_000)
+        attemptMilliseconds = min(attemptMilliseconds + 250, 5_000)
     }
     return true
 }

@@ -50,12 +50,12 @@ package struct AudiencePlan: Sendable, Equatable {
     }
 
     /// The number of pushes to members in one minute. A member gets at most one state a second.
-    private var turnsPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
+    private var pushesPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
 
     private mutating func planPods() {
-        pushesPerSecond = CapacityPlan.dividedUp(turnsPerMinute * 100, 60 * demand.fleet.busyPercent)
+        pushesPerSecond = CapacityPlan.dividedUp(pushesPerMinute * 100, 60 * demand.fleet.busyPercent)
         // 600,000,000 nanoseconds a minute are one hundredth of a core.
-        let working = CapacityPlan.dividedUp(turnsPerMinute * costs.nanosecondsPerMember, 600_000_000)
+        let working = CapacityPlan.dividedUp(pushesPerMinute * costs.nanosecondsPerMember, 600_000_000)
         pods = max(
             CapacityPlan.podsMin,
             CapacityPlan.dividedUp(working, demand.fleet.coresPerPod * demand.fleet.busyPercent) + 1
@@ -70,7 +70,7 @@ package struct AudiencePlan: Sendable, Equatable {
         let needed = CapacityPlan.dividedUp(inFlight * 100, costs.streamsPerConnection * CapacityPlan.streamsPercent)
         connectionsPerPool = max(2, CapacityPlan.dividedUp(needed, sharingLanes))
         connections = lanes * demand.fleet.pools * connectionsPerPool
-        apnsMegabitsPerSecond = CapacityPlan.dividedUp(turnsPerMinute * costs.bytesPerPush * 8, 60_000_000)
+        apnsMegabitsPerSecond = CapacityPlan.dividedUp(pushesPerMinute * costs.bytesPerPush * 8, 60_000_000)
         podMebibytes = MemoryBudget.plannedMebibytes(
             lanes: Int(demand.fleet.coresPerPod),
             connectionsMax: Int(demand.fleet.coresPerPod * demand.fleet.pools * connectionsPerPool)
@@ -92,7 +92,7 @@ package struct AudiencePlan: Sendable, Equatable {
     private mutating func planRedis() {
         membersMebibytes = mebibytes(demand.members * costs.redisBytesPerMember)
         activitiesMebibytes = mebibytes(demand.activities * costs.redisBytesPerActivity)
-        redisCorePercent = CapacityPlan.dividedUp(turnsPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
+        redisCorePercent = CapacityPlan.dividedUp(pushesPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
         redisNodes = max(
             CapacityPlan.dividedUp(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
             CapacityPlan.dividedUp(redisCorePercent, CapacityPlan.redisPercent)

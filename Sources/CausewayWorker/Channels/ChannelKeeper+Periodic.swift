@@ -23,7 +23,7 @@ extension ChannelKeeper {
             if entry.state == .deleting || entry.deleteAfter.map({ $0 <= keeper.now }) == true {
                 try await keeper.delete(entry, at: site)
             } else if entry.isPublished != true {
-                try keeper.settle(entry, isWanted: false)
+                try keeper.publishAndAnnounce(entry, isWanted: false)
             }
         }
         try await reconcileDaily(site)
@@ -162,7 +162,7 @@ extension ChannelKeeper {
                 try await keeper.delete(entry, at: site)
             },
             try await actOnEach(reconciliation.unpublished) { keeper, entry throws(ChannelRefusal) in
-                try keeper.settle(entry, isWanted: false)
+                try keeper.publishAndAnnounce(entry, isWanted: false)
             },
             try await actOnEach(reconciliation.lost) { keeper, entry throws(ChannelRefusal) in
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: site)

@@ -101,7 +101,7 @@ package actor ChannelKeeper {
         let deadline = now + creationMilliseconds
         while true {
             if let entry = try entry(of: audience, at: site) {
-                guard entry.state == .deleting else { return try settle(entry, isWanted: true) }
+                guard entry.state == .deleting else { return try publishAndAnnounce(entry, isWanted: true) }
                 try await delete(entry, at: site)
             }
             if let refusal = refusals[Refused(appEnvironment: site.appEnvironment, audience: audience)],
@@ -182,7 +182,7 @@ package actor ChannelKeeper {
             try register.remove([intent], appEnvironment)
             try register.endCreation(of: audience, appEnvironment)
             note(.created(entry))
-            return try settle(entry, isWanted: true)
+            return try publishAndAnnounce(entry, isWanted: true)
         } catch {
             let refusal = refusal(error)
             // If APNs may have created the channel, keep the intent for the next reconciliation.
@@ -223,7 +223,7 @@ package actor ChannelKeeper {
     ///
     /// - Parameter isWanted: true cancels a planned deletion.
     @discardableResult
-    func settle(_ entry: ChannelEntry, isWanted: Bool) throws(ChannelRefusal) -> ChannelEntry {
+    func publishAndAnnounce(_ entry: ChannelEntry, isWanted: Bool) throws(ChannelRefusal) -> ChannelEntry {
         var entry = entry
         if isWanted, entry.deleteAfter != nil {
             (entry.deleteAfter, entry.isPublished) = (nil, nil)

@@ -19,7 +19,7 @@ extension Intake {
         }
         let now = Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
         let written = message.timestampMilliseconds
-        let due = DeferredPartitions.due(
+        let due = PausedPartitions.due(
             atWallMilliseconds: DeferredHeaders.dueMilliseconds(of: message),
             writtenMilliseconds: written,
             now: now

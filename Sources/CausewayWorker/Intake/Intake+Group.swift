@@ -43,8 +43,8 @@ extension Intake {
         }
         rereading.publishSoon()
         rereading.askForPartitions()
-        emptyShare.note(isEmpty: assignments.all.isEmpty)
-        if !emptyShare.isUnconfirmed { noteMembership(.member) }
+        emptyAssignment.note(isEmpty: assignments.all.isEmpty)
+        if !emptyAssignment.isUnconfirmed { noteMembership(.member) }
         note(.partitionsAssigned, ["count": "\(partitions.count)"])
     }
 
@@ -58,7 +58,7 @@ extension Intake {
             guard let assignment = assignments[partition] else { continue }
             order(.release, partition, number: assignment.number, lane: assignment.lane)
             assignments.remove(partition)
-            stranded.remove(partition)
+            withoutPosition.remove(partition)
             unfetched.remove(partition)
             rereading.remove(partition)
             deferred.remove(partition)
@@ -68,8 +68,8 @@ extension Intake {
 
     /// After an empty assignment, asks the brokers whether the topic has partitions. If the topic has some,
     /// other workers own them, and this worker is on standby.
-    func confirmEmptyShare() {
-        guard emptyShare.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
+    func confirmEmptyAssignment() {
+        guard emptyAssignment.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         expectQuiet(milliseconds: 2 * Int64(EmptyAssignment.timeoutMilliseconds))
         let count = try? consumer.partitionCount(
             of: TopicIdentifier(index: Self.commandsTopic),
@@ -79,11 +79,11 @@ extension Intake {
         if let count {
             registry.condition.change { $0.isTopicMissing = count == 0 }
             if count > 0 {
-                emptyShare.note(isEmpty: false)
+                emptyAssignment.note(isEmpty: false)
                 return noteMembership(.member)
             }
         }
-        emptyShare.postpone(nowMilliseconds: loop.nowMilliseconds)
+        emptyAssignment.postpone(nowMilliseconds: loop.nowMilliseconds)
     }
 
     func order(

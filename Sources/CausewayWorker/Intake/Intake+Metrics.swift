@@ -121,7 +121,7 @@ extension Intake {
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assigned.count))
         metrics.set(.partitionsPaused, to: Int64(consumer.paused.subtracting(deferred.partitions).count))
-        metrics.set(.partitionsStuck, to: Int64(unfetched.stopped.union(stranded.errors.keys).count))
+        metrics.set(.partitionsStuck, to: Int64(unfetched.stopped.union(withoutPosition.errors.keys).count))
         metrics.set(.partitionsRereading, to: Int64(rereadingCount))
         metrics.noteBusy(
             microseconds: loop.busyMicroseconds,
@@ -162,7 +162,7 @@ extension Intake {
     /// full or they are stopped. For other partitions, each fetch reports the end.
     func askForLogEnds() {
         guard unfetched.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
-        let partitions = Array(consumer.paused.union(stranded.errors.keys).union(unfetched.stopped))
+        let partitions = Array(consumer.paused.union(withoutPosition.errors.keys).union(unfetched.stopped))
             .filter { assignments[$0] != nil && !deferred.contains($0) }
         var ends: [TopicPartition: Int64]?
         if !partitions.isEmpty {

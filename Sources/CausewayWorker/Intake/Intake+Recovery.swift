@@ -31,7 +31,7 @@ extension Intake {
         guard error.isPositionUnknown, let partition = error.partition, assignments[partition] != nil else {
             return report(error)
         }
-        stranded.insert(partition, error)
+        withoutPosition.insert(partition, error)
     }
 
     /// Finds the offsets where partitions without a position must begin.
@@ -43,9 +43,9 @@ extension Intake {
     /// One request covers all partitions. After a request without an answer, this turn makes no further
     /// request, so that the thread does not block longer.
     func recoverPartitionsWithoutPosition() {
-        guard stranded.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
+        guard withoutPosition.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
         expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
-        let partitions = Array(stranded.errors.keys)
+        let partitions = Array(withoutPosition.errors.keys)
         do throws(KafkaError) {
             let committed = try consumer.committed(partitions, timeoutMilliseconds: Consumer.requestLimitMilliseconds)
             for (partition, answer) in zip(partitions, committed) {
@@ -59,16 +59,16 @@ extension Intake {
                     continue
                 }
                 if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }
-                if offset != nil, let error = stranded.errors[partition] { count(error) }
+                if offset != nil, let error = withoutPosition.errors[partition] { count(error) }
                 if offset != nil { unfetched.stopped.insert(partition) }
                 note(offset == nil ? .partitionIsNew : .offsetGone, ["partition": "\(name(of: partition))"])
-                stranded.remove(partition)
+                withoutPosition.remove(partition)
             }
         } catch {
             report(error)
         }
-        guard !stranded.errors.isEmpty else { return }
+        guard !withoutPosition.errors.isEmpty else { return }
         loop.refreshClock()
-        stranded.postpone(nowMilliseconds: loop.nowMilliseconds)
+        withoutPosition.postpone(nowMilliseconds: loop.nowMilliseconds)
     }
 }

@@ -19,10 +19,10 @@ struct PartitionRereading {
     static let drainMilliseconds: Int64 = 10_000
     /// Time between two attempts to find the starting offset, or to seek to it.
     static let retryMilliseconds: Int64 = 1_000
-    /// The time between two requests for committed offsets. `questionTimeoutMilliseconds` limits how long the
+    /// The time between two requests for committed offsets. `requestTimeoutMilliseconds` limits how long the
     /// Kafka thread waits for each answer.
-    static let questionMilliseconds: Int64 = 5_000
-    static let questionTimeoutMilliseconds: Int32 = 500
+    static let requestIntervalMilliseconds: Int64 = 5_000
+    static let requestTimeoutMilliseconds: Int32 = 500
     /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`.
     static let publicationMilliseconds: Int64 = 200
 
@@ -41,7 +41,7 @@ struct PartitionRereading {
     var progress: [TopicPartition: PartitionProgress] = [:]
     /// Committed offsets that were requested later, because the group coordinator did not answer when the
     /// partition was assigned.
-    fileprivate var lateBeginnings: [TopicPartition: Int64] = [:]
+    fileprivate var lateStartOffsets: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitions: Int?
     fileprivate var asksForPartitions = true
@@ -49,7 +49,7 @@ struct PartitionRereading {
     fileprivate var draining: [Draining] = []
     fileprivate var retryDueMilliseconds: Int64 = 0
     fileprivate var seekDueMilliseconds: Int64 = 0
-    fileprivate var questionDueMilliseconds: Int64 = 0
+    fileprivate var requestDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
 
     init(exchange: RereadingExchange, commandsMilliseconds: Int64) {
@@ -63,12 +63,12 @@ struct PartitionRereading {
 
     /// Asks again for the number of registration partitions, which may have grown when the group assigns
     /// partitions.
-    mutating func askForPartitions() { (asksForPartitions, questionDueMilliseconds) = (true, 0) }
+    mutating func askForPartitions() { (asksForPartitions, requestDueMilliseconds) = (true, 0) }
 
     /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {
         progress[partition] = nil
-        lateBeginnings[partition] = nil
+        lateStartOffsets[partition] = nil
     }
 }
 
@@ -89,7 +89,7 @@ extension Intake {
         }
         guard loop.nowMilliseconds >= rereading.publicationDueMilliseconds else { return }
         rereading.publicationDueMilliseconds = loop.nowMilliseconds + PartitionRereading.publicationMilliseconds
-        if loop.nowMilliseconds >= rereading.questionDueMilliseconds, isBrokerUp == true { askBrokers() }
+        if loop.nowMilliseconds >= rereading.requestDueMilliseconds, isBrokerUp == true { requestOffsets() }
         publishStatus()
     }
 
@@ -145,7 +145,7 @@ extension Intake {
         switch consumer.startPositions[partition] {
         case .offset(let offset)?: offset
         case .beginning?: 0
-        case .end?, nil: rereading.lateBeginnings[partition]
+        case .end?, nil: rereading.lateStartOffsets[partition]
         }
     }
 
@@ -155,15 +155,15 @@ extension Intake {
     }
 
     /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the answers.
-    private func askBrokers() {
+    private func requestOffsets() {
         let unknown = markedPartitions.filter { beginning(of: $0) == nil }
         guard !unknown.isEmpty || rereading.asksForPartitions else { return }
-        let timeout = PartitionRereading.questionTimeoutMilliseconds
+        let timeout = PartitionRereading.requestTimeoutMilliseconds
         expectQuiet(milliseconds: 4 * Int64(timeout))
         if !unknown.isEmpty, let offsets = try? consumer.committed(unknown, timeoutMilliseconds: timeout) {
             for (partition, answer) in zip(unknown, offsets) {
                 switch answer {
-                case .success(let offset): rereading.lateBeginnings[partition] = offset ?? 0
+                case .success(let offset): rereading.lateStartOffsets[partition] = offset ?? 0
                 case .failure(let error): report(error)
                 }
             }
@@ -175,7 +175,7 @@ extension Intake {
             (rereading.registrationPartitions, rereading.asksForPartitions) = (count, false)
         }
         loop.refreshClock()
-        rereading.questionDueMilliseconds = loop.nowMilliseconds + PartitionRereading.questionMilliseconds
+        rereading.requestDueMilliseconds = loop.nowMilliseconds + PartitionRereading.requestIntervalMilliseconds
     }
 
     // MARK: - Reading again

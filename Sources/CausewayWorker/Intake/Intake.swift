@@ -64,15 +64,15 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var fetchTrigger = FetchTrigger()
     /// Whether a timer is set that checks again whether fetching has stopped.
     private var isTimerSet = false
-    var stranded = PartitionsWithoutPosition()
+    var withoutPosition = PartitionsWithoutPosition()
     var unfetched = UnfetchedPartitions()
-    var emptyShare = EmptyAssignment()
+    var emptyAssignment = EmptyAssignment()
     var rereading: PartitionRereading
     /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]
     /// For each lane: the bytes of the records in its inbox.
     private var inboxes: [InboxBytes]
-    var deferred = DeferredPartitions()
+    var deferred = PausedPartitions()
     /// For each lane: when one of its APNs pools last began to work again. The thread reads records that were
     /// deferred before that time at once.
     var poolRecoveryMilliseconds: [Int64]
@@ -154,7 +154,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         // Each of these calls may wait for a broker. After the signal to stop, the thread begins none of
         // them.
         if !signals.isStopRequested { recoverPartitionsWithoutPosition() }
-        if !signals.isStopRequested { confirmEmptyShare() }
+        if !signals.isStopRequested { confirmEmptyAssignment() }
         if !signals.isStopRequested { rereadPartitions() }
         wakeLanes()
         if !signals.isStopRequested { askForLogEnds() }

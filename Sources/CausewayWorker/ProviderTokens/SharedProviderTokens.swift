@@ -18,7 +18,7 @@ actor SharedProviderTokens {
     static let leaseMilliseconds: Int64 = 10_000
     /// The most polls before the first push, while another worker is signing. After that, the process signs a
     /// token of its own.
-    static let firstLooksMax = 15
+    static let firstPollsMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
     private let share: ProviderTokenStore
@@ -45,7 +45,7 @@ actor SharedProviderTokens {
     /// Gets the first tokens. Call this before the first push. Waits a short time for another worker that is
     /// signing.
     func begin() async {
-        for _ in 0..<Self.firstLooksMax {
+        for _ in 0..<Self.firstPollsMax {
             poll()
             if isFailing || sources.allSatisfy({ $0.sharingState.inUseIssuedAt != nil }) { return }
             try? await Task.sleep(for: Self.shortInterval)

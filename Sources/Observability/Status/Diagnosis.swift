@@ -243,7 +243,7 @@ struct Diagnosis {
                     meaning: isMember
                         ? "Other workers read all partitions; this one is a standby."
                         : condition.isTopicMissing
-                            ? "A topic that it reads does not exist, or the user may not see it."
+                            ? "The commands topic does not exist, or the user may not see it."
                             : "The worker is not in its group yet.",
                     action: isMember
                         ? "Nothing. Or run fewer workers, or add partitions."

@@ -88,7 +88,7 @@ extension HealthReport {
                 name: "group",
                 isPassed: false,
                 text:
-                    "a topic that it reads does not exist, or the user may not see it"
+                    "the commands topic does not exist, or the user may not see it"
             )
         case .joining: Check(name: "group", isPassed: false, text: "is joining: no partitions yet")
         }

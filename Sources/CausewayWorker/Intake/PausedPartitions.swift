@@ -11,7 +11,7 @@ import Kafka
 ///
 /// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is
 /// kept, so later changes of the wall clock have no effect.
-struct DeferredPartitions {
+struct PausedPartitions {
     /// Paused partitions resume at whole multiples of this time. A pause discards fetched records, so each
     /// resume should find all records that come due in one second.
     static let stepMilliseconds: Int64 = 1_000
