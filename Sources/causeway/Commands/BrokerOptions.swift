@@ -1,7 +1,7 @@
 import ArgumentParser
 import CausewayConfiguration
 
-/// The options of a command that only needs Kafka.
+/// The options of a command that connects to Kafka and to no other service.
 struct BrokerOptions: ParsableArguments {
     @Option(
         name: .shortAndLong,

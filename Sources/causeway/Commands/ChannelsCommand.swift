@@ -41,7 +41,10 @@ struct ChannelOptions: ParsableArguments {
     @Option(help: "production or sandbox; optional if the app has channels in only one.")
     var environment: String?
 
-    /// Runs a command's work for the app and environment that the options choose.
+    /// Calls `body` with the only app and environment that match the options. Reports a fault if several
+    /// match, or none.
+    ///
+    /// - Parameter name: the name of the subcommand, for messages.
     func with(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
         let configuration = try file.load(requiresFiles: true)
         let keeper: ChannelKeeper?

@@ -67,8 +67,8 @@ struct CheckCommand: ParsableCommand {
                     }
                 )
                 for app in configuration.apps {
-                    // The loader has already reported a faulty file of shapes. Without `--files`, the file
-                    // may be missing.
+                    // Ignore a file of shapes that cannot be read. The loader has already reported a faulty
+                    // file, and without `--files` the file may be missing.
                     if let rule = try? app.contractRule() { contracts[app.bundleId] = rule }
                 }
             } catch {

@@ -14,8 +14,8 @@ enum ConfigurationOption {
         ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
     }
 
-    /// Makes a loader that also finds what a worker's start would refuse: keys, certificates, properties of
-    /// librdkafka.
+    /// Makes a loader that also checks what a worker checks when it starts: keys, certificates and properties
+    /// of librdkafka.
     static func startLoader(requiresFiles: Bool) -> ConfigurationLoader {
         var loader = loader(requiresFiles: requiresFiles)
         loader.examination = { StartupCheck.faults(of: $0, requiresFiles: $1) }

@@ -86,7 +86,8 @@ struct HealthCommand: ParsableCommand {
                 "several workers run here, with process ids \(names). Choose one with --process, --config or --url"
             )
         }
-        // No worker process is visible: the worker may run as another user, or outside this container.
+        // No worker process is visible here, because the worker runs as another user or outside this
+        // container. Use the address from the environment variables.
         return try address(of: Self.environmentsHTTP())
     }
 
@@ -97,8 +98,8 @@ struct HealthCommand: ParsableCommand {
         return HTTPAddress(host: WorkerProcess.reachable(http.host), port: port, path: "/livez")
     }
 
-    /// Returns the address from the environment variables, for a worker whose other settings are unknown
-    /// here.
+    /// Returns the address that the environment variables give, or the default address. The worker's
+    /// configuration file is not known here.
     private static func environmentsHTTP() throws -> WorkerConfiguration.HTTP {
         let environment = ProcessInfo.processInfo.environment
         var http = WorkerConfiguration.HTTP()

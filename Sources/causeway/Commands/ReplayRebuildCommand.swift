@@ -79,7 +79,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         run.progress.clear()
         let isInterrupted = run.interruption.pending != nil
         if let failure, !isInterrupted { run.report(failure) }
-        // Without any count there is nothing to report.
+        // After a failure, print a report only if Redis was written to.
         guard let rebuilding, failure == nil || (execute && rebuilding.tally.hasCounts) else { throw ExitCode.failure }
         if options.json {
             run.printReport(["rebuilt": rebuilding.tally.json, "isDone": .boolean(execute)])
@@ -94,10 +94,11 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 
-    /// Writes tokens first, because Redis would hold the newest command of an activity without a token.
+    /// Writes the tokens before the commands. Without a token, Redis would hold an activity's newest command
+    /// instead of recording it as sent.
     ///
-    /// Without `--execute`, the commands are read first. So only the tokens of their activities must be kept
-    /// in memory.
+    /// Without `--execute`, the range is read before the registrations. Memory is then needed only for the
+    /// tokens of the activities in the range.
     private func rebuild(_ run: inout ReplayRun, _ rebuilding: inout ReplayRebuilding) throws {
         let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
         if let range, !execute {

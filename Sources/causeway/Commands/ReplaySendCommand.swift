@@ -74,7 +74,7 @@ struct ReplaySendCommand: ParsableCommand {
         sending?.finish(isStoppingAtOnce: failure != nil || run.interruption.pending != nil)
         if let failure {
             run.report(failure)
-            // No command was sent, so there is nothing to count.
+            // The replay has sent nothing, so print no report.
             guard sending != nil else { throw ExitCode.failure }
         }
         let members = sending.map { ["sent": $0.json] } ?? [:]

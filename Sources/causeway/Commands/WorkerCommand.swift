@@ -104,7 +104,8 @@ struct WorkerCommand: AsyncParsableCommand {
         return [.init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)]
     }
 
-    /// Acts on signals until the worker has stopped and this task is cancelled.
+    /// Handles signals until the caller cancels this task. SIGHUP reloads the configuration. The first other
+    /// signal stops the worker gracefully, and the second one stops it at once.
     private static func follow(
         _ signals: UnixSignalsSequence,
         group: ServiceGroup,

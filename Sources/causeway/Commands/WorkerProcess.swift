@@ -4,7 +4,7 @@ import Glibc
 
 /// A worker process on this machine, as the kernel shows it (proc(5)).
 struct WorkerProcess: Equatable {
-    /// The most processes and descriptors that are read.
+    /// The most directory entries (processes, or descriptors of a process) that are read.
     private static let entriesMax = 65_536
     private static let textBytesMax = 16 << 20
 
@@ -45,7 +45,7 @@ struct WorkerProcess: Equatable {
         return nil
     }
 
-    /// Replaces the address "all interfaces" by loopback, which reaches the program.
+    /// Returns the loopback address if a worker listens on all interfaces, and else the address itself.
     static func reachable(_ host: String) -> String { ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host }
 
     /// Reads an address as the kernel writes it, for example `0100007F:2508`: 32-bit words in the machine's
@@ -71,7 +71,8 @@ struct WorkerProcess: Equatable {
         Array(((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).prefix(entriesMax))
     }
 
-    /// Reads a kernel file to its end. Such a file reports a size of 0 and is read in several pieces.
+    /// Reads a file of `/proc` to its end. The kernel reports a size of 0 for the file, so the size cannot be
+    /// used.
     private static func text(_ path: String) -> String? {
         try? ConfigurationFile.text(path: path, bytesMax: textBytesMax)
     }

@@ -98,8 +98,8 @@ extension ActivityReport {
             : "\(birth); its 8 hours are over, only an end is sent"
     }
 
-    /// For this time after its start (8 hours), iOS accepts updates of an activity. Causeway then sends only
-    /// an end.
+    /// How long after an activity's start iOS accepts its updates: 8 hours. Later, Causeway sends only an
+    /// end.
     static let lifeMilliseconds: Int64 = 28_800_000
 }
 

@@ -24,7 +24,7 @@ struct ActivityReport {
         var atMilliseconds: Int64
     }
 
-    /// The state of a token bucket: the budget for pushes at priority 10, or for starts.
+    /// The state of a token bucket. The bucket limits pushes at priority 10, or starts.
     struct Budget: Equatable {
         var left: Int
         var pushes: Int
@@ -58,7 +58,8 @@ struct ActivityReport {
     var held: HeldCommand?
     var pace: Pace
     var budget: Budget
-    /// The end of the eight hours after the activity's start; nil before its first admission or registration.
+    /// When the eight hours after the activity's start end. Nil before the activity's first admission or
+    /// registration.
     var updatesUntilMilliseconds: Int64?
     /// When the lifetime of the activity's policy is over; nil if no policy limits it.
     var lifetimeEndsMilliseconds: Int64?

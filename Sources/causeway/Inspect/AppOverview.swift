@@ -4,10 +4,10 @@ import enum CausewayRecords.JSONValue
 
 /// A summary of all activities of an app, with the activities that got the most pushes.
 struct AppOverview {
-    /// The most activities that are read. If there are more, the summary covers a part of them, and the
-    /// output says so.
+    /// The most activities that are read. If the app has more, the summary covers only these, and the output
+    /// says so.
     static let activitiesMax = 200_000
-    /// How many activities' values are read and kept in memory at the same time.
+    /// How many activities are read from Redis at a time, to limit the memory.
     static let activitiesPerStep = 5_000
     static let busiestMax = 10
 
@@ -16,12 +16,12 @@ struct AppOverview {
     private(set) var held = 0
     private(set) var ended = 0
     private(set) var throttled = 0
-    /// Activities whose budget for updates is used up. A reserve may still allow alerts.
+    /// Activities that have used up their budget for updates. They may still have a reserve for alerts.
     private(set) var outOfBudget = 0
-    /// Values that Causeway's scripts did not write.
+    /// Activities whose value in Redis has an unknown form, because another program wrote it.
     private(set) var unreadable = 0
-    /// The activities with the most pushes: first those that spent most of their budget, then those with the
-    /// latest pushes.
+    /// The activities that have spent most of their budget. Of two that have spent as much, the one with the
+    /// later push comes first.
     private(set) var busiest: [ActivityReport] = []
 
     mutating func add(_ report: ActivityReport) {

@@ -5,9 +5,9 @@ import Redis
 
 /// Counts the members of an audience from their pages in Redis.
 ///
-/// Pages are read in steps. After each step the reading pauses for as long as the step took, so that Redis is
-/// free for workers at least half of the time. If there are more than ``pagesMax`` pages, the same share of
-/// each segment's pages is read, and the number of members is an estimate.
+/// The census reads some pages, and then pauses for as long as the reading took. So Redis is free for workers
+/// at least half of the time. Of more than ``pagesMax`` pages, the census reads the same share in each
+/// segment, and the number of members is an estimate.
 struct AudienceCensus {
     /// The most pages that are read. A page has up to 32 KiB, so these pages hold several million members.
     static let pagesMax = 20_000
@@ -17,14 +17,14 @@ struct AudienceCensus {
     private(set) var devices = 0
     private(set) var sandbox = 0
     private(set) var frequent = 0
-    /// Devices whose starts may name a broadcast channel.
+    /// The number of devices whose starts may name a broadcast channel.
     private(set) var onChannels = 0
-    /// The number of pages that the directories name.
+    /// The number of pages of the audience. Each segment has a directory in Redis that names its pages.
     private(set) var pages = 0
     private(set) var pagesRead = 0
-    /// Pages or directories that Causeway's scripts did not write.
+    /// The number of pages and directories whose form is unknown, because another program wrote them.
     private(set) var unreadable = 0
-    /// Bytes of the pages that were read, without Redis' own overhead.
+    /// The size of the pages that were read, without Redis' own overhead.
     private(set) var bytes = 0
     /// The number of members that were read, by segment.
     private(set) var membersBySegment = [Int](repeating: 0, count: MemberPlace.segmentCount)
@@ -50,7 +50,7 @@ struct AudienceCensus {
         }
         pages = keys.count
         if let pagesMax, keys.count > pagesMax {
-            // Take every n-th page, in the order of the segments.
+            // Take every n-th page, so that each segment keeps the same share of its pages.
             keys = (0..<pagesMax).map { keys[$0 * keys.count / pagesMax] }
         }
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)

@@ -17,10 +17,10 @@ struct AudienceReport {
         var times: RoundTimes
         var parkedCount = 0
 
-        /// How much of the audience the version has passed, from 0 to 1.
+        /// The share of the audience's members that the version has passed, from 0 to 1.
         var share: Double { (Double(rangesFinished) + ranges.reduce(0) { $0 + $1.share }) / Double(rangeCount) }
 
-        /// Returns how many members a second got the version since APNs' first answer.
+        /// Returns how many members per second got the version, since APNs' first answer.
         func perSecond(now: Int64) -> Double? {
             let milliseconds = now - times.firstResponseMilliseconds
             guard times.firstResponseMilliseconds >= 0, milliseconds > 0 else { return nil }
@@ -86,7 +86,8 @@ extension AudienceReport.UnderWay {
             times: round.times
         )
         for entry in progress where Int(entry.range.count) == round.rangeCount {
-            // Use no checkpoint of a finished range, because its last checkpoint may be older than its end.
+            // Skip the checkpoints of finished ranges. The counts of a finished range are already in
+            // `round.counts`, and its last checkpoint may be older.
             guard !round.finished.contains(Int(entry.range.index)),
                 let stands = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
                 let version = stands.versions.first(where: { $0.version == round.version })

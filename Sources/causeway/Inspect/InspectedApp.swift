@@ -25,7 +25,7 @@ struct InspectedApp {
     /// The glob pattern of the keys of all activities of the app.
     var activityPattern: String { ActivityKey.pattern(app: bundleIdentifier) }
 
-    /// Returns the activity of a key that matches the pattern.
+    /// Returns the id of the activity whose value has this key. The key must match ``activityPattern``.
     func activity(ofKey key: [UInt8]) -> String {
         String(decoding: ActivityKey.activity(ofKey: key, app: Array(bundleIdentifier.utf8)), as: UTF8.self)
     }

@@ -3,7 +3,8 @@ import Kafka
 
 import enum CausewayRecords.JSONValue
 
-/// The results part of a report. It holds an error instead if Kafka is down while Redis answers.
+/// The part of a report that shows results. If Kafka is down, it shows Kafka's error, and the rest of the
+/// report is still printed.
 struct ResultSection {
     private let tail: Result<ResultTail, KafkaError>
 

@@ -5,12 +5,13 @@ import Kafka
 
 import enum CausewayRecords.JSONValue
 
-/// The newest results of one activity, read backwards from the end of its partition. The partition follows
-/// from the producer's `partitioner`, so the worker's own configuration is needed.
+/// The newest results of one activity, found by a search that begins at the end of the results topic. The
+/// producer's `partitioner` shows which partition has them, so the search needs the worker's own
+/// configuration. If the partitioner is unknown or chooses at random, the search reads all partitions.
 ///
 /// The search reads one window of offsets after another, each several times as long as the one before, until
 /// it has enough results. So an activity with a recent push costs one short fetch. ``recordsMax`` and
-/// ``timeMilliseconds`` limit the search. A window that was read only in part is dropped.
+/// ``timeMilliseconds`` limit the search.
 struct ResultTail {
     static let recordsMax: Int64 = 200_000
     static let timeMilliseconds: Int64 = 5_000
@@ -66,7 +67,7 @@ struct ResultTail {
             .prefix(count).map(\.element.record)
     }
 
-    /// Fills `records`, newest first.
+    /// Returns the newest results in one partition, newest first.
     private mutating func search(
         _ reader: PartitionReader,
         _ partition: Int32,
@@ -89,7 +90,8 @@ struct ResultTail {
             ) { message in
                 if let record = match(message) { inWindow.append((message.timestampMilliseconds, record)) }
             }
-            // A window that was read in part has only its older records, so newer results would be missing.
+            // Drop a window that was read only in part. Kafka sends the older records first, so newer results
+            // would be missing.
             guard isRead else { break }
             recordsRead += end - start
             found += inWindow.reversed()

@@ -7,7 +7,7 @@ struct RecordCheck {
         case command, registration
     }
 
-    /// The names that records may use, from a configuration.
+    /// The names of a configuration's apps and policies. Records may use no others.
     struct Names {
         /// The name of each app's policy, by bundle id.
         var apps: [String: String]
@@ -37,7 +37,7 @@ struct RecordCheck {
         self.wallSeconds = wallSeconds
     }
 
-    /// The most faults that are searched in one record.
+    /// The most faults that are reported for one record.
     private static let faultsMax = 32
 
     /// Checks all records of a file, and reports each fault as `file:line: message`.
@@ -53,8 +53,8 @@ struct RecordCheck {
         }
     }
 
-    /// Returns all faults of a record. A decoder stops at the first fault, so this repairs each fault in a
-    /// copy to find the next one.
+    /// Returns all faults of a record. A decoder stops at the first fault, so this method repairs each fault
+    /// in a copy to find the next one.
     func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
         var found: [(line: Int, message: String, isOfEvent: Bool)] = []
@@ -90,7 +90,7 @@ struct RecordCheck {
         }
     }
 
-    /// A command that was too large, after its policy's fields were dropped.
+    /// A command that was too large, without the fields that its policy drops.
     private struct Fitting {
         var bodyCount: Int
         var dropped: String
@@ -100,7 +100,7 @@ struct RecordCheck {
 
     /// Drops the policy's fields from a command that is too large.
     ///
-    /// - Throws: the fault of a command that stays too large. Without a configuration, no field is dropped.
+    /// - Throws: the fault of a command that stays too large, or that has no configured policy.
     private func fitting(_ command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> Fitting {
         let policy = command.policy.isAbsent ? names?.apps[command.app.text(in: bytes)] : command.policy.text(in: bytes)
         guard let fields = policy.flatMap({ names?.policies[$0] }), !fields.isEmpty else { throw command.sizeFault }
@@ -123,7 +123,8 @@ struct RecordCheck {
         record.line + record.bytes.prefix(max(0, offset)).count { $0 == UInt8(ascii: "\n") }
     }
 
-    /// Returns the faults in the names and the time of a record that can be decoded.
+    /// Checks what a decoder does not check: the names of the app and the policy, the time, and the app's
+    /// contract. Returns the fault of a record that cannot be decoded as a failure.
     private func namedFaults(
         _ bytes: UnsafeRawBufferPointer,
         kind: Kind,
@@ -166,8 +167,8 @@ struct RecordCheck {
         }
     }
 
-    /// Returns where the content breaks the app's contract, so that no phone of the app can decode it. A
-    /// check also reports this for an app whose worker only warns.
+    /// Returns where the content breaks the app's contract; no phone of the app can decode such content. The
+    /// check reports this fault even if the configuration lets the worker only warn about it.
     private func mismatch(of command: Command, in bytes: UnsafeRawBufferPointer) -> (offset: Int, message: String)? {
         guard let rule = contracts[command.app.text(in: bytes)] else { return nil }
         let image = ContractImage(copying: rule.contract)

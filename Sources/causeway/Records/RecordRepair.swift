@@ -20,7 +20,9 @@ struct RecordRepair {
             }
     }
 
-    /// - Returns: false if the check cannot continue, because the record is not JSON or its kind is unknown.
+    /// Repairs the record so that decoding does not find this fault again.
+    ///
+    /// - Returns: false if the fault cannot be repaired, for example because the record is not JSON.
     mutating func repair(_ fault: Fault) -> Bool {
         let field = fault.field.field
         let place = (fault.code, field, fault.offset)
@@ -46,11 +48,11 @@ struct RecordRepair {
         }
     }
 
-    /// Whether the event of the record was repaired. The true event is then unknown, so faults that depend on
-    /// it are not reported.
+    /// Whether the record's event was replaced by a sample. The true event is then unknown, so faults that
+    /// depend on the event are not reported.
     var hasOpenEvent: Bool { !repaired.isDisjoint(with: [.event, .aps]) }
 
-    /// Whether the fault depends on the event: another event might allow or need the field.
+    /// Whether the fault depends on the event: with another event, the field might be allowed or needed.
     static func isOfEvent(_ fault: Fault) -> Bool {
         switch fault.code {
         case .missingField, .notAllowed: break
@@ -103,7 +105,7 @@ struct RecordRepair {
             blank(offset..<after + 1)
             return true
         }
-        // This was the last member, so the comma before it must go too.
+        // The member is the last one, so remove the comma before it too.
         blank(offset..<end)
         if let before = bytes[..<offset].lastIndex(where: { !Self.isBlank($0) }), bytes[before] == UInt8(ascii: ",") {
             bytes[before] = UInt8(ascii: " ")
@@ -111,8 +113,8 @@ struct RecordRepair {
         return true
     }
 
-    /// Returns the beginning of the key before a value; nil if there is no key. A key that a decoder knows
-    /// has no escapes.
+    /// Returns the offset at which the key of a value begins; nil if there is no key. The search may stop at
+    /// any quotation mark, because decoders know only keys without escapes.
     private func key(ofValueAt offset: Int) -> Int? {
         func last(before end: Int) -> Int? { bytes[..<min(end, bytes.count)].lastIndex { !Self.isBlank($0) } }
         guard let colon = last(before: offset), bytes[colon] == UInt8(ascii: ":"),
@@ -121,12 +123,12 @@ struct RecordRepair {
         return bytes[..<quote].lastIndex(of: UInt8(ascii: "\""))
     }
 
-    /// Returns the offset of the first byte from here on that is not white space.
+    /// Returns the offset of the first byte at or after `offset` that is not white space.
     private func next(from offset: Int) -> Int? { bytes[min(offset, bytes.count)...].firstIndex { !Self.isBlank($0) } }
 
     private static func isBlank(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
 
-    /// Returns the offset behind a JSON value.
+    /// Returns the offset of the first byte after a JSON value.
     private func end(ofValueAt offset: Int) -> Int? {
         var (index, depth, isInText) = (offset, 0, false)
         while let byte = byte(at: index) {

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Gives recorded commands the current time, and gives commands of the same second an order. Otherwise a
-/// phone would drop a command as too old, and a command that is sent twice in a second would be a duplicate.
+/// Gives recorded commands the current time, and orders commands of the same second by a sequence. A phone
+/// drops a command with an old time. Without a sequence, the second command of a second would be a duplicate.
 struct RecordStamp {
     private static let microsecondsPerSecond: Int64 = 1_000_000
 
@@ -15,7 +15,8 @@ struct RecordStamp {
         let microseconds = max(unixMicroseconds, lastMicroseconds + 1)
         let place = command.timestampDigits
         let digits = Array(String(microseconds / Self.microsecondsPerSecond).utf8)
-        // Old and new timestamp have ten digits until the year 2286, so the digits can be overwritten.
+        // Overwrite the digits only if their number stays the same. Timestamps have ten digits until the year
+        // 2286.
         guard digits.count == Int(place.count) else { return record }
         lastMicroseconds = microseconds
         var stamped = dated
@@ -26,7 +27,8 @@ struct RecordStamp {
         var ordered = stamped
         let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
         ordered.insert(contentsOf: member.utf8, at: brace + 1)
-        // A record that has `"sequence": 0` already cannot get a second `sequence`.
+        // If the record already has `"sequence": 0`, a second `sequence` is a fault. Then change only its
+        // timestamp.
         guard case .success = Self.decoded(ordered) else { return stamped }
         return ordered
     }
@@ -37,8 +39,8 @@ struct RecordStamp {
         case .success(let command): return (record, command)
         case .failure(let fault):
             guard fault.code == .missingField, fault.field.field == .timestamp else { return nil }
-            // The fault's offset is the opening brace of `aps`. The object has an event, so a comma may
-            // follow the timestamp.
+            // Insert the timestamp behind the opening brace of `aps`, which is the fault's offset. A comma
+            // may follow the timestamp, because the object has at least an event.
             var dated = record
             dated.insert(contentsOf: "\"timestamp\":1000000000,".utf8, at: fault.offset + 1)
             return (try? decoded(dated).get()).map { (dated, $0) }

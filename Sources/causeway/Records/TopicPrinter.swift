@@ -7,7 +7,8 @@ final class TopicPrinter: ConsumerHandler {
     /// How long to wait for brokers that send no records although the end of the topic is not reached.
     static let patienceMilliseconds: Int64 = 30_000
     static let closeMilliseconds: Int64 = 5_000
-    /// The closing time if no broker was ever reached, so that there is no group to leave.
+    /// How long closing may take if the consumer never reached a broker. It has then joined no group that it
+    /// must leave.
     private static let closeAloneMilliseconds: Int64 = 100
     private static let pauseMicroseconds: UInt32 = 2_000
     /// The buffer is written when it has this many bytes, or when no further record is waiting.
@@ -29,7 +30,8 @@ final class TopicPrinter: ConsumerHandler {
     private var isAssigned = false
     private var hasHadPartitions = false
 
-    /// - Parameter follows: if false, stops at the topic's end at the time of the start.
+    /// - Parameter follows: whether to wait for new records. If false, the printer stops at the offset where
+    ///   the topic ended when the printer started.
     init(properties: [(name: String, value: String)], topic: String, follows: Bool) throws(KafkaError) {
         self.topic = topic
         self.follows = follows
@@ -68,9 +70,9 @@ final class TopicPrinter: ConsumerHandler {
                 open.remove(partition)
                 deadline = Clock.milliseconds + Self.patienceMilliseconds
             case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
-                // Stop also with `follows`, because the consumer may take minutes to notice a topic that is
-                // created now. After the first assignment, a single broker may report an unknown topic for a
-                // moment.
+                // The topic does not exist. Stop even with `follows`, because the consumer may take minutes
+                // to notice that the topic was created. Once the consumer has had partitions, the topic
+                // exists, and a broker that does not know it yet is no reason to stop.
                 throw noTopic
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")
@@ -82,8 +84,8 @@ final class TopicPrinter: ConsumerHandler {
                 }
                 guard buffer.isEmpty else {
                     flush()
-                    // The program that reads the output may have been slow, so restart the brokers' time
-                    // limit.
+                    // The program that reads the output may have been slow. So restart the time limit for the
+                    // brokers.
                     deadline = Clock.milliseconds + Self.patienceMilliseconds
                     continue
                 }

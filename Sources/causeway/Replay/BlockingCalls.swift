@@ -7,8 +7,8 @@ import Redis
 final class BlockingCalls<Call, Reply> {
     private let loop: EventLoop
     private var replies: [Reply?] = []
-    /// The number of this group of calls, in the upper half of each tag. A late reply to a call of an earlier
-    /// group is recognized by its number and ignored.
+    /// The number of the present group of calls, in the upper half of each call's tag. A late reply to an
+    /// earlier group has another number and is ignored.
     private var round: UInt64 = 0
     /// The indices of the calls that ``perform(_:until:issue:)`` must still make.
     private var waiting: [Int] = []
@@ -23,8 +23,8 @@ final class BlockingCalls<Call, Reply> {
     /// Makes the calls and waits until each call is answered.
     ///
     /// - Parameters:
-    ///   - isOver: asked during the wait. Once it returns true, the wait is limited to
-    ///     ``BlockingStore/lastPatienceMilliseconds``.
+    ///   - isOver: called repeatedly while waiting. Once it returns true, the wait without an answer is
+    ///     limited to ``BlockingStore/lastPatienceMilliseconds``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
     /// - Throws: an error if no call was answered for ``BlockingStore/patienceMilliseconds``, or if Redis
     ///   refused a call for good. Redis may have carried out any of the calls.

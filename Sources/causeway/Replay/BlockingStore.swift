@@ -3,8 +3,8 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// The stores of activities and audiences for a thread that waits for each reply. The calls are those of a
-/// lane, made on their own event loop.
+/// The stores of activities and audiences, for a thread that waits for each reply. The stores make the same
+/// calls as a lane, on an event loop of their own.
 final class BlockingStore {
     /// How long Redis may be down, or may refuse calls for a temporary reason.
     static let patienceMilliseconds: Int64 = 30_000
@@ -41,10 +41,10 @@ final class BlockingStore {
     }
 
     /// Makes the calls and waits until each call is answered. No two calls may have the same subject, because
-    /// their order is not kept.
+    /// Redis may carry them out in any order.
     ///
-    /// - Parameter isOver: asked during the wait. Once it returns true, the wait is limited to
-    ///   ``lastPatienceMilliseconds``.
+    /// - Parameter isOver: called repeatedly while waiting. Once it returns true, the wait without an answer
+    ///   is limited to ``lastPatienceMilliseconds``.
     /// - Throws: an error if no call was answered for ``patienceMilliseconds``, or if Redis refused a call
     ///   for good. Redis may have carried out any of the calls.
     func perform(
@@ -58,8 +58,11 @@ final class BlockingStore {
         }
     }
 
-    /// Makes the calls for audiences. No two calls may concern one audience's record or one member of it.
-    /// Afterwards, rearranges pages that became too long, as far as Redis permits.
+    /// Makes the calls for audiences. No two calls may concern the record of the same audience, or the same
+    /// member of an audience.
+    ///
+    /// A call can make a page too long. The store shortens or splits the page, and this method waits up to
+    /// ``lastPatienceMilliseconds`` for this.
     func perform(
         _ calls: [AudienceCall<[UInt8]>],
         until isOver: () -> Bool = { false }

@@ -3,12 +3,13 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// The calls that restore an audience's newest command. They record the version as fanned out and its round
-/// as finished. Members that join later get the version's state.
+/// The calls that restore an audience's newest command. They record that the version's round is finished,
+/// although no push is sent. Members that join later get the version's state.
 struct RebuiltAudience {
     let admission: AudienceCall<[UInt8]>
     let settlement: AudienceCall<[UInt8]>
-    /// Ends the version's only range. An open round would fix the audience's number of ranges.
+    /// Finishes the round of the version, which has one range. While a round is open, Redis keeps the
+    /// audience's number of ranges, and workers could not choose theirs.
     let finish: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this

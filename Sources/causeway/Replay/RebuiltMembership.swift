@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// The changes of audiences that follow from Redis' reply about an activity or a device. They are the entries
-/// that a lane would write, and the confirmation for the activity store.
+/// The audiences that a member joins and leaves, as Redis' reply about an activity or a device shows them. A
+/// lane makes the same calls.
 struct RebuiltMembership {
     /// The entries for the audiences' pages: first leaves, then joins.
     let entries: [AudienceCall<[UInt8]>]
     let joinCount: Int
-    /// The call that confirms to the member's record that the audiences which the member left know of this.
+    /// The call that records, at the member, that the audiences which it left know this (R27).
     let confirmation: StoreCall<[UInt8]>?
 
     var leaveCount: Int { entries.count - joinCount }
@@ -41,8 +41,8 @@ struct RebuiltMembership {
         var entries: [AudienceCall<[UInt8]>] = []
         var confirmation: StoreCall<[UInt8]>?
         if let left {
-            // An audience that the member joins gets no leave, unless the member left it after this
-            // registration.
+            // Append no leave for an audience that the member joins with this registration. If the member
+            // left the audience later than it registered, append the leave.
             let registeredAt = joining?.registration.registeredAtMilliseconds ?? .min
             for audience in left.audiences where left.atMilliseconds > registeredAt || !joins.contains(audience) {
                 entries.append(entry(audience, nil, at: left.atMilliseconds))

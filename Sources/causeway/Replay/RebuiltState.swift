@@ -28,7 +28,8 @@ struct RebuiltState {
                 dropsAlert: command.hasAlert,
                 nowSeconds: nowSeconds
             )
-            // With this flag, Redis keeps an older command's alert apart and does not add it to this command.
+            // Without this flag, Redis may ask that the command carry an older command's alert, which Redis
+            // keeps. A rebuild sends no alert.
             admission.carriesAlert = true
             let held = Self.heldCommand(command, of: record, app: name, activity: identifier)
             return (admission, held, command.hasAlert)
@@ -36,8 +37,8 @@ struct RebuiltState {
         guard let (admission, held, hasAlert) = made else { return nil }
         let version = candidate.version
         self.admission = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
-        // The digest 0 belongs to no content, so what the activity shows counts as unknown. The alerts of
-        // this command and of all older commands count as rung.
+        // The digest 0 belongs to no content, so Redis does not know what the activity shows. By `alert`,
+        // Redis takes the alerts of this command and of all older ones as already rung.
         settlement = StoreCall(
             tag: 0,
             subject: subject,

@@ -11,7 +11,7 @@ struct ReplayJudge {
     var nowMilliseconds: Int64
     /// The time by Redis' clock, for the ages of activities.
     var redisMilliseconds: Int64
-    /// Whether starts may be sent.
+    /// Whether the user allows the replay to send starts.
     var takesStarts: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }
@@ -132,7 +132,8 @@ struct ReplayJudge {
     private static func reason(of verdict: StoreVerdict, sent: ReplayReason, hasToken: Bool) -> ReplayReason {
         switch verdict {
         case .send, .wait: sent
-        // The command carries the alert of an older command that Redis keeps.
+        // Redis asks that the command carry the alert of an older command, and a worker sends the command
+        // with this alert.
         case .alertHeld: hasToken ? sent : .tokenUnknown
         case .noToken, .held: .tokenUnknown
         case .duplicate: .duplicate

@@ -35,7 +35,8 @@ extension ReplayRebuilding {
         waitForTurn(writing: audiences.count)
         var next: [RebuiltAudience] = []
         for (audience, reply) in zip(audiences, try store.perform(audiences.map(\.admission), until: isOver)) {
-            // Redis does not send if a worker has admitted the command since the replay read Redis.
+            // Redis refuses the command if a worker has admitted it, or a newer one, since the replay read
+            // Redis.
             if reply.verdict == .send { next.append(audience) } else { count(.audiencesKnown) }
         }
         _ = try store.perform(next.map(\.settlement), until: isOver)

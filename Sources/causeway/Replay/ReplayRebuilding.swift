@@ -7,12 +7,11 @@ import Redis
 /// Writes the data that Redis has lost, and sends nothing.
 ///
 /// It restores tokens, the members of audiences, and the newest command of each activity and audience,
-/// recorded as sent. The content that an activity shows stays unknown, so that the next state never counts as
-/// unchanged.
+/// recorded as sent. The content that an activity shows stays unknown. So its next state always differs from
+/// it and is sent.
 ///
-/// Without a store, this type only counts what it would write, with the answers of the scripts' model. It
-/// then does not check whether Redis already knows the token of a device, or of an activity without a command
-/// in the range.
+/// Without a store, this type only counts what it would write; `StoreModel`'s rules give Redis' answers. It
+/// then counts all tokens as written, also those that Redis already knows.
 struct ReplayRebuilding {
     /// The number of calls that are made at the same time.
     static let batch = 256
@@ -21,16 +20,17 @@ struct ReplayRebuilding {
     let store: BlockingStore?
     let queries: RedisQueries
     private let rate: RecordRate
-    /// Returns true when the wait for the rate must end.
+    /// Returns true when the user has stopped the replay. Waits then end.
     let isOver: () -> Bool
     private let beganMilliseconds = Clock.milliseconds
     private var written = 0
     private(set) var tally = RebuildTally()
-    /// The calls that are not made yet. No two have the same subject.
+    /// Calls that are collected for the next batch. No two have the same subject, because Redis may carry out
+    /// a batch in any order.
     private var calls: [StoreCall<[UInt8]>] = []
     private var subjects: Set<[UInt8]> = []
-    /// Without a store: when the newest token of each activity in the range was registered; nil if the
-    /// activity has none. By the activity's key in Redis.
+    /// Used only without a store. The keys are the activities of the range, by their keys in Redis. The value
+    /// is when the activity's newest token was registered; nil if the activity has no token.
     private var registeredAtMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -50,8 +50,8 @@ struct ReplayRebuilding {
         self.rate = RecordRate(perSecond: rate)
     }
 
-    /// Without a store: notes the activities whose tokens must be remembered, because the decisions about
-    /// their commands depend on them.
+    /// Sets the activities whose registrations are remembered. Without a store, the decisions about their
+    /// commands need to know whether they have tokens.
     mutating func lookFor(_ activities: some Collection<[UInt8]>) {
         registeredAtMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
@@ -182,11 +182,11 @@ struct ReplayRebuilding {
         }
     }
 
-    /// Makes the calls and returns the replies. If a reply names audiences whose members change, writes these
-    /// changes to the audiences and makes the call a second time.
+    /// Makes the calls and returns the replies. If a reply names audiences that the member joins or leaves,
+    /// this method first writes these changes to the audiences.
     ///
-    /// The second call is needed because the first reply lacks the held command, and because Redis admits no
-    /// command before the audiences know of the change.
+    /// If the member left audiences, this method then makes the call a second time. The first reply has no
+    /// held command, and Redis admits no command before the audiences know that the member has left.
     private mutating func answers(
         to calls: [StoreCall<[UInt8]>],
         _ store: BlockingStore
@@ -279,7 +279,7 @@ struct ReplayRebuilding {
         if !states.isEmpty { try admit(states.map(\.state), store) }
     }
 
-    /// Counts the answers that Redis would give.
+    /// Counts the answers that Redis would give to the admissions.
     private mutating func forecast(
         _ states: [(state: RebuiltState, known: ActivityInspection, activity: [UInt8])]
     ) throws {
@@ -307,13 +307,14 @@ struct ReplayRebuilding {
             if count == .statesHeld { next.append(state.holdCall) }
             tally.count(count)
         }
-        // An end removes its activity from its audiences, so `answers` also tells the audiences.
+        // An end removes its activity from its audiences. So make these calls with `answers`, which writes
+        // this to the audiences.
         if !next.isEmpty { _ = try answers(to: next, store) }
     }
 
     private static func count(of verdict: StoreVerdict) -> RebuildTally.Count {
         switch verdict {
-        // A command that must wait for its pace is written too.
+        // `wait` means that a worker would wait for the pace. A rebuild sends nothing, so it need not wait.
         case .send, .wait: .statesWritten
         case .noToken: .statesHeld
         case .expired, .tooOld: .statesTooOld

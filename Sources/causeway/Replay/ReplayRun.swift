@@ -100,7 +100,7 @@ struct ReplayRun {
         takesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
     ) throws {
-        // After an interruption of the reading, the commands read so far are still decided.
+        // After an interruption of the reading, the replay still decides about the commands that were read.
         let wasInterrupted = !unreadParts.isEmpty
         let interruption = interruption
         let isOver = { interruption.pending != nil && !wasInterrupted }
@@ -120,7 +120,7 @@ struct ReplayRun {
             }
             isInterrupted = !isWhole
         } catch is RedisError where isOver() {
-            // The user has asked to stop, so the lack of an answer is no failure.
+            // The user has asked to stop, so a missing answer is no failure.
         }
     }
 
@@ -212,7 +212,7 @@ struct ReplayRun {
         } catch let error as RedisError {
             return "\(error)"
         } catch let error as KafkaError {
-            // Causeway's own errors already name the address where it matters.
+            // Causeway's own errors already name the address if it matters.
             return error.isOwn ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {
             return "\(error)"

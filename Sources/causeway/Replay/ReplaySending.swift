@@ -10,11 +10,11 @@ import enum CausewayRecords.JSONValue
 
 /// Writes commands of the range to the commands topic again, at a given rate.
 ///
-/// A copy keeps the timestamp of its record. The token in a copy is as old as the record, and with a new
-/// timestamp it would replace a newer registration.
+/// A copy keeps the timestamp of its record. A command may carry a token that is as old as the record. With a
+/// new timestamp, this token would replace a newer registration.
 ///
 /// If Redis has settled a command that no phone ever showed, the replay first reopens the command in Redis.
-/// If the replay is killed before the copy is written, Redis takes the command for under way until a newer
+/// If the replay is killed before it writes the copy, Redis treats the command as under way until a newer
 /// state comes.
 struct ReplaySending {
     /// How long Kafka may take for a record. A user should not wait longer than half a minute; a worker's
@@ -22,23 +22,23 @@ struct ReplaySending {
     private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
     /// How long to wait for the last acknowledgements after the user has asked to stop.
     private static let lastFlushMilliseconds: Int64 = 2_000
-    /// The sending ends after this many records that Kafka refuses, because Kafka would refuse further
-    /// records too.
+    /// After this many records that Kafka refused, the sending ends. Kafka would refuse further records too.
     static let failuresMax = 100
 
     private let redis: RedisConfiguration
     private let source: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// For each reopened version, by the number (mark) of its copy: the call that settles the version again.
+    /// The call that settles a reopened version again if its copy is not written. The key is the number of
+    /// the copy, which is the tag of its production.
     private var reopened: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastMark: UInt64 = 0
-    /// The marks of copies that were not written to Kafka.
+    /// The numbers of copies that were not written to Kafka.
     private var unwritten: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
-    /// How many versions Redis still takes for under way although no copy was written, and the error that
-    /// prevented the repair.
+    /// The number of reopened versions that have no copy and could not be settled again. `reason` is the
+    /// error that prevented it.
     private(set) var notRestored: (count: Int, reason: RedisError)?
     private var apps: [[UInt8]]
 
@@ -52,8 +52,8 @@ struct ReplaySending {
 
     /// Waits until the rate allows the command, and writes it.
     ///
-    /// - Returns: the verdict, which differs from the decision's if a worker has since admitted the command
-    ///   or a newer one. Nil if the sending ended first, or if Kafka takes no records.
+    /// - Returns: the decision's verdict, or another one if a worker has since admitted the command or a
+    ///   newer one. Nil if the sending ended before the command was written.
     mutating func send(_ decision: ReplayDecision, until isOver: () -> Bool) throws -> ReplayVerdict? {
         guard sender.waitForTurn(until: isOver), tally.failed < Self.failuresMax else {
             isStopped = true
@@ -109,19 +109,19 @@ struct ReplaySending {
             if answer != .retry { reopened[mark] = nil }
             return answer
         } catch {
-            // Settle again, because Redis may not have carried out the call. A second settlement does no
-            // harm.
+            // Redis may have reopened the version although the call failed. So `finish` settles it again,
+            // which does no harm if it is settled already.
             unwritten.append(mark)
             isStopped = true
             throw error
         }
     }
 
-    /// Waits for the acknowledgements. Settles again the reopened commands that were not written, so that
-    /// another replay can send them.
+    /// Waits for the acknowledgements. Settles each reopened version whose copy was not written, so that
+    /// another replay can send it.
     ///
-    /// - Parameter isStoppingAtOnce: whether the user has asked to stop. Kafka and Redis then get only
-    ///   seconds.
+    /// - Parameter isStoppingAtOnce: whether the user has asked to stop. The waits for Kafka and Redis are
+    ///   then a few seconds long.
     mutating func finish(isStoppingAtOnce: Bool) {
         let flush = isStoppingAtOnce ? Self.lastFlushMilliseconds : RecordSender.flushMilliseconds
         let calls = (unwritten + sender.finish(flushMilliseconds: flush).failedTags).compactMap { reopened[$0] }

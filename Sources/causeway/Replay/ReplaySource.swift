@@ -14,7 +14,7 @@ struct ReplaySource {
     }
 
     private static let requestMilliseconds: Int32 = 30_000
-    /// How long the brokers may send no record although the range has more.
+    /// How long the brokers may send no record before the end of the range.
     private static let patienceMilliseconds: Int64 = 30_000
     private static let closeMilliseconds: Int64 = 5_000
 
@@ -23,7 +23,7 @@ struct ReplaySource {
     let topic: String
     let partitionCount: Int32
     private(set) var parts: [Part] = []
-    /// What the range names and the topic does not have: offsets and partitions, as text.
+    /// Texts about the offsets and partitions that the range names but the topic does not have.
     private(set) var notes: [String] = []
 
     var recordsMax: Int64 { parts.reduce(0) { $0 + Int64($1.offsets.count) } }
@@ -94,7 +94,7 @@ struct ReplaySource {
         return low..<max(low, found.high)
     }
 
-    /// Returns the first offset whose record may have this time or a later one.
+    /// Returns the offset at which reading must begin to find all records of this time or later.
     private func first(
         of partition: Int32,
         _ log: Range<Int64>,
@@ -102,8 +102,8 @@ struct ReplaySource {
     ) throws(KafkaError) -> Int64 {
         if log.isEmpty { return log.lowerBound }
         if let found = try offset(of: partition, log, atOrAfter: milliseconds) { return found }
-        // The broker names no offset. Either no record is so young, or the broker keeps no timestamps. The
-        // newest record's time shows which.
+        // The broker names no offset. Either all records are older, or the broker keeps no timestamps. The
+        // time of the newest record shows which of these is true.
         var newest: Int64?
         let deadline = Clock.milliseconds + Int64(Self.requestMilliseconds)
         _ = try reader.read(
@@ -167,7 +167,7 @@ struct ReplaySource {
 
     private var silence: KafkaError {
         let seconds = Self.patienceMilliseconds / 1_000
-        // RD_KAFKA_RESP_ERR__TIMED_OUT, for the reading as a whole.
+        // -185 is RD_KAFKA_RESP_ERR__TIMED_OUT.
         return KafkaError(code: -185, reason: "the brokers sent no records of \(topic) for \(seconds) s")
     }
 }
@@ -176,8 +176,8 @@ struct ReplaySource {
 struct ReplayPositions {
     /// The committed offset of each partition; nil: the whole partition is unread.
     private let committed: [Int64?]
-    /// Whether the group never reads this topic: it is not an input, and no offset is committed. Then no
-    /// record counts as unread.
+    /// Whether the workers' group never reads this topic. The topic is then not an input, and the group has
+    /// committed no offset for it. No record counts as unread.
     private let isNeverRead: Bool
 
     /// - Parameter isInput: whether the group reads the topic, even if it has committed no offset yet.

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// One command of the range, with its place and its version.
+/// One command of the range.
 struct ReplayCandidate: Equatable {
     var event: Event
     var version: Version
@@ -22,11 +22,11 @@ struct ReplayCandidate: Equatable {
 /// The newest command of each activity and of each audience. A worker merges waiting commands by the same
 /// rules.
 ///
-/// A newer state replaces an older one, except that an update never replaces an end. A start is kept beside
-/// the newest state, and its end replaces it.
+/// A newer state replaces an older one, except that an update never replaces an end. An activity can have a
+/// start and a newer state. A newer end replaces both.
 ///
-/// The table's bytes are limited. When they are used up, the table takes no more activities. For an activity
-/// in the table, it then keeps only the version of a newer command.
+/// The table's bytes are limited. When they are used up, the table takes no more activities. If an activity
+/// of the table gets a newer command, the table keeps only the version of this command.
 struct ReplayTable {
     struct Entry {
         var app: Int
@@ -36,7 +36,7 @@ struct ReplayTable {
         var isOfAudience: Bool { (start ?? state)?.audience != nil }
     }
 
-    /// Estimated bytes of an entry, without its commands.
+    /// Estimated bytes of an entry, without its commands and its key.
     static let entryBytes = 400
 
     let bytesMax: Int
@@ -50,8 +50,8 @@ struct ReplayTable {
 
     /// Takes a command, unless the table has a newer one.
     ///
-    /// - Parameter onReplaced: called with the reason for each command that is dropped, which may be the new
-    ///   one.
+    /// - Parameter onReplaced: called for each command that the table drops, with the reason. The dropped
+    ///   command may be `candidate` itself.
     mutating func take(
         _ candidate: ReplayCandidate,
         of activity: [UInt8],
