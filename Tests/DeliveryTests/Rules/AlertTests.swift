@@ -190,8 +190,8 @@ import Testing
 
     // MARK: - In order
 
-    /// A registration releases an alert while a newer one is in flight. A season with an emptied Redis found
-    /// it.
+    /// A registration releases an older alert while a newer alert is in flight. A long test that emptied
+    /// Redis found this case.
     @Test(arguments: [false, true]) func `An older alert is not rung after a newer one`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.alert(4))
@@ -203,7 +203,7 @@ import Testing
         try expectSilence(of: core, isOnItsWay)
     }
 
-    /// Redis gave the held command's alert to the newer state, and then released the held command as well.
+    /// Redis gives the held alert u2 to the newer state u4. Then it also releases the held command u2.
     @Test(arguments: [false, true]) func `A held alert that comes twice is rung once`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.update(4))
@@ -228,7 +228,7 @@ import Testing
         #expect(push.priority == 5, "and spends nothing of the budget")
     }
 
-    /// u4 carries the held alert. APNs does not accept u4, so the alert moves to the next state.
+    /// The state u4 carries the held alert u2. APNs rejects u4, so the alert moves to u5.
     @Test func `A held alert is not lost with the state that took it over`() throws {
         let core = CoreHarness()
         core.receive(.update(4))

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Pace and budget: what the core asks of Redis, and what it does with the answer.
+/// Pace and budget: what the core requests from Redis, and what it does after each answer.
 @Suite struct BudgetTests {
     @Test(
         arguments: [
@@ -254,7 +254,7 @@ import Testing
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }
 
-    /// APNs has processed the push, so a phone may have received it: the draw is not refunded.
+    /// The start was sent at least once, so the core does not refund its draw.
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow, .rejected, .tokenDead, .ambiguous])
     func `A start that was tried keeps its draw`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
@@ -289,8 +289,8 @@ import Testing
         #expect(core.settlements.contains("s1 refunded"))
     }
 
-    /// The start waits and has drawn from the budget. Its partition moves to another worker, which draws
-    /// again, so the first draw is refunded.
+    /// A start has drawn from the budget and waits. Its partition moves to another worker, where the start
+    /// draws again. So the core refunds the first draw.
     @Test(arguments: [false, true]) func `A dropped start returns its draw`(isLost: Bool) {
         let core = CoreHarness()
         core.receive(.start(1))

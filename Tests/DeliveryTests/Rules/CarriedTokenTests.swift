@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command that Redis refuses brings a token. The commands held for this token are sent, as after a
-/// registration.
+/// A command brings a token, and Redis refuses the command. The core still sends the commands that were held
+/// for this token, as after a registration.
 @Suite struct CarriedTokenTests {
     private static func bringing(_ token: String = "ABCDEF0123456789") -> String {
         #""token":"\#(token)","environment":"production","#

@@ -27,7 +27,7 @@ enum CommandText {
         )
     }
 
-    /// The alert of the update of a second.
+    /// The alert in the update of this second.
     static func alert(_ second: Int64) -> String { #"{"title":"Goal","body":"\#(second) : 0"}"# }
 
     static func end(
@@ -72,7 +72,7 @@ enum CommandText {
             + #""environment":"production","registeredAt":\#(CoreHarness.startSeconds * 1_000)}"#
     }
 
-    /// A command to audience `m`.
+    /// Turns a command to activity `a` into a command to audience `m`.
     static func toAudience(_ command: String) -> String {
         command.replacing(#""activity":"a""#, with: #""audience":"m""#)
     }

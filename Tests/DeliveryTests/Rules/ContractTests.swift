@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command whose content no type of its app can decode is invalid, or is only counted.
-/// (`apps.<name>.shapes`)
+/// No type of the app can decode a command's content. The core refuses the command as invalid, or only counts
+/// it, as the app's configuration says. (`apps.<name>.shapes`)
 @Suite struct ContractTests {
     /// The shapes of the app of ``CommandText``. Its updates have the content state `{"n":…}`.
     private static let shapes = """
@@ -131,8 +131,8 @@ import Testing
         #expect(core.deadLetters.count == 1 && core.waiting == ["admit u1"])
     }
 
-    /// The core remembers states that passed the check. A remembered state never hides a wrong one, even if
-    /// both share a place in the table, or another app has the same bytes.
+    /// The core remembers states that passed the check. It must not take a wrong state for a remembered one,
+    /// even if both use the same place in the table, or another app has the same bytes.
     @Test func `Each of many states gets its own verdict, also when it comes again`() {
         let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
             $0.recordsMax = 65_536
@@ -159,8 +159,8 @@ import Testing
     }
 
     @Test(arguments: [
-        // Two states of another form lie between equal states, so that neither the last state nor its form
-        // decides the next check.
+        // Before a state comes again, two other states come. So the core must remember more than the last
+        // state and its form.
         [#"{"n":1}"#, #"{"n":1,"who":null}"#, #"{"who":{"name":"a"},"n":2}"#],
         // The core also remembers states that it has refused.
         [#"{"n":"1"}"#, #"{"n":1,"who":{}}"#, #"{"n":1,"who":{"name":7}}"#],
@@ -173,8 +173,8 @@ import Testing
             }
         }
         #expect(core.delivery.statesCompared == 3)
-        // A detail has the byte's position in its record. The tenth record's `id` has one digit more, so its
-        // positions differ.
+        // A detail contains the byte's position in its record. The tenth record's `id` has one digit more, so
+        // each detail has two texts.
         let details = core.deadLetters.map(\.detail)
         #expect(Set(details).count == (details.isEmpty ? 0 : 6), "\(Set(details))")
     }

@@ -13,7 +13,7 @@ extension CoreHarness {
         var leftAtMilliseconds: Int64
     }
 
-    /// Takes the next command to an audience.
+    /// Takes the next command to an audience, as the core of audiences does.
     func takeHandover() -> UInt32? {
         guard let record = delivery.nextHandover else { return nil }
         delivery.handoverTaken()

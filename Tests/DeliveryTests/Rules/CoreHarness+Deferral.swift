@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 extension CoreHarness {
-    /// Lets time pass in small steps, because a lane also reads the clock at every turn.
+    /// Lets time pass in small steps, as for a lane, which reads the clock at every turn.
     func pass(_ milliseconds: Int64) {
         var left = milliseconds
         while left > 0 {
@@ -11,7 +11,7 @@ extension CoreHarness {
         }
     }
 
-    /// Receives a deferred command again, as when it is due.
+    /// Gives the deferred command to the core again, as a worker does when the command is due.
     func receive(_ seen: SeenDeferral, partition: UInt32? = nil) {
         let partition = partition ?? deferred
         let offset = nextOffsets[partition, default: 0]

@@ -13,7 +13,8 @@ extension CoreHarness {
 
     var committableOffset: Int64? { committableOffset(commands) }
 
-    // These read the core itself, because the test macros cannot look into a noncopyable value.
+    // Tests read the core through these properties and functions, because a test macro cannot use a
+    // noncopyable value.
     var canReceive: Bool { delivery.canReceive }
     var recordsInProgress: Int { delivery.recordsInProgress }
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }

@@ -60,7 +60,7 @@ final class CoreHarness {
         )
         configuration.recordsMax = 1_024
         configuration.ledgerWindowOffsets = 4_096
-        // Commands are deferred only in tests about deferring.
+        // Most tests defer no command. A test about deferring sets shorter times.
         configuration.deferAfterMilliseconds = 1 << 40
         configuration.deferredDelayMilliseconds = 1 << 40
         change(&configuration)
@@ -161,8 +161,8 @@ final class CoreHarness {
         while calls.contains(where: \.isSettlement) { acknowledgeSettlement() }
     }
 
-    /// Replies to the oldest settlement. `leaves` are the audiences that the activity or device has left with
-    /// it.
+    /// Replies to the oldest settlement. `leaves` are the audiences that the activity or device leaves
+    /// because of this settlement.
     func acknowledgeSettlement(leaves: [UInt8]? = nil) {
         guard let position = calls.firstIndex(where: \.isSettlement) else {
             Issue.record("no settlement waits")
@@ -232,7 +232,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Lets Redis answer the oldest call with an error that names no cause.
+    /// Lets Redis answer the oldest call with an error without a known cause.
     func failUnexplained() {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// With `kafka.supersededResults: counted`, a command that is merged before Redis has seen it has no result
-/// of its own. The result of the command that replaced it counts it.
+/// With `kafka.supersededResults: counted`, a command that is merged before Redis has seen it has no result.
+/// The result of the newer command counts it.
 @Suite struct CountingTests {
     private func counting(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
@@ -219,8 +219,8 @@ import Testing
         #expect(counts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
-    /// A superseded alert is counted only if the newer state also has an alert; u5 has none. Simulation seed
-    /// 12038 of `pace` found an alert that had no result although no newer alert replaced it.
+    /// A newer state may count a superseded alert only if it has an alert itself; u5 has none. Simulation
+    /// seed 12038 of `pace` found an alert that had no result although no newer alert replaced it.
     @Test func `A superseded alert has its own result`() {
         let core = counting()
         core.receive(.alert(4))
@@ -230,8 +230,8 @@ import Testing
         #expect(counts(core) == ["u2 superseded 0"])
     }
 
-    /// The released command carries an alert that may be the superseded command's own alert, not a newer one.
-    /// Simulation seed 73417 of `pace` found such an alert without a result.
+    /// The alert of the released command u4 may be the alert of u3, so u4 must not count u3. Simulation seed
+    /// 73417 of `pace` found such an alert without a result.
     @Test func `An alert that a released command already carries has its own result`() {
         let core = counting()
         core.receive(.update(1))

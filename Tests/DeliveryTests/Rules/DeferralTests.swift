@@ -4,7 +4,8 @@ import Testing
 
 /// Commands that cannot be sent soon go to the deferred topic, and are read again later. (R19)
 @Suite struct DeferralTests {
-    /// Slightly more than `deferAfterMilliseconds`, so that the core's next check finds the wait too long.
+    /// Slightly more than `deferAfterMilliseconds`, so that the core has checked the wait and deferred the
+    /// command.
     private static let patience: Int64 = 11_200
     private static let delay: Int64 = 30_000
     private static let sandbox = PoolIndex(application: 0, environment: .sandbox)

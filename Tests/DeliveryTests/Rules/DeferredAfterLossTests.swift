@@ -8,7 +8,7 @@ import Testing
     private static let patience: Int64 = 11_200
     private static let delay: Int64 = 30_000
 
-    /// The lane that deferred the command expects the deferred record, so the alert rings once, in one push.
+    /// The lane that deferred the alert waits for the deferred record, so the alert rings once, in one push.
     @Test func `The lane that deferred an alert waits for it`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
@@ -43,8 +43,8 @@ import Testing
         #expect(core.committableOffset(core.deferred) == 1)
     }
 
-    /// The alert was deferred, read again and sent. Then Redis lost its data, and the commands partition is
-    /// read again.
+    /// The alert was deferred, read again and sent. Then Redis lost its data, and the worker reads the
+    /// commands partition again.
     @Test func `An alert that came back before the loss does not ring again`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    /// Defers an alert because its pool accepts nothing. The pool accepts pushes again afterwards.
+    /// Defers an alert because its pool accepts nothing. Afterwards the pool accepts pushes again.
     private func deferAlert(_ core: CoreHarness) throws -> SeenDeferral {
         core.receive(.alert(1))
         core.reply(.send)

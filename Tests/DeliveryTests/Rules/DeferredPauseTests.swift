@@ -2,10 +2,11 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A deferred command keeps the pause that follows its failed push, and what is known about its alert.
+/// A failed push is followed by a pause. If its command is deferred, the deferred record keeps the end of
+/// this pause, and what is known about the alert.
 @Suite struct DeferredPauseTests {
     private static let delay: Int64 = 30_000
-    /// The minimum of the first pause: half of its full length of 300 s.
+    /// The first pause lasts between half of its full length and its full length, which is 300 s.
     private static let pauseMin: Int64 = 150_000
 
     private func core() -> CoreHarness {

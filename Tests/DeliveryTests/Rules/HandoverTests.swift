@@ -27,8 +27,8 @@ import Testing
         }
     }
 
-    /// Returns a core in which `b` waits for its spacing, so that the settled offsets above `b` cannot be
-    /// committed.
+    /// Returns a core in which `b` waits for its spacing. The committed offset cannot pass `b`, although the
+    /// alert above `b` is settled.
     private func coreWithAlertAboveARecordThatWaits() -> CoreHarness {
         let core = CoreHarness()
         core.receive(.update(1, of: "b"))
@@ -85,9 +85,9 @@ import Testing
         #expect(core.counters.settledBefore == 1)
     }
 
-    /// Both registrations must be read again. The earlier one alone would be stale and release nothing, so
-    /// the held command would be lost. Simulation seed 108 of `longLives` found that only the first one was
-    /// read again.
+    /// The first registration's command is in progress, so both registrations must be read again. The first
+    /// one alone would be stale and release nothing, and the held command would be lost. Simulation seed 108
+    /// of `longLives` found this.
     @Test func `A registration whose command is in progress is read again with the earlier one`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(at: 1))
@@ -101,8 +101,8 @@ import Testing
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
-    /// The first command gave its token to the second one in memory only. If only the second were read again,
-    /// the token would be lost.
+    /// The first command gave its token to the second one in memory only. If a worker read only the second
+    /// one again, the token would be lost.
     @Test func `A command that passed on its token is read again with the newer command`() throws {
         let core = CoreHarness()
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#

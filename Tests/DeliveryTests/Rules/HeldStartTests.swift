@@ -111,8 +111,8 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// A second registration releases the same start while the first registration's start waits for the
-    /// budget.
+    /// The first registration has released a start, which waits for the budget. A second registration
+    /// releases the same start.
     @Test func `A held start that two records released is settled by one`() throws {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
@@ -127,7 +127,8 @@ import Testing
         #expect(try core.called.after != nil, "the next is asked for, not this one again")
     }
 
-    /// The record of the registration settles whatever Redis answers, so Redis cannot keep it alive forever.
+    /// Redis releases the same start again and again. The core ends this after 16 times, so that the
+    /// registration can settle.
     @Test func `A start that keeps coming back is dropped`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())

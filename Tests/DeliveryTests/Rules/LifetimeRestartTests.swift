@@ -89,7 +89,7 @@ import Testing
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// The timetable keeps the start as it was sent: without the fields that its policy dropped. (R33)
+    /// The timetable keeps the start without the fields that its policy dropped, as it was sent. (R33)
     @Test(arguments: [(["lineups"], true), (["other"], false)])
     func `A start that was too large is kept again if it was shortened`(dropped: [String], isKept: Bool) {
         let core = restarting { $0.policies[0].oversize = dropped }
@@ -155,7 +155,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// The keeper makes the new start with the newest state that came in the meantime.
+    /// If a newer state has come, the keeper must make another start with it.
     @Test func `Redis is asked whether a state has come that is newer than the start's`() {
         let core = restarting()
         core.elapse(10_000)
@@ -165,12 +165,12 @@ import Testing
             return
         }
         #expect(state == Self.state)
-        // The claim lasts until the deferred command is read again, so that the keeper makes no second start
-        // before.
+        // The claim must last until the worker reads the deferred command again. Otherwise the keeper would
+        // make a second start.
         #expect(lease > 10_000 + 30_000)
     }
 
-    /// APNs answers 503 until the start is deferred. In the meantime the keeper may have made the same start
+    /// APNs answers 503 until the core defers the start. In the meantime the keeper may make the same start
     /// again.
     @Test func `A start that comes back from the deferred topic is sent with its claim`() throws {
         let core = restarting()
@@ -183,7 +183,7 @@ import Testing
         core.acknowledgeAll()
         let deferred = try #require(core.deferrals.first)
         #expect(core.results.isEmpty && notes(core) == [])
-        // The start that the keeper made again, for the same life, waits for Redis.
+        // The keeper has made the start for the same life again. This second record waits for Redis.
         core.receive(Self.restart)
         core.reply(.retry)
         core.receive(deferred)
@@ -228,8 +228,8 @@ import Testing
         #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
     }
 
-    /// The start's policy was removed, or its state is now too large. If the timetable kept it, the keeper
-    /// would make it again for 12 h.
+    /// The start's policy was removed, or its state is now too large. The timetable must forget the start;
+    /// otherwise the keeper would make it again and again for 12 h.
     @Test(arguments: [#""policy":"gone","#, #""payload":{"x":"\#(String(repeating: "x", count: 4_096))"},"#])
     func `A start that is invalid has one result and one dead letter, and the timetable forgets it`(member: String) {
         let core = restarting()
@@ -237,7 +237,8 @@ import Testing
         core.receive(CommandText.start(10, id: Self.identifier, beside: member))
         #expect(core.outcomes == ["\(Self.identifier) invalid"] && core.deadLetters.count == 1)
         #expect(core.results.map(\.isOfLifetime) == [true] && core.results.map(\.activity) == ["a"])
-        // The dead letter is acknowledged before the timetable forgets the start, so a crash loses neither.
+        // The timetable forgets the start only after Kafka has acknowledged the dead letter. Otherwise a
+        // crash could lose both.
         #expect(notes(core) == [])
         core.acknowledgeProductions()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])

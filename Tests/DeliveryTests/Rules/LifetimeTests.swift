@@ -131,8 +131,8 @@ import Testing
         #expect(core.waiting == ["admit lifetime:\(Self.began)"])
         core.carry()
         #expect(core.results.map(\.isOfLifetime) == [true])
-        // If the worker dies before this result is acknowledged, the end is read again, and Redis must still
-        // find the life.
+        // If the worker dies before Kafka has acknowledged this result, the next worker reads the end again.
+        // Redis must then still have the life.
         core.acknowledgeSettlements()
         #expect(notes(core) == [])
         core.acknowledgeProductions()
@@ -231,8 +231,8 @@ import Testing
         #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: 0)])
     }
 
-    /// The token died before the end was made. A worker may have sent an earlier end, and died before it
-    /// settled that end's outcome.
+    /// The token died before the keeper made this end. A worker may have sent an earlier end of the same
+    /// life, and died before it settled that end.
     @Test func `With a dead token it is not held, and the keeper makes it again`() {
         let core = limited()
         core.receive(Self.end)
@@ -245,7 +245,7 @@ import Testing
         #expect(notes(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// The token died after the end was made, so a worker has sent the end and its answer was lost.
+    /// The token died after the keeper made this end. So a worker has sent the end, and its answer was lost.
     @Test func `A token that has died since it was made has been ended by it`() {
         let core = limited()
         core.receive(Self.end)
@@ -261,8 +261,8 @@ import Testing
         #expect(core.settlements == ["lifetime:\(Self.began) accepted"])
     }
 
-    /// A worker died after it had settled the end in Redis. If a user dismissed the activity, a second start
-    /// would show it again.
+    /// A worker died after it had settled the end in Redis. The core must find out whether APNs accepted the
+    /// end, because only an end that was shown may lead to a new start.
     @Test(arguments: [true, false])
     func `An end that was settled before counts as shown only if it was`(wasNotShown: Bool) {
         let core = limited()
@@ -273,14 +273,13 @@ import Testing
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
         let ended = LifetimeEvent.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
-        // If the end was not shown, the keeper makes it again, and its outcome says whether the activity is
-        // started again.
+        // If the end was not shown, the life stays in the timetable, and the keeper makes the end again.
         #expect(notes(core) == (wasNotShown ? [] : [ended]))
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// A start from the timetable would show an older state than the audience's, so the activity only ends.
+    /// The audience may have a newer state than the start in the timetable, so the activity only ends.
     @Test func `A member of audiences is not started again`() {
         let core = limited()
         core.receive(Self.end)
@@ -306,7 +305,7 @@ import Testing
         #expect(notes(core) == [.endedByAnother(beganMilliseconds: Self.began)])
     }
 
-    /// Two ends of one life: Redis has admitted the older one and refuses the newer one.
+    /// A life has two ends. Redis has admitted the older end, and refuses the newer one.
     @Test func `The older one is sent when it comes back from the deferred topic`() throws {
         let core = limited()
         core.receive(Self.end)

@@ -2,8 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A lane holds a limited number of commands. Commands above the limit wait in a place where a newer state
-/// can still replace them. (R4)
+/// A lane has room for a limited number of records and bytes. A full lane takes no more records. (R4)
 @Suite struct LimitTests {
     @Test func `A full lane receives no more records until one is settled`() {
         let core = CoreHarness { $0.recordsMax = 64 }

@@ -3,8 +3,8 @@ import Testing
 
 @testable import Delivery
 
-/// Members join and leave audiences in four steps (R27). The store decides. The audiences are notified. The
-/// store learns that they were notified. Then the record is settled.
+/// A change of memberships has four steps (R27). The store decides the audiences. The audiences are notified.
+/// The store learns that they were notified. The record is settled.
 @Suite struct MembershipTests {
     private typealias Change = CoreHarness.SeenChange
 
@@ -165,8 +165,8 @@ import Testing
         core.carry()
         core.acknowledgeProductions()
         core.acknowledgeSettlements()
-        // The same token may release another start. That call names no audiences, so the device stays in its
-        // audiences.
+        // After the start, the core registers the token again, because it may release another start. This
+        // call names no audiences, so the device stays in its audiences.
         #expect(core.waiting.map { $0.hasPrefix("register") } == [true])
         #expect(try core.called.namedAudiences == nil)
         core.reply(.registered)
@@ -181,7 +181,7 @@ import Testing
         core.push()
         core.answer(.tokenDead, status: 410)
         core.acknowledgeProductions()
-        // The settlements of the activity and of the device.
+        // The first settlement is the activity's, the second one is the device's.
         core.acknowledgeSettlement()
         core.acknowledgeSettlement(leaves: Self.leaves())
         #expect(core.notifyAudiences() == leaves(of: "d", .device))
@@ -240,7 +240,7 @@ import Testing
         #expect(core.recordsInProgress == 0)
     }
 
-    /// The worker that retired the token or settled the end died before it notified the audiences.
+    /// An earlier worker retired the token or settled the end, and died before it notified the audiences.
     @Test func `An admission waits for audiences that do not know of a leave`() {
         let core = CoreHarness()
         core.receive(.update(1))

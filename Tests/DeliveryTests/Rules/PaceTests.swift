@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An activity has one push at a time and a spacing between two pushes. During the spacing newer states
-/// replace the waiting one.
+/// An activity has one push at a time and a spacing between two pushes. During the spacing a newer state
+/// replaces the state that waits.
 @Suite struct PaceTests {
     /// The timers' precision in milliseconds: a timer fires at most this late, and never early.
     static let precision: Int64 = 8
@@ -170,7 +170,8 @@ import Testing
         #expect(push.attempts == 1)
     }
 
-    /// The push found no stream. The state waits without a spacing, so a newer state replaces it at once.
+    /// The push found no stream, so no spacing follows. A newer state replaces the state that waits, and is
+    /// admitted at once.
     @Test func `A push that found no stream is still overtaken`() {
         let core = CoreHarness()
         core.receive(.update(1))

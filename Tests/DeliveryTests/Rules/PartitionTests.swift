@@ -76,7 +76,8 @@ import Testing
         #expect(core.recordsInProgress == 0)
     }
 
-    /// Redis permits the start to this worker alone. The next owner would report it as `unknown`.
+    /// Redis permits the start to this worker alone, so this worker must finish it. The next owner would only
+    /// report `unknown`.
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater])
     func `A start that backs off is finished by its admitted worker`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
@@ -95,9 +96,9 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// The next owner reported the start as `unknown`, and a later command reached an activity that the
-    /// phone's app had started. Simulation seed 5327 of `pace` found that the start was then sent again, and
-    /// the phone got a second activity.
+    /// While the start backed off, the next owner reported it as `unknown`, and a later command reached the
+    /// activity. Simulation seed 5327 of `pace` found that this worker then sent the start again, and the
+    /// phone got a second activity.
     @Test func `A start that backs off is not sent when Redis no longer admits it`() {
         let core = CoreHarness()
         core.receive(.start(1))
@@ -155,7 +156,8 @@ import Testing
         #expect(core.waiting == ["address s1"])
     }
 
-    /// The push names the record's slot until its answer comes. (R8)
+    /// The push names the record's slot until its answer comes, so the next assignment must not use this
+    /// slot. (R8)
     @Test func `A push that completes after its partition was lost does not count for the next assignment`() {
         let core = CoreHarness()
         core.receive(.update(1))

@@ -4,7 +4,7 @@ import Testing
 
 /// Settled records are read again, because Redis has lost what they wrote. (R25)
 @Suite struct ReadAgainTests {
-    /// A core that reads offsets 0 and 1 of each topic again.
+    /// Returns a core that reads offsets 0 and 1 of each topic again.
     private func readingAgain() -> CoreHarness {
         let core = CoreHarness()
         core.readAgain(below: 2)
@@ -21,8 +21,8 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    /// Redis has lost the sent timestamps, and the command may bring the first token that Redis learns. So
-    /// the admission says that the command is read again.
+    /// Redis has lost the sent timestamps, so it must raise the next one (R11). The admission therefore says
+    /// that the command is read again.
     @Test func `A command says that it is read again`() throws {
         let core = readingAgain()
         core.receive(.update(1))
@@ -40,8 +40,8 @@ import Testing
         #expect(bodies.count { $0.contains("alert") } == 1)
     }
 
-    /// The commit's metadata names the records that settled above a waiting one. They also count as read
-    /// again.
+    /// The commit's metadata names the records that settled above a waiting record. These records also count
+    /// as read again.
     @Test func `A record that settled above a waiting one counts as read again`() throws {
         let before = CoreHarness()
         before.receive(.update(1), .update(2, of: "b"))
@@ -75,7 +75,7 @@ import Testing
         #expect(core.outcomes.isEmpty && core.committableOffset == 1)
     }
 
-    /// The command already has a result of its own, or another command's result has counted it.
+    /// The command has a result already, or another command's result has counted it.
     @Test func `A command that is read again is not counted again`() {
         let core = CoreHarness { $0.supersededResults = .counted }
         core.readAgain(below: 2)
@@ -113,7 +113,7 @@ import Testing
         #expect(core.waiting.count == 1)
     }
 
-    /// The command was held by Redis after the loss, so no phone has received it.
+    /// Redis held the command after it had lost its data, so no phone has received the command.
     @Test func `A command held for a registration has its result and its alert`() throws {
         let core = readingAgain()
         core.register(CommandText.registration())

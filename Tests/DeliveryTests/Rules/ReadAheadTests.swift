@@ -165,8 +165,8 @@ import Testing
         #expect(core.waiting == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
     }
 
-    /// To be read again, a lane's partitions are revoked one after the other. Commands of a remaining
-    /// partition must not be sent in between, because much newer states follow them.
+    /// A lane's partitions are revoked one after the other, so that the lane reads them again. In between,
+    /// the core must not send the commands of a remaining partition, because much newer states follow.
     @Test func `A leaving partition does not start commands of partitions that are far behind`() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
@@ -204,7 +204,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
     }
 
-    /// The broker reports the end of its log, and the number may be wrong.
+    /// The broker reports the end of its log, and may report a wrong number.
     @Test func `A lag may have any size`() {
         let core = Self.core()
         let others = (1...3).map { core.assign(.commands, number: $0) }

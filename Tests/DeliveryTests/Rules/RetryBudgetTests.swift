@@ -14,7 +14,8 @@ import Testing
         core.elapse(15_020)
         #expect(core.waiting == ["admit u1"])
         core.reply(.send)
-        // The budget is still empty: the push waits again, and this wait does not count as an attempt.
+        // The budget is still empty, so the push waits again. The core does not count this wait as an
+        // attempt.
         #expect(core.send(permitsRetry: false) == nil)
         core.elapse(30_010)
         core.reply(.send)
@@ -152,8 +153,8 @@ import Testing
         #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
     }
 
-    /// A server that is about to close refuses streams. Pushes that it did not process are sent again at
-    /// once, even without budget.
+    /// A server that is about to close refuses streams. It has not processed their pushes, so the core sends
+    /// them again at once, even without budget.
     @Test func `With a third of the streams refused, no push waits for the budget`() {
         let core = OutagePool.core()
         var pool = OutagePool()
@@ -173,7 +174,8 @@ import Testing
         #expect(pool.firstAttempts == activities)
         #expect(pool.requests <= activities * 110 / 100 + OutagePool.savedMax)
         #expect(pool.requests > activities, "some are sent again")
-        // The pool first sends ten probes, one a second. Then it sends the other pushes as their waits end.
+        // The pool first sends ten pushes as probes, one a second. Then it sends the other pushes as their
+        // waits end.
         pool.pass(60_000, with: core, answers: .accepted)
         #expect(core.counters[.accepted] == UInt64(activities))
         #expect(core.outcomes.count == activities)
@@ -220,7 +222,7 @@ private struct OutagePool {
         return seconds * perSecond
     }
 
-    /// - Parameter refusingEachOf: n: APNs refuses every nth request before it processes it.
+    /// - Parameter refusingEachOf: if this is n, APNs refuses every nth stream and does not process its push.
     mutating func pass(
         _ milliseconds: Int64,
         with core: CoreHarness,

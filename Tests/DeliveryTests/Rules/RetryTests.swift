@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    /// A newer state does not reset the wait, because it does not repair the service.
+    /// A newer state does not repair the service, so the waits continue to grow.
     @Test func `Waits grow over the states of an activity`() {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -183,8 +183,8 @@ import Testing
         #expect(core.outcomes == ["e1 accepted"])
     }
 
-    /// A refused probe of an open breaker is not a fault of the push. A pool that accepts no token belongs to
-    /// the wrong environment.
+    /// The push was a probe of a pool that accepts no token at all. Its refusal says nothing about the push,
+    /// which waits and is sent again.
     @Test(arguments: [PushResult.Disposition.tokenSuspect, .topicSuspect, .retryLater])
     func `A refused probe waits like any other push`(disposition: PushResult.Disposition) {
         let core = CoreHarness()

@@ -14,8 +14,8 @@ import Testing
         }
     }
 
-    /// Returns a core with unread records, in which u1 waited for the store during an outage of the given
-    /// length.
+    /// Returns a core with unread records. Its command u1 has waited for the store during an outage of the
+    /// given length.
     private static func storeReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()
         core.receive(.update(1))
@@ -26,8 +26,8 @@ import Testing
         return core
     }
 
-    /// Returns a core with unread records, in which u1 waited for a pool that accepted nothing for the given
-    /// time.
+    /// Returns a core with unread records. Its command u1 has waited for a pool that accepted nothing for the
+    /// given time.
     private static func poolRecovers(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()
         core.receive(.update(1))

@@ -228,8 +228,8 @@ import Testing
         #expect(core.committableOffset == 0)
     }
 
-    /// A released command continues in the registration's record, which may be in another partition than the
-    /// command's carrier.
+    /// A released command continues in the registration's record. The command's carrier may be in another
+    /// partition than this record.
     @Test func `A rider whose carrier's partition leaves is sent by itself`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -263,9 +263,9 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 0, "its next owner reads it again")
     }
 
-    /// A push in flight at the revocation carries the alert of a record that was read again. Its answer must
-    /// not settle the new record, because the push is of the earlier assignment. Simulation seed 30787 of
-    /// `repeats` found that the push took the turn of the new record.
+    /// A push of the earlier assignment carries the alert of u3. After the revocation u3 is read again. The
+    /// push's answer must not settle the new record of u3. Simulation seed 30787 of `repeats` found that it
+    /// did.
     @Test func `A push that carries an alert of an earlier assignment does not finish its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))
@@ -281,9 +281,9 @@ import Testing
         #expect(core.outcomes.suffix(2) == ["u5 accepted", "u3 superseded"])
     }
 
-    /// Two records have the same alert: the command's own record, and the registration that released it.
-    /// Simulation seed 16144 of `pace` found that Redis was told that the alert's command had ended before
-    /// the newer state with the alert was sent: the alert was lost.
+    /// Two records have the same alert: the command's own record, and the registration that released the
+    /// command. Simulation seed 16144 of `pace` found that the core reported the end of the alert's command
+    /// to Redis too early, before the newer state with the alert was sent. So the alert was lost.
     @Test func `An alert that a newer state already carries is not settled`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
@@ -298,8 +298,9 @@ import Testing
         #expect(core.settlements.last == "u4 accepted")
     }
 
-    /// The command u2 superseded u1 while the push of u1 waited. Then the partition of u2 is revoked, so u2
-    /// is dropped. Now u1 must wait for a token like any command, and must not settle as superseded.
+    /// The command u2 superseded u1 while u1 waited for a stream. Then the partition of u2 is revoked, and
+    /// the core drops u2. Now u1 must wait for a token like any other command, and must not settle as
+    /// superseded.
     @Test func `A rider that is sent by itself again is held like any other`() {
         let core = CoreHarness()
         core.register(CommandText.registration())

@@ -171,7 +171,7 @@ extension RecordView {
 private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
 extension StoreCall {
-    /// Whether the call settles an outcome or only updates what Redis knows. Such a call decides nothing.
+    /// Whether the call settles an outcome or only updates what Redis knows. Its reply permits nothing.
     var isSettlement: Bool {
         switch operation {
         case .settle, .settleStart, .limit, .refundStart, .retire, .confirmLeaves, .noteLife: true

@@ -4,7 +4,7 @@ import Testing
 
 /// Redis, or one of its servers, does not answer for an hour.
 @Suite struct StoreOutageTests {
-    /// Without Redis no command can be decided, so deferring would only move the wait (R19).
+    /// While Redis is silent it decides about no command. A deferred command would only wait again. (R19)
     @Test func `A command that waits for Redis during its outage is not deferred`() {
         let core = CoreHarness(hasSandbox: false) {
             ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)
@@ -32,7 +32,8 @@ import Testing
         #expect(core.waiting == ["admit u2"] && core.outcomes.contains("u1 superseded"), "it asks again after a while")
     }
 
-    /// One server of a cluster may be full for hours. Its calls wait, and leave their room to other calls.
+    /// One server of a cluster may be full for hours. The calls to this server wait, and other calls use
+    /// their room.
     @Test(arguments: [false, true]) func `A call that one server temporarily refuses leaves its room to others`(
         isExplained: Bool
     ) {

@@ -196,8 +196,8 @@ import Testing
         #expect(try core.called.retirement?.token == Array(CoreHarness.token.utf8))
     }
 
-    /// The record has room for one token, and the retirement and the result need the dead one. So the command
-    /// is held only after both.
+    /// The record has room for one token. The retirement and the result need the dead token, so the core
+    /// holds the command only after both.
     @Test(arguments: [false, true]) func `A command with a dead token is held for the next token`(isToldFirst: Bool)
         throws
     {
@@ -280,8 +280,7 @@ import Testing
         #expect(core.waiting == ["hold u1"])
     }
 
-    /// The token was registered again after its death. APNs may not know it yet, or another token may come,
-    /// so the push waits.
+    /// The token was registered again after its death, and APNs may not know this yet. So the push waits.
     @Test(arguments: [0, 1])
     func `A token that was registered after its death is kept, and the push waits`(milliseconds: Int64) {
         let core = CoreHarness()
@@ -311,8 +310,8 @@ import Testing
         #expect(core.outcomes == ["u1 held"])
     }
 
-    /// APNs accepts no token of this pool, so the environment is wrong, and the answers do not concern single
-    /// tokens.
+    /// APNs accepts no token of this pool, so the pool's environment is wrong. The answers say nothing about
+    /// a single token.
     @Test func `No token is retired in a pool that accepts none`() {
         let core = CoreHarness()
         for number in 0..<50 { core.receive(.update(1, of: "x\(number)")) }

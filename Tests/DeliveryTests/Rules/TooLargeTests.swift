@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Bodies that are too large for APNs. A policy may name fields to drop; the core then works with the shorter
-/// state only. (R33)
+/// Bodies that are too large for APNs. A policy may name fields to drop. The core then has only the shorter
+/// state. (R33)
 @Suite struct TooLargeTests {
     private static let long = String(repeating: "x", count: 4_096)
 
@@ -167,8 +167,8 @@ import Testing
         #expect(bodies.map { $0.contains(#""b":"#) } == [true, false, true])
     }
 
-    /// The broadcast's dictionary is too large to be remembered. It once got the number of the dictionary
-    /// before it, so activity `c` was sent the broadcast's body.
+    /// The broadcast's dictionary is too large to be remembered. Once, the core gave this dictionary the
+    /// number of the dictionary before it, and sent the broadcast's body to activity `c`.
     @Test func `The body of a large broadcast is not sent to an activity`() throws {
         let core = CoreHarness()
         let broadcast = Self.update(2, state: #","x":"\#(String(repeating: "x", count: 4_500))""#)
