@@ -13,29 +13,28 @@ import Testing
     /// Seeds that once failed, by kind, and what each of them found.
     ///
     /// plain:
-    /// - 165: A partition was lost without a revocation and kept its waiting records. The same record, read
-    ///   again, became a duplicate of itself.
+    /// - 165: A partition was lost without a revocation, and the core kept its waiting records. A worker read
+    ///   such a record again, and it became a duplicate of itself.
     /// - 367: A released start was older than the waiting updates, and they superseded it.
     /// - 622: A retry did not ask Redis again, although another worker had admitted an end in between.
-    /// - 892: A start was admitted again for a second record, although the first record's start may have been
-    ///   sent.
+    /// - 892: Redis admitted a start for a second record, although the first record may have been sent.
     /// - 5163: Another worker sent the command between `admit` and `hold`, so `hold` answered `duplicate`,
     ///   which the core did not expect.
-    /// - 5889: A command that was released for a revoked partition stayed in memory.
+    /// - 5889: Redis released a command to a revoked partition, and the command stayed in memory.
     /// - 118065: The check was wrong: a start need not be sent after its activity has ended.
     ///
     /// tokens:
-    /// - 8324: Another command's token released a command, and a newer command then replaced it: it had no
-    ///   result.
+    /// - 8324: Another command's token released a command, and a newer command then replaced the released
+    ///   command, which had no result.
     ///
     /// pace:
-    /// - 390: A released start waited for its device's budget when its registration's partition moved: the
-    ///   start was lost.
+    /// - 390: A released start waited for its device's budget, and the partition of its registration moved.
+    ///   The start was lost.
     /// - 3010: A second registration released the same held start, which then counted as superseded.
-    /// - 5327: A start was sent again after another worker had reported it as `unknown`: the phone got a
+    /// - 5327: A worker sent a start again after another worker had reported it as `unknown`. The phone got a
     ///   second activity.
-    /// - 7411, 16144: Redis was told that an alert's command had ended before the state that carried the
-    ///   alert was sent: the alert was lost.
+    /// - 7411, 16144: The core reported the end of an alert's command to Redis, before the newer state with
+    ///   the alert was sent. The alert was lost.
     /// - 20404: The check was wrong: before its first registration an activity has the usual budget, which
     ///   may hold more.
     /// - 12038, 73417: A superseded command with an alert had no result, although no newer alert replaced it.
@@ -44,15 +43,16 @@ import Testing
     /// - 43611, 108623: The check was wrong: a start need not be sent after its activity has ended.
     ///
     /// longLives:
-    /// - 108: Of two registrations only the first was read again. It was stale and released no held command.
-    /// - 2122: The reply to `hold` was lost, so a command was in two records, and both may send it.
+    /// - 108: Only the first of two registrations was read again. It was stale and released no held command.
+    /// - 2122: The check was wrong: after a lost reply to `hold` a command may be in two records, and both may
+    ///   send it.
     ///
     /// repeats:
     /// - 755: A held alert rang twice, or after a newer one.
-    /// - 4949: Redis was told too early that a held start was finished, and a crash then lost the start.
+    /// - 4949: The core reported the end of a held start to Redis too early, and a crash then lost the start.
     /// - 6049, 7212: The check was wrong: an alert may be lost with a newer state that expires.
-    /// - 7882: One draw was refunded while another was made. The other then counted from the refunded draw's
-    ///   time, so the next start was some milliseconds early.
+    /// - 7882: A draw was refunded while another draw was made. Redis took the refunded draw's time for the
+    ///   other draw, so the next start was some milliseconds early.
     /// - 21365, 30787: A push of an earlier assignment carried an alert, and its answer settled the alert's
     ///   record of the new assignment.
     ///
@@ -60,8 +60,8 @@ import Testing
     /// - 56: A held alert rang twice, or after a newer one.
     ///
     /// deferrals:
-    /// - 1, 81: A push was deferred before it was offered to its pool, so no push found that APNs accepted
-    ///   pushes again.
+    /// - 1, 81: Pushes were deferred before they were offered to their pool. So the core did not find out that
+    ///   APNs accepted pushes again.
     static let regressions: [(Swarm.Kind, [UInt64])] = [
         (.plain, [165, 367, 622, 892, 5163, 5889, 118065]),
         (.tokens, [8324]),

@@ -9,12 +9,10 @@ extension StoreCall {
         return ticket
     }
 
-    /// The admission, if the call admits an update or an end.
     var admission: StateAdmission<Bytes>? {
         if case .admit(let admission) = operation { admission } else { nil }
     }
 
-    /// The claim, if the call admits a start.
     var claim: UInt64? {
         if case .admitStart(_, let claim, _) = operation { claim } else { nil }
     }
@@ -59,7 +57,6 @@ extension StoreCall {
         }
     }
 
-    /// The command to hold.
     var heldCommand: Bytes? {
         switch operation {
         case .hold(_, let command, _): command
@@ -68,7 +65,6 @@ extension StoreCall {
         }
     }
 
-    /// Whether the command to hold carries an alert.
     var holdsAlert: Bool {
         if case .hold(_, _, true) = operation { true } else { false }
     }

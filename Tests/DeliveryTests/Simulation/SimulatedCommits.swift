@@ -5,8 +5,8 @@ import Testbed
 
 /// How a run commits offsets and hands partitions over.
 struct SimulatedCommits {
-    /// Whether a commit's metadata has the settled offsets above the committed one. Without them the next
-    /// owner reads those records again, as when the metadata is too long.
+    /// Whether a commit's metadata has the settled offsets above the committed one. If not, the next owner
+    /// reads those records again, as after metadata that is too long.
     var keepMetadata: Bool
     var intervalMilliseconds: Int64
     /// Whether every partition is drained and committed before it moves.
@@ -37,8 +37,8 @@ struct SimulatedCommits {
 
 /// The invariants of handovers.
 extension Simulation {
-    /// Whether the seed drew no event that loses an acknowledgement or causes a record with a result to be
-    /// read again. Without such events, no result is written twice.
+    /// Whether nothing in the run can write a result twice: no acknowledgement is lost, and no record with a
+    /// result is read again.
     private var repeatsNothing: Bool {
         commits.keepMetadata && commits.areHandoversOrderly && swarm.crash == 0 && swarm.productionFailure == 0
             && swarm.suppliedToken == 0
@@ -57,7 +57,7 @@ extension Simulation {
 }
 
 extension Simulation {
-    /// Whether a commit says that the record is settled: its offset is below the committed one, or in the
+    /// Whether a commit shows the record as settled: its offset is below the committed one, or in the
     /// metadata.
     func isCommitted(_ offset: Int64, of place: SimulatedLog.Place) -> Bool {
         let commit = log.commits[place] ?? SimulatedLog.Commit()

@@ -3,7 +3,7 @@ import LiveActivity
 
 /// One connection of a pool: its number of streams, and whether it accepts pushes.
 struct SimulatedConnection {
-    /// The last answer to a push. The core's next push of the same record is compared with it.
+    /// The last answer to a record's push. The next push of this record must fit this answer.
     struct LastAnswer {
         var offset: Int64
         var partition: Int32
@@ -15,9 +15,10 @@ struct SimulatedConnection {
 
     let number: UInt32
     var streamsMax: Int
-    /// Whether APNs has answered no request yet. Until then the connection takes one request at a time.
+    /// Whether APNs has not answered a request yet. Until then the connection takes one request at a time.
     var isCold = true
-    /// Whether GOAWAY has come: pushes up to its last stream still get answers, and no new ones are sent.
+    /// Whether GOAWAY has come. APNs still answers pushes up to GOAWAY's last stream, and the worker sends no
+    /// new ones.
     var isDraining = false
     /// When the connection accepts its first push, in milliseconds.
     var opensAt: Int64

@@ -23,7 +23,7 @@ struct SimulatedPace {
     struct Sending {
         var at: Int64
         var version: Version
-        /// The number of the worker among all workers of the run; -1 if none is known.
+        /// The number of the worker that pushes, among all workers of the run; -1 for a verdict.
         var worker = -1
     }
 

@@ -6,7 +6,7 @@ struct SimulatedPhone {
         var timestamp: Int64
         var version: Version
         var content: Int
-        /// The command whose alert the push carries; -1: none.
+        /// The command whose alert the push carries; -1 if the push carries none.
         var alert = -1
     }
 
@@ -21,7 +21,7 @@ struct SimulatedPhone {
     var starts = 0
     /// The alerts that rang, each by the sequence of its command.
     var alerts: Set<Int> = []
-    /// The alerts whose states Redis reported as superseded, each by the sequence of its command.
+    /// The alerts for which Redis answered `overtaken`, each by the sequence of its command.
     var overtaken: Set<Int> = []
     /// The versions that came with priority 10.
     var urgent: Set<Version> = []
@@ -32,8 +32,8 @@ struct SimulatedPhone {
 
     mutating func receive(_ event: Event, _ push: Shown) {
         if hasEnded {
-            // A push in flight may arrive after the end, but an update that was admitted after the end must
-            // not: its timestamp is higher.
+            // A push that was in flight may arrive after the end. An update that was admitted after the end
+            // has a higher timestamp, and must not arrive.
             if event != .end, push.timestamp > (shown?.timestamp ?? 0) {
                 violations.append("\(activity): an update was admitted after the end")
             }
@@ -48,11 +48,11 @@ struct SimulatedPhone {
                 violations.append("\(activity): two states with timestamp \(push.timestamp)")
             }
         }
-        // A push with the timestamp of the shown state repeats that state's push, so its alert may repeat
-        // too.
+        // A push with the timestamp of the shown state repeats the push of this state, so its alert may ring
+        // again.
         if push.alert >= 0, push.timestamp != shown?.timestamp {
-            // If Redis reported the older alert's state as superseded, this alert may ring late: Redis does
-            // not know whether the newer state rang an alert.
+            // If Redis answered `overtaken` for an alert, the alert may ring late: Redis does not know
+            // whether the newer state rang one.
             if let newest = alerts.max(), push.alert < newest, !overtaken.contains(push.alert) {
                 violations.append("\(activity): the alert of #\(push.alert) rang after that of #\(newest)")
             }

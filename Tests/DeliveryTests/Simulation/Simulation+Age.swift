@@ -2,19 +2,20 @@ import Delivery
 import LiveActivity
 import Testbed
 
-/// iOS lets an activity live for eight hours; after this time only its end is sent.
+/// iOS lets an activity live for eight hours. After this time only the activity's end is sent.
 extension Simulation {
     static let ageMillisecondsMax: Int64 = 8 * 3_600_000
     /// Redis keeps the eight hours in whole seconds, rounded up to the end of the last second.
     private static let roundingMilliseconds: Int64 = 999
-    /// The maximum time between an activity's first and last command. Its value in Redis lives longer.
+    /// The maximum time between an activity's first and last command. Redis keeps the activity's value for a
+    /// longer time.
     static let longLifeMilliseconds: Int64 = 16 * 3_600_000
     /// How late an admitted push may arrive: it waits for its stream and its retries while all workers are
     /// stopped.
     private static let lateMillisecondsMax: Int64 = 3_600_000
 
-    /// Returns the gap before the next command: mostly seconds; sometimes up to about eight hours after the
-    /// birth, or far beyond.
+    /// Returns the gap before the next command. In most cases it is some seconds. Sometimes it ends near the
+    /// eight hours after the birth, or long after them.
     func longGap(birth: Int64, time: Int64) -> Int64 {
         let edge = birth + Self.ageMillisecondsMax
         let last = birth + Self.longLifeMilliseconds
@@ -93,7 +94,7 @@ extension Simulation {
         return (now + Int64(swarm.clockSkew)) / 1_000 - version.timestamp > swarm.policy.expiration.alertSeconds
     }
 
-    /// Checks the activity's age when a push is on its way to the phone.
+    /// Checks the activity's age when a push arrives at the phone.
     func checkAge(_ view: RecordView, of activity: String) {
         guard swarm.livesLong, view.event == .update, let born = firstKnownMilliseconds[activity] else { return }
         if now - born > Self.ageMillisecondsMax + Self.lateMillisecondsMax {

@@ -16,8 +16,8 @@ struct SimulatedAudiences {
     /// The audiences that an activity's last registration names, by activity.
     var named: [String: [AudienceDigest]] = [:]
 
-    /// Whether the latest entry of the member is a join. Of entries with equal times, the last to arrive
-    /// counts.
+    /// Whether the latest entry of the member is a join. Of several entries with the latest time, the last
+    /// that arrived decides.
     func isMember(_ member: String, of audience: AudienceDigest) -> Bool {
         guard let all = entries[audience]?[member], let latest = all.map(\.atMilliseconds).max() else { return false }
         return all.last { $0.atMilliseconds == latest }.map { !$0.isLeaving } ?? false
@@ -65,7 +65,8 @@ extension Simulation {
             worker.handedOver.append((now + Int64(random.number(0...swarm.latencyMax)), record))
         }
         while let change = worker.delivery.nextMembershipChange {
-            // Entries stay in order, because the last of entries with equal times counts.
+            // A change must not arrive before the change ahead of it, because of entries with equal times the
+            // last decides.
             let earliest = worker.changes.last?.dueMilliseconds ?? now
             let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
             worker.changes.append(simulated(change, worker.delivery.view(change.member.record), due: due))
@@ -114,7 +115,8 @@ extension Simulation {
         }
     }
 
-    /// Ends the worker's notifications in the middle: some audiences have received a change, others have not.
+    /// The worker dies while it notifies the audiences: some audiences have received a change, others have
+    /// not.
     func loseAudiences(of worker: SimulatedWorker) {
         for change in worker.changes {
             for entry in change.entries where random.chance(500) {

@@ -1,17 +1,17 @@
 import Delivery
 import LiveActivity
 
-/// The invariants, checked at the end of a run, when no work is left.
+/// The invariants. A run checks them at its end, when no work is left.
 extension Simulation {
     func check() {
         checkAudiences()
         for (activity, final) in finals.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinal(activity, final, phone)
-            // A held start may have two records: its own, and the registration that released it. One record
-            // may get `unknown` while the other is sent, so `unknown` must not mean that the phone got no
-            // start. The exception is a start that waits for a retry while the activity ends: nobody sends
-            // that start.
+            // If the run loses no answer and no worker, a start with the result `unknown` must still reach
+            // its phone: a held start may have two records, its own and the registration that released it,
+            // and one of them is sent. The exception is a start that waits for a retry while its activity
+            // ends. This start is not sent.
             let outcomes = results["\(activity)#1"] ?? []
             let isStartUnknown = outcomes.contains(.unknown) && !(final.ends && outcomes.contains(.superseded))
             if phone.device != nil, phone.starts == 0, isStartUnknown, everyStartIsKnown {
@@ -35,14 +35,15 @@ extension Simulation {
         }
     }
 
-    /// Whether the seed drew no reason that ends a push for good. Faults of a service never do.
+    /// Whether nothing in the run makes a command fail: APNs refuses no push for good, and no device has more
+    /// starts than Redis holds.
     private var isCalm: Bool {
         swarm.connections?.unknownReason ?? 0 == 0
             && swarm.activitiesPerDevice <= swarm.heldStartsMax
     }
 
-    /// Whether the seed drew no event that moves a start away from its admitted record. A short failure of
-    /// Redis does not.
+    /// Whether each start stays with its admitted record: the run loses no answer, worker or partition. A
+    /// short failure of Redis does not move a start.
     private var everyStartIsKnown: Bool {
         swarm.pushLoss == 0 && swarm.crash == 0 && swarm.rebalance == 0 && swarm.connections == nil
     }
@@ -89,21 +90,23 @@ extension Simulation {
         _ final: (version: Version, content: Int, ends: Bool),
         _ phone: SimulatedPhone
     ) {
-        // A start whose answer was lost is not repeated, so its phone may have no activity to update.
+        // A start whose answer was lost is not sent again, so the phone may have no activity that can show
+        // the last state.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
         // The start waited for its device's budget until the start expired.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
-        // The start expired, and its worker died after settling it in Redis and before writing the result.
+        // The start expired. Its worker settled it in Redis, and died before it wrote the result.
         if phone.device != nil, phone.starts == 0, swarm.crash > 0,
             results["\(activity)#1"]?.contains(.duplicate) ?? false
         {
             return
         }
-        // A start is not sent if the activity's end was read before the start's turn came.
+        // If the core reads the activity's end before the start's turn comes, it does not send the start.
         if phone.device != nil, phone.starts == 0, final.ends { return }
         if mayHaveLostFinal(activity) || mayHaveExpired(activity, final.version) { return }
-        // The last update came after the activity's eight hours. An end has no such limit.
+        // The last update came after the activity's eight hours, so it is not sent. Only an end is still
+        // sent.
         if tooOld.contains(activity), !final.ends { return }
         if phone.shown?.content != final.content {
             violations.append(

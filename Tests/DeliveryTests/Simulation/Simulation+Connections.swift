@@ -92,7 +92,8 @@ extension Simulation {
         }
     }
 
-    /// Sends GOAWAY. Pushes above the last stream are sent again; the others still get answers.
+    /// Sends GOAWAY. The worker sends the pushes above GOAWAY's last stream again; APNs still answers the
+    /// other pushes.
     private func sendGoAway(_ worker: SimulatedWorker) {
         guard
             let place = worker.connections.indices.filter({ !worker.connections[$0].isDraining })
@@ -130,12 +131,12 @@ extension Simulation {
 
     // MARK: - The invariants
 
-    /// Checks that a push is sent again only if this is allowed, on another connection than before, and
+    /// Checks that a push is sent again only if its last answer allows it, on another connection, and
     /// unchanged.
     private func checkOffered(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
-        // The slot's new push replaces the answer noted for its last one.
+        // The record's slot now has a new push, so the answer to its last push is removed.
         let last = worker.lastAnswers.removeValue(forKey: record)
-        // A record that was deferred since its answer has a new slot, so there is no answer to compare.
+        // A record that was deferred after its answer has another slot, so there is no answer to compare.
         guard view.isRetry, view.deferral.count == 0 else { return }
         let name = identifier(view)
         guard let last, last.offset == view.offset, last.partition == view.partition, last.version == view.version
@@ -178,16 +179,17 @@ extension Simulation {
         }
     }
 
-    /// Checks that a command has one outcome for each of its records, and one push. Two workers or records
-    /// may have the same version after a loss: of a worker, a partition, an acknowledgement or Redis' reply
-    /// to `hold`.
+    /// Checks that each record of a command has one outcome, and that APNs accepts the command once. Leaves
+    /// out runs that lose a worker, a partition, an acknowledgement or a reply of Redis, because two records
+    /// may then send the same version.
     func checkOutcomes() {
         let isUndisturbed =
             swarm.crash == 0 && swarm.rebalance == 0 && swarm.productionFailure == 0 && swarm.redisLoss == 0
             && !swarm.wipesRedis
         guard swarm.connections != nil, isUndisturbed else { return }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
-            // Each registration releases a held command again until the command is settled.
+            // Each registration releases a held command again until the command is settled, so a held command
+            // may have more outcomes.
             if !outcomes.contains(.held), outcomes.count > appended[command] ?? 0 {
                 violations.append("\(command): \(outcomes.map(\.name)) of \(appended[command] ?? 0) records")
             }

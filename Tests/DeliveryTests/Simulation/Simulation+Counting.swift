@@ -13,8 +13,8 @@ struct SimulatedCounting {
 
     mutating func note(_ view: RecordView) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        // A command that another command's token released already has the result `held`, so it gets another
-        // one.
+        // A command that another command's token released already has the result `held`. Its second result
+        // must not be counted.
         if view.topic == .commands, view.resultsBefore == 0 { results[activity, default: 0] += 1 }
         superseded[activity, default: 0] += view.superseded
     }
@@ -27,13 +27,13 @@ struct SimulatedCounting {
 }
 
 extension Simulation {
-    /// Whether a newer command may count this one instead of a result: this one is no start, and the newer
-    /// one has an alert if this one has.
+    /// Whether a newer command may count the command, so that the command needs no result. A start always
+    /// needs a result. Only a newer command with an alert may count a command with an alert.
     func isReplaced(_ command: String) -> Bool {
         !newer(than: command).isEmpty
     }
 
-    /// Whether a record without a result may be committed: a newer command has a result, or will be read
+    /// Whether a commit may pass a record without a result: a newer command has a result, or will be read
     /// again.
     func isCountedSafely(_ offset: Int64, of place: SimulatedLog.Place) -> Bool {
         guard let command = counting.commands[place]?[offset] else { return false }

@@ -57,7 +57,7 @@ extension Simulation {
         acknowledged[source, default: []].insert(view.offset)
     }
 
-    /// Records the new draw of a start whose first draw was refunded when it was deferred.
+    /// A start that was deferred had its draw refunded, and draws again. Records the time of the second draw.
     func noteDrawAgain(_ view: RecordView, of activity: String) {
         guard swarm.deferrals != nil, let drawn = pace.lastStartDraws[activity] else { return }
         let device = String(decoding: view.device, as: UTF8.self)
@@ -65,8 +65,8 @@ extension Simulation {
         pace.startDraws[device]?[place].at = drawn
     }
 
-    /// Whether an alert may have been passed by a newer state without one: only the lane that deferred it
-    /// waits for it.
+    /// Whether a newer state without an alert may have passed the activity's deferred alert. Only the lane
+    /// that deferred the alert lets newer states wait for it.
     func mayHavePassedAlert(_ activity: String) -> Bool {
         let hasOneLane = swarm.workers == 1 && swarm.crash == 0 && swarm.rebalance == 0
         return deferredActivities.contains(activity) && !hasOneLane
@@ -77,8 +77,8 @@ extension Simulation {
         guard let deferrals = swarm.deferrals, swarm.redisLoss == 0, swarm.productionFailure == 0,
             swarm.connections == nil, swarm.pushFailure == 0, swarm.limited == 0, swarm.latencyMax < 100
         else { return }
-        // Twice the wait before a command is deferred and the wait until it is read again: once for the
-        // command, once for the commands behind it.
+        // A record may wait until it is deferred, and then until it is read again. The factor 2 is for a
+        // command behind it, which waits as long again.
         let patience = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
         for (place, entry) in worker.assigned where place.topic == 0 {
             guard let since = worker.delivery.oldestUnsettledMilliseconds(entry.place), now - since > patience else {

@@ -65,8 +65,8 @@ extension Simulation {
         owners[place] = owner
     }
 
-    /// Moves a partition to another worker, or revokes and assigns it: drained, in the middle of its work, or
-    /// lost without a revocation.
+    /// Moves a partition to another worker, or to the same one again. Its owner has finished its work, or is
+    /// in the middle of it, or loses the partition without a revocation.
     private func moveAPartition() {
         guard let place = log.places.randomElement(using: &random), let owner = owners[place],
             let worker = workers[owner], let entry = worker.assigned[place], entry.nextOffset != .max
@@ -107,8 +107,8 @@ extension Simulation {
         assign(place, to: random.number(0...swarm.workers - 1))
     }
 
-    /// Kills a worker as SIGKILL does. Chance decides which work in progress was done; another process
-    /// continues from the committed offsets.
+    /// Kills a worker as SIGKILL does. Chance decides which calls, pushes and records of the worker arrive.
+    /// Another process continues from the committed offsets.
     private func crash(_ number: Int) {
         guard let worker = workers[number] else { return }
         for entry in worker.storeCalls where random.chance(500) {

@@ -13,7 +13,7 @@ extension Simulation {
         case (.admit, .overtaken):
             phones[activity]?.overtaken.insert(alert(of: view))
         case (.admit, .send) where view.isStart:
-            // Redis repeats its verdict to the same record, so the activity's budget does not start again.
+            // Redis repeats its verdict to the same record. The repeated verdict fills no budget.
             guard pace.births[activity]?[view.version] == nil else { return noteDrawAgain(view, of: activity) }
             pace.births[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)
@@ -51,8 +51,8 @@ extension Simulation {
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
     }
 
-    /// Records a push and checks the spacing after the last push of the same worker. Between two workers,
-    /// only Redis' verdicts keep the spacing.
+    /// Records a push, and checks the spacing after the last push of the same worker. The pushes of two
+    /// workers may come closer; only Redis' verdicts keep their spacing.
     func noteSending(_ view: RecordView, by worker: SimulatedWorker) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         checkAges(view, by: worker)
@@ -96,10 +96,10 @@ extension Simulation {
         }
     }
 
-    /// Counts only draws whose push arrived, so the real budget is never above the one calculated here.
+    /// Calculates the budget only from draws whose push arrived. The real budget never has more than this.
     private func checkBudget(of activity: String, _ draws: [SimulatedPace.Draw]) {
-        // Before its first registration an activity has the usual budget, which may hold more and refill
-        // faster.
+        // Before its first registration an activity has the usual budget, which may be larger and refill
+        // faster than the budget for frequent updates. So the check takes the larger numbers of both.
         let (usual, frequentUpdates) = (swarm.policy.budget, swarm.policy.frequentBudget)
         var bucket = usual
         if frequent.contains(activity) {
@@ -130,10 +130,10 @@ extension Simulation {
             for sequence in sequences where sequence > newest {
                 let command = "\(activity)#\(sequence)"
                 let reported = results[command] ?? []
-                // Two reasons allow that an alert did not ring: its held state expired, or a newer state was
-                // admitted. An older state is then never sent, even if the newer one fails, because a phone
-                // may have shown the newer one. `duplicate` is the result of a second record and does not
-                // concern the alert.
+                // An alert may stay silent for two reasons: its held state expired, or a newer state was
+                // admitted. In the second case Redis permits no older state, even if the newer one fails,
+                // because a phone may have shown the newer one. The result `duplicate` is of a second record
+                // and says nothing about the alert.
                 let withoutDuplicates = reported.filter { $0 != .duplicate }
                 let isPassed =
                     withoutDuplicates.allSatisfy { $0 == .held || $0 == .superseded }

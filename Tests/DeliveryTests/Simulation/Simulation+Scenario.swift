@@ -59,14 +59,15 @@ extension Simulation {
         if isLate { bringToken(activity, among: Int(sequence), at: time + Int64(random.number(-2_000...4_000))) }
     }
 
-    /// Sends a command again later, with the token that is then known.
+    /// Sends a command of the activity a second time, later, with the token that the phone has at that time.
     private func bringToken(_ activity: String, among commands: Int, at time: Int64) {
         let identifier = "\(activity)#\(random.number(1...commands))"
         script.append(
             (
                 time,
                 { [self] in
-                    // The command has no record yet, so this waits for its first record.
+                    // The command has not been written for the first time yet, so the second record waits for
+                    // another second.
                     guard let value = written[identifier] else {
                         return bringToken(activity, among: commands, at: now + 1_000)
                     }
@@ -196,9 +197,10 @@ extension Simulation {
         return phone
     }
 
-    /// Returns a time later than every registration before, because the phone's clock orders its tokens.
+    /// Returns a time after all earlier registrations. The times order the tokens of a phone.
     private func registeredAt() -> Int64 {
-        // Leaves room between two registrations for the time at which a token dies.
+        // A token may die between two registrations, so two registrations are at least two milliseconds apart
+        // in a run with audiences.
         nextRegistration = max(nextRegistration + (swarm.audiences > 0 ? 2 : 1), now)
         return nextRegistration
     }
@@ -240,8 +242,8 @@ extension Simulation {
         checkRing(shown.alert, with: view, of: activity)
         phone.receive(view.event, shown)
         if view.priority == 10 { phone.urgent.insert(view.version) }
-        // After Redis has lost all data, a push may be repeated with another push's timestamp. The phone's
-        // state is still right.
+        // After Redis has lost all data, a push may be repeated with another timestamp. The phone still shows
+        // the right state.
         if !wasWiped { violations.append(contentsOf: phone.violations) }
         phone.violations = []
         phones[activity] = phone

@@ -22,9 +22,9 @@ final class Simulation {
     var workers: [SimulatedWorker?] = []
     var owners: [SimulatedLog.Place: Int] = [:]
     var phones: [String: SimulatedPhone] = [:]
-    /// The activity of each update token.
+    /// The activity that each update token reaches.
     var tokens: [String: String] = [:]
-    /// The device of each push-to-start token.
+    /// The device that each push-to-start token reaches.
     var startTokens: [String: String] = [:]
     var script: [(at: Int64, action: () -> Void)] = []
     /// The command that each activity must show at the end of the run.
@@ -37,7 +37,7 @@ final class Simulation {
     var commandsSent = 0
     /// The number of records written for each command.
     var appended: [String: Int] = [:]
-    /// The record of each command.
+    /// The text of each command's record.
     var written: [String: String] = [:]
     var acknowledged: [SimulatedLog.Place: Set<Int64>] = [:]
     var violations: [String] = []
@@ -45,14 +45,14 @@ final class Simulation {
     var redisAwayUntil = Int64.min
     var apnsAwayUntil = Int64.min
     var nextToken = 0
-    /// Receives every step, to investigate a seed that failed.
+    /// Called with each step, to find out why a seed failed.
     var trace: ((String) -> Void)?
     var nextRegistration: Int64 = 0
     /// When the phone got each token.
     var tokensGivenAt: [String: Int64] = [:]
-    /// The registration time since which Redis knows that a token must not be used, by token.
+    /// The time of the tombstone that removed a token, by token. The time is that of the latest removal.
     var unregisteredTokens: [String: Int64] = [:]
-    /// The last token of each activity that Redis has retired.
+    /// The last token of each activity that Redis retired.
     var retiredTokens: [String: String] = [:]
     /// Activities whose token was removed and never replaced.
     var activitiesWithoutToken: Set<String> = []
@@ -62,7 +62,7 @@ final class Simulation {
     var alerts: [String: [Int]] = [:]
     /// How many seconds older an activity's commands are than their records, by activity.
     var agesSeconds: [String: Int64] = [:]
-    /// Activities of which Redis has admitted a version.
+    /// Activities with a version that Redis has admitted.
     var knownActivities: Set<String> = []
     /// Activities whose app allows frequent updates.
     var frequent: Set<String> = []
@@ -83,7 +83,7 @@ final class Simulation {
     var audiences = SimulatedAudiences()
     private var workersMade = 0
 
-    /// - Parameter supersededResults: nil: the seed draws it, with separate random numbers.
+    /// - Parameter supersededResults: if nil, the seed draws it, with random numbers of its own.
     init(
         seed: UInt64,
         kind: Swarm.Kind = .plain,
@@ -244,7 +244,7 @@ final class Simulation {
             worker.storeCalls.append((due, call))
         }
         if now < apnsAwayUntil || isPoolAway {
-            // No stream is free, so no push leaves.
+            // APNs is away, so no stream is free and no push leaves.
         } else if let connections = swarm.connections {
             performPushes(worker, connections)
         } else {
@@ -295,7 +295,7 @@ final class Simulation {
         return reply
     }
 
-    /// Loses the replies of the first calls, which Redis performed. The later calls never arrived.
+    /// Redis performs the first calls, and their replies are lost. The later calls do not arrive at Redis.
     private func loseConnection(of worker: SimulatedWorker) {
         let lost = worker.storeCalls
         worker.storeCalls.removeAll()
@@ -344,7 +344,7 @@ final class Simulation {
         let moment = worker.moment(now)
         let view = worker.delivery.view(push.record)
         trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")
-        // Only an answer about a push itself ends the push. After a 410 its command waits for the next token.
+        // Only a rejected push fails for good. After a 410 the command waits for the next token.
         if disposition == .rejected {
             refusedForGood.insert(String(decoding: view.activity, as: UTF8.self))
         }

@@ -3,8 +3,8 @@ import LiveActivity
 import Numbers
 import Testbed
 
-/// What a seed draws before its run: sizes, limits and fault rates. Seeds therefore differ in these too, not
-/// only in the order of events.
+/// The sizes, limits and fault rates of a run. A seed draws them before the run begins, so seeds also differ
+/// in these numbers.
 struct Swarm {
     /// The subject of a run, in addition to what all runs test.
     enum Kind: String, CaseIterable {
@@ -14,15 +14,15 @@ struct Swarm {
         /// Budgets, spacings, alerts, priorities, limited tokens, devices with several activities, and
         /// reading ahead.
         case pace
-        /// HTTP/2 as a pool reports it to the core: connections that are lost, drained or narrowed, streams
-        /// that are refused or reset.
+        /// HTTP/2 as a pool reports it to the core. Connections are lost, closed with GOAWAY, or get fewer
+        /// streams. Streams are refused or reset.
         case connections
-        /// Activities that live longer than eight hours, and time that jumps.
+        /// Activities that live longer than eight hours, and pauses of minutes in which all workers stop.
         case longLives
         /// States that equal the previous one, and commands that expire.
         case repeats
-        /// Commands that are minutes or hours old when they are written, some with alerts; time that jumps,
-        /// and long outages.
+        /// Commands that are minutes or hours old when they are written, some with alerts. All workers may
+        /// stop for minutes, and outages are long.
         case old
         /// Outages of APNs, and commands that are deferred.
         case deferrals
@@ -39,7 +39,7 @@ struct Swarm {
         var outageMillisecondsMax: Int
     }
 
-    /// Faults of a worker's connections, per mille of 100 ms steps, and of their streams, per mille of
+    /// The chances of faults: of a connection in per mille of 100 ms steps, of a stream in per mille of
     /// pushes.
     struct Connections {
         var count: Int
@@ -67,7 +67,7 @@ struct Swarm {
     /// The maximum milliseconds between two commands of an activity.
     var commandGap: Int
     var latencyMax: Int
-    /// Fault rates per mille of calls, pushes, records, or steps of 100 ms.
+    /// The chances of faults, in per mille of calls, pushes, records, or steps of 100 ms.
     var redisLoss: Int
     var pushFailure: Int
     var pushLoss: Int
@@ -81,12 +81,13 @@ struct Swarm {
     var clockSkew: Int
     /// Per mille of apps that never register; their tokens come with their commands.
     var silentApp = 0
-    /// Per mille of the later commands of such an app that bring the token; its first command always does.
+    /// Per mille of the later commands of an app that never registers. These commands bring the token; the
+    /// app's first command always does.
     var suppliedToken = 0
-    /// Per mille of such apps that know their token late. A command that is sent again, mostly an old one,
-    /// then brings it.
+    /// Per mille of apps that never register and know their token late. Such an app sends a command a second
+    /// time, in most cases an old one, and this command brings the token.
     var lateToken = 0
-    /// Per mille of commands whose producer sends a token that Redis has retired.
+    /// Per mille of commands that bring a token that Redis has retired.
     var staleToken = 0
     /// Per mille of 100 ms steps in which an app writes a tombstone.
     var tombstone = 0
@@ -126,7 +127,8 @@ struct Swarm {
     /// The number of audiences that registrations may name; 0 if they name none.
     var audiences = 0
 
-    /// Whether a command that is superseded before Redis has seen it has a result or is counted.
+    /// Whether a command that is superseded before Redis has seen it has a result of its own, or another
+    /// result counts it.
     var supersededResults = SupersededResults.each
 
     /// Draws the kind's values last, so that a seed of kind `plain` keeps its run.
@@ -154,7 +156,8 @@ struct Swarm {
         case .plain: break
         case .tokens:
             drawTokens(&random)
-            // Draw from a copy. Otherwise all later draws would change, also for seeds without late tokens.
+            // These numbers come from a copy of the generator. So the later draws stay the same, also for
+            // seeds without late tokens.
             var copy = random
             if crash == 0 && rebalance == 0 { lateToken = [0, 600][copy.number(0...1)] }
             staleToken = [0, 500][copy.number(0...1)]
@@ -168,7 +171,7 @@ struct Swarm {
             if random.chance(300) { drawConnections(&random) }
             livesLong = true
             timeJump = [0, 0, 30][random.number(0...2)]
-            // An activity that Redis has forgotten would get its eight hours again.
+            // Redis would begin the eight hours again for an activity that it has forgotten.
             wipesRedis = false
         case .repeats:
             if random.chance(300) { drawPace(&random) }
@@ -192,7 +195,8 @@ struct Swarm {
                 outageMillisecondsMax: [3_000, 40_000][random.number(0...1)]
             )
         }
-        // Draw from a copy. Otherwise all later draws would change, also for seeds that hold all starts of a device.
+        // This number comes from a copy of the generator. So the later draws stay the same, also for seeds
+        // that hold all starts of a device.
         var copy = random
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][copy.number(0...2)] }
     }
@@ -223,8 +227,8 @@ struct Swarm {
     private mutating func drawTokens(_ random: inout SplitMix64) {
         silentApp = [0, 500][random.number(0...1)]
         suppliedToken = [0, 200, 1_000][random.number(0...2)]
-        // A merged command passes its token on in memory only, so a worker's death may lose the token. Then
-        // every command brings it.
+        // A merged command passes its token on in memory only, so the token is lost if the worker dies. In
+        // such runs every command brings the token.
         if crash > 0 || rebalance > 0 { suppliedToken = 1_000 }
         tombstone = [0, 30][random.number(0...1)]
     }

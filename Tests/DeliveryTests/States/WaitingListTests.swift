@@ -43,8 +43,8 @@ struct WaitingListTests {
         #expect(expected.isEmpty)
     }
 
-    /// Makes a removed record available to the test again. The list accepts it because it is in another
-    /// stage.
+    /// Puts a removed record into another stage, so that the list accepts it again, and makes it available to
+    /// the test.
     private static func giveBack(_ record: UInt32, to free: inout [UInt32], in records: inout Records) {
         records.enter(.current, record)
         free.insert(record, at: 0)

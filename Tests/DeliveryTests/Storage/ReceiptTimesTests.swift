@@ -24,7 +24,7 @@ import Testing
     }
 
     /// One record waits for hours while later records come. Its time is kept exactly; the times of the later
-    /// records are kept coarsely.
+    /// records are rounded.
     @Test func `The error grows only with the age`() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(100_000) {
@@ -40,7 +40,8 @@ import Testing
         }
     }
 
-    /// Many records come, and each settles soon. Settled records free their room, so the times stay exact.
+    /// Many records come, and each settles soon. Settled records free their room, so the times of the others
+    /// stay exact.
     @Test func `Settled records make room`() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(10_000) {

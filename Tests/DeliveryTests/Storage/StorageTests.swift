@@ -37,7 +37,7 @@ import Testing
         var queue = IndexQueue<UInt32>(limit: 1_000)
         var model: [UInt32] = []
         for step in 0..<20_000 as Range<UInt32> {
-            // Alternates between filling and emptying, so that the queue wraps and grows at every place.
+            // The queue is filled and emptied in turn, so that it wraps and grows at every place.
             let filling = (step / 1_500) % 2 == 0 ? 650 : 350
             if random.chance(filling), model.count < 1_000 {
                 if random.chance(100) {
@@ -156,8 +156,8 @@ import Testing
         #expect(arena.chunksBytes == 0)
     }
 
-    /// A backlog of small records is followed by one of large records. The memory of the small ones must be
-    /// freed for the large ones.
+    /// Large records follow a backlog of small ones. The arena must free the memory of the small records for
+    /// the large ones.
     @Test func `Completely free chunks are given back`() {
         var arena = Arena()
         let small = (0..<10_000).map { _ in arena.allocate(512) }
@@ -193,8 +193,8 @@ import Testing
     @Test func `A probe run that wraps is repaired when its first member is removed`() {
         var table = ActivityTable()
         let last: UInt64 = 4_095
-        // The run of full buckets begins in the last bucket and continues in the first ones. One entry
-        // belongs in a first bucket.
+        // The run of full buckets begins in the last bucket and continues in the first ones. Two of the
+        // entries belong in the first buckets.
         for (index, hash) in [last, last, 0, last, 1].enumerated() { table.insert(hash, index: UInt32(index)) }
         table.remove(last, index: 0)
         #expect(table.find(last) { $0 == 1 } == 1)

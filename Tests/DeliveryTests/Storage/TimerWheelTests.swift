@@ -89,7 +89,7 @@ import Testing
         #expect(fire(&wheel, at: 1_504) == [1])
     }
 
-    /// Thousands of timers, cleared and set at random, compared with a list of them.
+    /// Thousands of timers are set and cleared at random, in the wheel and in a list. Both must agree.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func `The wheel agrees with a list`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var now = Int64(random.number(0...100_000))
@@ -120,8 +120,8 @@ import Testing
         }
     }
 
-    /// Checks that `next` is in time: a call at `next` comes at most in the slot in which the first timer
-    /// fires, one slot after its due slot.
+    /// Checks that `next` is after `now`, and not after the time at which the first timer fires. A timer
+    /// fires at the end of the slot in which it is due.
     private func checkNext(_ next: Int64?, earliest: Int64?, now: Int64) {
         guard let earliest else {
             #expect(next == nil)
