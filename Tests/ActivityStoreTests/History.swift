@@ -9,7 +9,7 @@ import Testbed
 /// come together.
 struct History {
     struct Step {
-        /// The index of its history.
+        /// The index of the history that the step belongs to.
         var index: Int
         var key: TestKey
         /// The server's time in UNIX microseconds.

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An alert that has not been sent moves to the newer state, and its record settles with that state.
+/// An alert that has not been sent moves to the newer state. The alert's record settles with that state.
 @Suite struct AlertTests {
     static func carried(_ second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alert(second)),"# }
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// Commands to audiences: this core reads them, and the core of audiences decides.
+/// Commands to audiences: the core of single activities reads them, and the core of audiences decides.
 @Suite struct AudienceCommandTests {
     private static func toAudience(_ command: String) -> String { CommandText.toAudience(command) }
 

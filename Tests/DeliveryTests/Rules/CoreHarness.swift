@@ -312,7 +312,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Permits the oldest command that waits for Redis, pushes it and answers the push.
+    /// Lets Redis permit the oldest command that waits for it, takes the push and answers it.
     func carry(_ disposition: PushResult.Disposition = .accepted) {
         reply(.send)
         push()

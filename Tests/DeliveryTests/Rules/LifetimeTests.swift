@@ -257,7 +257,7 @@ import Testing
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)])
-        // A worker that reads the end again after a crash learns from Redis that it was accepted.
+        // A worker that reads the end again after a crash learns from Redis that APNs accepted the end.
         #expect(core.settlements == ["lifetime:\(Self.began) accepted"])
     }
 

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The parts of a result that a test sees, copied when it was produced.
+/// The parts of a result that a test sees, copied when the core produced the result.
 struct SeenResult {
     var command: String
     var outcome: String

@@ -3,7 +3,7 @@ import Testbed
 
 @testable import Delivery
 
-/// How a run commits offsets and hands partitions over.
+/// How the workers of a run commit offsets, and how partitions move from one worker to another.
 struct SimulatedCommits {
     /// Whether a commit's metadata has the settled offsets above the committed one. If not, the next owner
     /// reads those records again, as after metadata that is too long.
