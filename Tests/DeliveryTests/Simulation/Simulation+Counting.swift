@@ -7,7 +7,7 @@ struct SimulatedCounting {
     var commands: [SimulatedLog.Place: [Int64: String]] = [:]
     /// The number of results of records of the commands topic, by activity.
     private(set) var results: [String: Int] = [:]
-    /// The number of commands that these results count, by activity.
+    /// The number of superseded commands that the results of other commands count, by activity.
     private(set) var superseded: [String: Int] = [:]
     private let trace = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
 

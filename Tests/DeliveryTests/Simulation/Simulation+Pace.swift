@@ -42,7 +42,7 @@ extension Simulation {
         if pace.answered[activity]?[sequence] == nil { pace.answered[activity, default: [:]][sequence] = now }
     }
 
-    /// Checks that no push is admitted with an alert after Redis knows that APNs accepted it.
+    /// Checks that Redis admits no push with an alert after it has learned that APNs accepted this alert.
     func checkRing(_ alert: Int, with view: RecordView, of activity: String) {
         guard alert >= 0, !wasWiped, !view.isStart, phones[activity]?.alerts.contains(alert) ?? false,
             let answered = pace.answered[activity]?[alert], let admitted = pace.admitted[activity]?[view.version],

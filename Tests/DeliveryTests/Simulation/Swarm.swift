@@ -19,7 +19,7 @@ struct Swarm {
         case connections
         /// Activities that live longer than eight hours, and pauses of minutes in which all workers stop.
         case longLives
-        /// States that equal the previous one, and commands that expire.
+        /// States that equal the state before, and commands that expire.
         case repeats
         /// Commands that are minutes or hours old when they are written, some with alerts. All workers may
         /// stop for minutes, and outages are long.
@@ -106,7 +106,7 @@ struct Swarm {
     /// The maximum number of starts that are held for one device.
     var heldStartsMax = 8
     var readAheadLag: Int64 = 1_000_000
-    /// Per mille of updates and ends that repeat the content of the one before.
+    /// Per mille of updates and ends that repeat the content of the activity's command before.
     var sameContent = 0
     /// Per mille of updates that are valid for a few seconds only.
     var shortLived = 0
