@@ -141,7 +141,8 @@ import Testing
         let response = try client.perform(fields, body: body)
         #expect(response.status == (row.reason == .success ? row.status : row.reason.status))
         if row.reason != .success { #expect(response.body == "{\"reason\":\"\(row.reason.word)\"}") }
-        // A path that does not exist is neither a push nor a channel request, so either id field may come.
+        // The simulator returns a channel request's id as `apns-request-id`, and a push's id as `apns-id`. A
+        // request with an unknown path is neither, so its response may have either field.
         let identifier = try #require(response.headers["apns-request-id"] ?? response.headers["apns-id"])
         if row.reason != .badPath { #expect(response.headers["apns-id"] == nil) }
         let sent = fields.first { $0.0 == "apns-request-id" }?.1

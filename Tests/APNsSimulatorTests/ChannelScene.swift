@@ -56,7 +56,8 @@ extension Scene {
         return try #require(response.headers["apns-channel-id"])
     }
 
-    /// Starts an activity on a channel by a push to another phone.
+    /// Installs the app on another phone, and starts an activity on that phone by a push that names the
+    /// channel.
     func startByPush(_ match: String, device: String, channel: String) async throws -> PushEffectRow {
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.install(app: Scene.app, device: device, hasChannels: true, nowMilliseconds: now)
@@ -78,7 +79,7 @@ extension Scene {
         )
     }
 
-    /// Returns the activity's state on its phone, and how the phone got it.
+    /// Returns the activity's content state on its phone, and the number of pushes with each effect.
     func screen(_ activity: String) async throws -> [String: Any] {
         try await control("GET", "/activity?app=\(Scene.app)&activity=\(activity)").object
     }

@@ -47,7 +47,7 @@ import Testing
             let client = try scene.connectToManagement()
             let refused = try client.perform(scene.managementHeaders("POST"), body: Scene.creation(1))
             #expect(refused.status == 400 && refused.body == "{\"reason\":\"CannotCreateChannelConfig\"}")
-            // The list is longer than a stream's window.
+            // The list is longer than a stream's window, so the simulator sends it in parts.
             let path = "/1/apps/\(Scene.app)/all-channels"
             let response = try client.perform(scene.managementHeaders("GET", [":path": path]), body: "")
             let object = try JSONSerialization.jsonObject(with: Data(response.body.utf8)) as? Object
@@ -154,7 +154,7 @@ import Testing
             let devices = #"{"app":"\#(Scene.app)","devices":["by-push"]}"#
             try send(1, 0)
             #expect(try await scene.control("POST", "/offline", devices).status == 200)
-            // Messages that the phone had got before it went off line do not come again.
+            // The phone got these messages before it went off line, so APNs does not send them again.
             #expect(try await scene.control("POST", "/online", devices).status == 200)
             #expect(try await scene.effects("m7") == ["started": 1, "shown": 1])
             #expect(try await scene.control("POST", "/offline", devices).status == 200)
@@ -198,8 +198,7 @@ import Testing
         }
     }
 
-    /// Creating a channel is the only request that cannot be repeated safely. Its response is lost, but the
-    /// channel exists.
+    /// The management service creates the channel, but resets the stream instead of answering.
     @Test func `Faults of the management interface affect no broadcast`() async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Crowds of compact phones, of which the model stores few bytes each. No service runs.
+/// Crowds of compact phones: the model stores only a few bytes for each phone. No service runs.
 @Suite struct CompactPhoneTests {
     private static let now: Int64 = 1_790_000_000
 
@@ -125,7 +125,7 @@ import Testing
         _ = bench.push(Self.update(2, alert: "goal 2"), token: tokens[1])
         _ = bench.push(Self.update(3, alert: "goal 1"), token: tokens[1])
         _ = bench.push(Self.update(3, alert: "goal 3"), token: tokens[2])
-        // The alert of a state that the phone does not show does not ring.
+        // The phone already shows timestamp 3, so it ignores this older state and its alert.
         _ = bench.push(Self.update(2, alert: "goal 3"), token: tokens[2])
         let response = try bench.answer()
         #expect(response["alertedTwice"] as? Int == 2 && response["alerts"] as? Int == 6)
@@ -201,7 +201,7 @@ import Testing
     }
 }
 
-/// Crowds over HTTP, as other programs use them.
+/// The HTTP interface for crowds, as other programs use it.
 @Suite(.ownThread) struct CrowdInterfaceTests {
     private typealias Object = [String: Any]
 
@@ -217,8 +217,8 @@ import Testing
                 """
             )
             #expect(made.status == 200 && made.object["phones"] as? Int == 1_000_000)
-            // The crowd takes 100 bytes for each phone; the limit includes other memory that the process
-            // takes in the meantime.
+            // The limit is 100 bytes for each phone. It includes the memory that the rest of the process
+            // allocates in the meantime.
             #expect(try residentBytes() - before < 100_000_000)
             let page = try await scene.control(
                 "GET",

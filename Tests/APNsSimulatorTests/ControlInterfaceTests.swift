@@ -126,8 +126,8 @@ import Testing
             try other.run { $0.goAway != nil }
             #expect(other.goAway == .init(lastStream: 0, reason: #"{"reason":"IdleTimeout"}"#, code: 11))
 
-            // However far a request moves the clock, it stays within its limits. The provider token is then
-            // too old, and nothing else changes.
+            // The simulator's clock stops at its maximum, even if a request advances it further. The provider
+            // token is then too old, so APNs answers 403.
             for _ in 0..<2 {
                 let advance = #"{"advanceMilliseconds":9223372036854775807}"#
                 #expect(try await scene.control("POST", "/clock", advance).status == 200)

@@ -54,8 +54,8 @@ import Testing
             )
         }
 
-        /// Pushes as the service does: the verdict of APNs, and the effect on the phone if the push is
-        /// accepted.
+        /// Sends a push as the service does. Returns APNs' answer, and the effect on the phone if APNs
+        /// accepts the push.
         mutating func push(_ json: String, token: String, at seconds: Int64, priority: UInt8 = 5) -> (
             Reason, PushEffect?
         ) {
@@ -325,7 +325,8 @@ import Testing
             // be newer.
             (["timestamp": "\(birth + 1)", "content-state": #"{"home":6}"#], 1),
             (["attributes": #"{ "id" : "n" }"#], 1),
-            // A different start, of another activity with the same attributes.
+            // A different start: its alert, its attributes or a much later timestamp shows that it starts
+            // another activity.
             (["alert": #"{"title":"other","body":"b"}"#], 0),
             (["timestamp": "\(birth + 60)"], 0),
             (["attributes": #"{"id":"o"}"#], 0),

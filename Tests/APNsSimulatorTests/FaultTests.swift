@@ -6,7 +6,8 @@ import Testing
 /// Faults that a test sets, other than Apple's error answers. Each fault is checked on the wire and in the
 /// log.
 @Suite(.ownThread) struct OddFaultTests {
-    /// Returns a client that may use a thousand streams. The faults apply from then on.
+    /// Returns a client that may use a thousand streams. Its first push is sent without faults; the faults
+    /// apply to later pushes.
     private func client(_ scene: Scene, _ adjust: (inout Faults) -> Void) async throws -> H2Client {
         let client = try scene.connect()
         _ = try client.perform(scene.headers(), body: scene.update(home: 0))
@@ -139,7 +140,7 @@ import Testing
         }
     }
 
-    /// In contrast to a cut, an orderly end of a connection is announced.
+    /// The server sends close_notify before it closes the connection. A connection that is cut gets none.
     @Test func `An orderly end is announced`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { _ in }
@@ -154,7 +155,8 @@ import Testing
             let client = try await client(scene) { $0.silentAfterRequests = 3 }
             let streams = try submit(5, client, scene)
             try client.run { _ in true }
-            // The connection stays silent from now on, so the test can only ask the service.
+            // The connection stays silent from now on, so only the service's statistics show that it got the
+            // requests.
             try await eventuallyInTask("six requests") { try await scene.simulator.statistics().requests >= 6 }
             client.ping()
             #expect(throws: H2Client.Failure(reason: "nothing came")) {

@@ -52,7 +52,8 @@ import Testing
 
     /// Prints the throughput. Only the number of 200 answers is checked.
     @Test func `The simulator answers h2load's requests`() async throws {
-        // h2load opens its streams before it has read the server's SETTINGS.
+        // h2load opens many streams before it has read the server's SETTINGS, so the simulator must allow
+        // them at once.
         try await Scene.run(\.limits.streamsBeforeAuthentication, 1_000) { scene in
             let body = scene.directory.url.appendingPathComponent("body")
             try Data(scene.update(home: 4).utf8).write(to: body)

@@ -224,10 +224,10 @@ final class H2Client {
 
     func ping() { nghttp2_submit_ping(session, 0, nil) }
 
-    /// Sends everything, and waits until the server has processed it. The server answers a ping after the
-    /// requests before it.
+    /// Sends all requests and a PING, and waits for the answer to the PING. The server answers it only after
+    /// it has processed all earlier requests.
     func runUntilJudged() throws {
-        // First all queued requests are sent, because nghttp2 sends a ping before them.
+        // nghttp2 sends a PING before queued requests, so the requests must be sent first.
         try run { _ in true }
         let expected = pingsAnswered + 1
         ping()

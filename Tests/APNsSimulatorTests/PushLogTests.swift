@@ -16,7 +16,7 @@ import Testing
         let file = directory.path("pushes.jsonl")
         try await Scene.run(\.pushLog, file) { scene in
             try await body(scene)
-            // This call runs on the service's thread, in a later turn than the last push.
+            // The service handles this call in a later turn than the last push. The log then has all lines.
             #expect(try await scene.simulator.statistics().pushLogLinesLost == 0)
         }
         return try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")

@@ -31,7 +31,8 @@ package enum Deviation {
 
     private static let numberBytes = Set("+-.0123456789eE".utf8)
 
-    /// Limits that only our decoder has, and duplicate keys, of which Foundation keeps one.
+    /// Faults that only our decoder reports. Foundation has no such limits, and keeps one of two values with
+    /// the same key.
     package static let ours: Set<FaultCode> = [
         .tooDeep, .tooLong, .tooMany, .bodyTooLarge, .recordTooLarge, .duplicateKey,
     ]

@@ -2,7 +2,8 @@ import LiveActivity
 import RecordReference
 
 extension SchemaDifference {
-    /// Returns the known difference because of which the schema accepts a record that the decoder refuses.
+    /// Returns the known difference that explains why the schema accepts this record and the decoder refuses
+    /// it.
     package static func explaining(_ fault: Fault, _ text: [UInt8]) -> SchemaDifference? {
         if fault.code == .loneSurrogate || Deviation.isTrailingComma(text, fault) || Deviation.isOtherEncoding(text) {
             return .notOneJSONText

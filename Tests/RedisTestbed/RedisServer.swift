@@ -18,7 +18,7 @@ public final class RedisServer {
     public let port: UInt16
     /// The port for TLS; 0 without certificates.
     public let tlsPort: UInt16
-    /// The password for the test's own commands.
+    /// The password with which ``command(_:)`` logs in; nil if the server requires none.
     public var password: String?
     private let directory: TemporaryDirectory
     private let process: RedisProcess
@@ -38,7 +38,8 @@ public final class RedisServer {
         tlsPort = try certificateFiles == nil ? 0 : Listener.unusedLoopbackPort()
         var all = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
         all += ["--dir", self.directory.path, "--unixsocket", self.directory.path("redis.sock")]
-        // A replica follows at once, and the primary notices the loss of its replica within a second.
+        // A replica begins to copy its primary at once. The primary notices the loss of its replica within a
+        // second.
         all += ["--port", String(port), "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
         if let files = certificateFiles {
             all += ["--tls-port", String(tlsPort), "--tls-auth-clients", "no", "--tls-ca-cert-file", files.authority]

@@ -2,9 +2,9 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Runs blocking code on a separate thread, so that parallel tests continue. The child processes that the
-/// code starts are killed when this thread ends. The code belongs to the task of its test, so its
-/// expectations count for that test.
+/// Runs blocking code on a separate thread, so that parallel tests continue. A program that the code starts
+/// with `setpriv --pdeathsig` is killed when this thread ends. The code belongs to the task of its test, so
+/// its expectations count for that test.
 public func onOwnThread<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
     let executor = ThreadExecutor()
     defer { executor.stop() }

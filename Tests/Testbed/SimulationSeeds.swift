@@ -16,7 +16,7 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
 
     /// - Parameters:
     ///   - standardCount: the number of seeds of each kind unless the environment sets another.
-    ///   - chunksMax: the maximum number of test cases of a kind. Each case runs enough seeds for that.
+    ///   - chunksMax: the maximum number of test cases of a kind. More seeds make each case larger.
     public init(standardCount: Int, chunksMax: Int = 200) {
         let environment = ProcessInfo.processInfo.environment
         ofEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount
@@ -34,7 +34,7 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
         return start..<start + UInt64(perChunk)
     }
 
-    /// Returns the message of a failed seed; nil if the run keeps all invariants.
+    /// Returns the message for a seed that violates invariants; nil without violations.
     public static func report(_ kind: Kind, _ seed: UInt64, _ violations: [String]) -> String? {
         violations.isEmpty ? nil : "\(kind.rawValue) \(seed): \(violations.prefix(3).joined(separator: "; "))"
     }
