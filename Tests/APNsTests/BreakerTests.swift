@@ -109,8 +109,8 @@ import Testing
     /// Sends pushes over the network. A wrong topic opens the breaker, no token is retired, and the corrected
     /// topic closes the breaker.
     @Test func `A pool stops at a burst of refusals, and probes`() throws {
-        // Until the first probe the pool accepts nothing. Even a busy machine must check this before the
-        // probe.
+        // The pool accepts no push before the first probe. The probe comes late enough that a busy machine
+        // checks this in time.
         let fixture = try PoolFixture { $0.breaker.probeMilliseconds = 1_500 }
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }

@@ -140,8 +140,8 @@ import Testing
         #expect(fixture.pool.statistics.identifiersChanged == 1)
     }
 
-    /// The window of 65,535 bytes has 4,215 bytes left, which is enough for a push but not for the largest
-    /// broadcast. A broadcast that waits with the caller can still be replaced by a newer state.
+    /// The window of 65,535 bytes has 4,215 bytes left. They are enough for a push, but not for the largest
+    /// broadcast. The caller keeps the refused broadcast, so a newer state can still replace it.
     @Test func `A broadcast that does not fit the flow-control window is not taken`() throws {
         let fixture = try PoolFixture(bodyBytes: 5_120)
         fixture.warmUp()

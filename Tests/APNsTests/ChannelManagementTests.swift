@@ -199,8 +199,8 @@ struct ManagementResponseTests {
     }
 
     @Test func `A header block is read with and without Huffman code`() throws {
-        // The examples `:status: 302` of RFC 7541, appendix C: plain and in Huffman code, each a literal with
-        // a name of the static table.
+        // Examples of RFC 7541, appendix C: `:status: 302` plain, and in Huffman code. In both blocks the
+        // name is an index into the static table.
         #expect(try block([0x48, 0x03, 0x33, 0x30, 0x32]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x48, 0x82, 0x64, 0x02]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x20, 0x89]).map { [$0.name, $0.value] } == [[":status", "204"]])
@@ -243,9 +243,10 @@ struct ManagementResponseTests {
     }
 }
 
-/// The advice that an operator gets about a reason.
+/// The advice that an operator gets about an error reason of APNs.
 struct ReasonAdviceTests {
-    /// The reasons of Apple's table for broadcasts and channels.
+    /// All reasons that APNs gives for broadcasts and channels. Only the reasons that concern device tokens
+    /// have no advice.
     @Test(arguments: (BroadcastTests.table + BroadcastTests.shared).map(\.reason))
     func `Every reason about channels has advice for the operator`(_ text: String) {
         let reason = Array(text.utf8).withUnsafeBytes { APNs.Reason(text: $0) }
@@ -253,7 +254,7 @@ struct ReasonAdviceTests {
         #expect((reason.advice.utf8CodeUnitCount == 0) == isOfDevices)
     }
 
-    /// A retry without an operator's action would only fail again.
+    /// If an operator must correct something first, a retry only fails again.
     @Test func `A retry helps only if nobody must act`() {
         func retryHelps(_ status: UInt16, _ reason: APNs.Reason) -> Bool {
             Disposition(kind: .answered, status: status, reason: reason).retryHelps

@@ -3,7 +3,7 @@ import Testing
 
 @testable import APNs
 
-/// When connections are opened: one after the other.
+/// The time between the openings of connections. A pool opens one connection after the other.
 @Suite(.ownThread) struct ConnectionOpeningTests {
     private func opening(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws -> ConnectionOpening {
         var configuration = try PoolFixture.configuration(port: 443)
@@ -24,7 +24,7 @@ import Testing
         var opening = try opening()
         opening.begin(now: 10_000)
         let waits = (0..<500).map { _ in opening.waitMilliseconds(now: 10_500) }
-        // The wait is 2 s ± 25 %, of which half a second has passed.
+        // Two openings are 2 s ± 25 % apart. Half a second has passed since the first one.
         #expect(waits.allSatisfy { (1_000...2_000).contains($0) })
         #expect(Set(waits).count > 100)
         #expect(opening.waitMilliseconds(now: 60_000) == 0)

@@ -7,8 +7,8 @@ import Testing
 
 /// Tests connections to a server, or over a network, that behaves unexpectedly.
 @Suite(.ownThread) struct ConnectionTests {
-    /// The deadline in tests in which a push must miss it. It is long enough that a pause of the thread does
-    /// not let other pushes miss it too.
+    /// The time limit for pushes, in tests in which some pushes exceed it. It is long enough that all other
+    /// pushes are answered in time, even if the thread pauses.
     private let deadlineMilliseconds: Int64 = 2_000
 
     @Test func `After GOAWAY, only the pushes above the last stream count as not processed`() throws {
@@ -201,8 +201,8 @@ import Testing
         #expect(fixture.server.accepted == 1)
     }
 
-    /// A push misses its deadline and nothing else was received since it was sent. The client then sends a
-    /// PING, and closes the connection if the PING gets no response.
+    /// A push misses its deadline, and the client has received nothing since it sent the push. The client
+    /// then sends a PING, and closes the connection if the PING gets no response.
     @Test func `A silent server is detected by PING`() throws {
         let fixture = try PoolFixture {
             $0.requestTimeoutMilliseconds = deadlineMilliseconds
@@ -247,9 +247,9 @@ import Testing
         #expect(try fixture.recorder.only(100).status == 200)
     }
 
-    /// The first window of 65,535 bytes holds 6.5 of these bodies, of which the first push has used one. The
-    /// seventh push is not completely sent when the connection ends. The connection accepts no further
-    /// pushes, so that newer states may still replace them.
+    /// The first window of 65,535 bytes has room for 6.5 bodies, and the first push has used one of them. So
+    /// the connection accepts six pushes. Half of the last body is not sent when the connection ends. The
+    /// caller keeps the pushes that were not accepted, so newer states can still replace them.
     @Test func `A push whose body was held back by flow control was not processed`() throws {
         let fixture = try PoolFixture(bodyBytes: 10_000)
         fixture.warmUp()

@@ -14,7 +14,7 @@ final class ForeignClient {
     private var next: UInt64 = 0
     private let channel: [UInt8]?
 
-    /// - Parameter channel: a channel to which every second push is a broadcast; nil for none.
+    /// - Parameter channel: every second push is a broadcast to this channel; nil sends no broadcasts.
     init(port: UInt16, channel: String? = nil) throws {
         self.channel = channel.map { Array($0.utf8) }
         loop = try EventLoop()
@@ -129,8 +129,8 @@ struct ForeignProcess {
         for descriptor in [STDOUT_FILENO, STDERR_FILENO] {
             posix_spawn_file_actions_addopen(&actions, descriptor, log, O_RDWR | O_CREAT | O_APPEND, 0o600)
         }
-        // The child must not inherit the writing end of another test's pipe. Its reader would wait until this
-        // child ends.
+        // The child must not inherit the writing end of another test's pipe. The pipe's reader would then
+        // wait until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var child: pid_t = 0
         var result: Int32 = 0

@@ -3,7 +3,7 @@ import Reactor
 import Testbed
 import Testing
 
-/// Tests with nghttp2's server, an independent implementation of HTTP/2, in both directions.
+/// Tests with nghttpd, which is nghttp2's server and shares no code with our client.
 @Suite(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"), .ownThread) struct ForeignServerTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let options: [String]

@@ -66,8 +66,7 @@ import Testing
         }
     }
 
-    /// For every block, both decoders read the same response or both refuse it, unless one reaches a limit of
-    /// its own.
+    /// From each block, both decoders read the same response, or both refuse the block.
     @Test func `The decoder reads and refuses what nghttp2 reads and refuses`() throws {
         var refused = 0
         var taken = 0
@@ -311,7 +310,7 @@ import Testing
 }
 
 extension ResponseHead {
-    /// Makes the response of fields that another decoder has read.
+    /// Builds the expected response head from fields that nghttp2's decoder has read.
     init(fields: [TextField]) {
         self.init()
         for field in fields {

@@ -278,7 +278,7 @@ import Testing
         #expect(fixture.submit(10))
     }
 
-    /// The server sends requests for acknowledgement, and reads none of them.
+    /// The server sends PINGs, which the client must acknowledge, and never reads the acknowledgements.
     @Test func `A server that does not read acknowledgements loses the connection`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = 60_000 }
         try #require(fixture.warmUp())

@@ -148,7 +148,7 @@ private final class TroubledApp {
         configuration.settingsTimeoutMilliseconds = 100
         configuration.connectTimeoutMilliseconds = 100
         configuration.breaker.probeMilliseconds = 60_000
-        // The process's limit on connections has no room left, but the app's first connection is always
+        // The budget for all connections of the process is used up. The app's first connection is still
         // allowed.
         configuration.connectionsMax = 4
         configuration.connectionsMin = 4

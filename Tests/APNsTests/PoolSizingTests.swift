@@ -58,8 +58,8 @@ import Testing
         #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
     }
 
-    /// A requested connection may never become ready, without room or network. The pool stops waiting for it
-    /// when the demand has fallen.
+    /// The pool wants a second connection, but never gets one, for example without a network. When the demand
+    /// has fallen, the pool stops waiting for it.
     @Test func `A connection that never came up is given up`() throws {
         var sizing = try sizing()
         #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 100, now: 0) == .grow)
@@ -106,8 +106,8 @@ import Testing
                 sizing.end(interval(starved: 1_000), carrying: carrying, streamsPerConnection: 100, now: 0) == .grow
             )
         }
-        // Without its fourth connection the pool has 300 streams. It keeps the fourth connection if more than
-        // 150 pushes are in flight.
+        // Three connections have 300 streams. The pool keeps the fourth connection while more than half of
+        // 300 pushes are in flight.
         #expect(sizing.end(interval(peak: 151), carrying: 4, streamsPerConnection: 100, now: 1_000) == .none)
         #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 2_000) == .none)
         #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 4_000) == .none)

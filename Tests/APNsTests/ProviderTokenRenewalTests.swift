@@ -79,7 +79,7 @@ import Testing
 
     // MARK: - The source
 
-    /// Returns a source with a key file of its own, because parallel tests write theirs.
+    /// Returns a source with its own key file, because tests that run in parallel write key files too.
     private func source() throws -> ProviderTokenSource {
         let file = Shared.keyPath("Shared-\(UInt64.random(in: .min ... .max)).p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
@@ -119,7 +119,7 @@ import Testing
         #expect(source.sharingState.inUseIssuedAt == nil)
     }
 
-    /// A pool that sends nothing cannot try a new key, so another pool may try it.
+    /// A pool that sends nothing cannot try a new key. After 30 s another pool may try it.
     @Test func `A trial without a verdict is given to another pool`() throws {
         let source = try source()
         let file = Shared.keyPath("Trial.p8")

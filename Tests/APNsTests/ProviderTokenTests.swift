@@ -35,8 +35,9 @@ import Testing
         #expect(source.current(unixSeconds: start + 20 * 60) === second)
     }
 
-    /// For every age at which a connection may pin a token: the connection keeps it for 20 minutes, and never
-    /// beyond its 55th minute.
+    /// A connection pins a token: it uses only this token until a review. The test tries every age of a token
+    /// before its renewal. The review comes at least 20 minutes after the pinning, when the token is 35 to 55
+    /// minutes old.
     @Test func `Pinning a token keeps Apple's rules`() {
         for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalSeconds, by: 1) {
             let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
@@ -57,7 +58,7 @@ import Testing
         fixture.warmUp()
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
-        // The token was signed and pinned at the same moment, perhaps a second ago.
+        // The connection pins the token in the second in which the token is signed.
         let pinned = connection.tokenPinnedAtSeconds
         #expect(began <= pinned && pinned <= seconds)
         #expect(connection.tokenReviewMilliseconds == (pinned + 35 * 60) * 1_000)
@@ -74,8 +75,8 @@ import Testing
         #expect(connection.token !== old)
     }
 
-    /// A connection pinned a token late, because none was newer, and the token has expired. Another token
-    /// would be the connection's second token within 20 minutes, so the pool replaces the connection.
+    /// A connection pinned a token less than 20 minutes ago, and the token has expired. APNs allows the
+    /// connection no second token so soon, so the pool replaces the connection.
     @Test func `A connection never gets two tokens within 20 minutes`() throws {
         let fixture = try PoolFixture()
         var tokensOf: [ObjectIdentifier: Set<String>] = [:]
@@ -102,8 +103,8 @@ import Testing
         #expect(Set(tokensOf.values.joined()).count == 2)
     }
 
-    /// For every age at which a connection pins a token that is due for renewal: the review comes at the
-    /// token's end at the latest. A change is allowed only after 20 minutes.
+    /// A connection pins a token that is already due for renewal. The review comes before the token is 55
+    /// minutes old. The connection may change its token only 20 minutes after the pinning.
     @Test func `Pinning a token late keeps Apple's rules`() {
         for age in stride(from: ProviderTokenTimes.renewalSeconds, to: ProviderTokenTimes.lastUseSeconds, by: 1) {
             let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
@@ -189,8 +190,8 @@ import Testing
         #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
         #expect(status.candidateIdentifier == (isProof ? nil : "NEXTKEY000"))
         #expect(status.refusal == nil)
-        // Whatever the first attempt's outcome was: the new key is used as soon as APNs has accepted one
-        // push.
+        // The first attempt may have proven nothing. The new key is then used as soon as APNs has accepted
+        // one push.
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -205,7 +206,8 @@ import Testing
         fixture.warmUp()
         let next = Shared.keyPath("Idle.p8")
         try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        // The measuring interval with the first push has ended.
+        // Waits for the end of the measuring interval in which the pool sent its first push. In the next
+        // interval the pool is idle.
         fixture.turn(until: { fixture.pool.interval.ends == 0 })
         try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
         let began = fixture.pool.intervalBeganMilliseconds

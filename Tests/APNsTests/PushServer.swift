@@ -64,7 +64,7 @@ final class PushServer: ListenerHandler {
     var respond: (ServedRequest) -> Reply? = { _ in .accepted }
     /// SETTINGS_MAX_CONCURRENT_STREAMS of the first SETTINGS frame.
     var streamsMax: UInt32 = 1_000
-    /// Whether the server sends SETTINGS. Without them TLS connects and nothing follows.
+    /// Whether the server sends SETTINGS. If it does not, TLS connects, and then the client gets nothing.
     var sendsSettings = true
 
     init(loop: EventLoop, tls: TLSContext) throws {
@@ -177,7 +177,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     ) {
         let texts = fields.map { (Array($0.name.utf8), Array($0.value.utf8)) }
         let vectors = texts.map { name, value in
-            // nghttp2 copies both before the arrays are freed at the end of this function.
+            // nghttp2 copies the name and the value before this function frees them.
             nghttp2_nv(
                 name: copy(name),
                 value: copy(value),

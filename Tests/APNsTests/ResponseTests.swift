@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    /// For each form of response: what the server sends, and the expected outcome.
+    /// One response each: what the server sends, and the outcome of the push.
     @Test(arguments: [
         // A body in five DATA frames.
         ShapeCase(
@@ -131,7 +131,7 @@ import Testing
         ShapeCase(Reply(fields: [(":status", "400")], body: Array(#"{"reason":"BadTop"#.utf8)), .answered, 400, ""),
         ShapeCase(Reply(isPrecededByHints: true), .answered, 200, ""),
         ShapeCase(Reply(body: Array("{}".utf8), end: .trailers), .answered, 200, ""),
-        // nghttp2 refuses a response without a status.
+        // A response without a valid status is malformed, so its stream fails.
         ShapeCase(Reply(fields: [("apns-id", "x")]), .ambiguous, 0, ""),
         ShapeCase(Reply(fields: [(":status", "abc")]), .ambiguous, 0, ""),
         ShapeCase(.reset(NGHTTP2_REFUSED_STREAM.rawValue), .notProcessed, 0, ""),

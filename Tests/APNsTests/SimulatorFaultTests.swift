@@ -228,8 +228,8 @@ import Testing
             #expect(
                 sent.count(.accepted) == 8_000 && sent.connectionsOpened == 1 && statistics.connectionsAccepted == 1
             )
-            // nghttp2 refuses the pushes that were in flight when the limit fell. The simulator does not
-            // count these pushes until they are sent again, so it counts 8,000 requests at the end.
+            // nghttp2 refuses pushes that come before the client knows the lower limit. The simulator counts
+            // a refused push only when the client sends it again, so it counts every push once.
             #expect(statistics.requests == 8_000 && requests < 8_000)
             #expect(sent.streamLimits.contains(1) && sent.streamLimits.last == 1_000)
             await stage.simulator.stop()
