@@ -3,8 +3,8 @@ import Glibc
 
 /// Waits for SIGTERM and SIGINT.
 ///
-/// A handler catches the signals. Blocking them would not be enough, because the runtime already has threads:
-/// a signal that is blocked in one thread would kill the process through another.
+/// A handler catches the signals. To block them in one thread would not be enough, because the runtime
+/// already has other threads, and the signal would end the process through one of these.
 struct TerminationSignal {
     /// A pipe: the handler writes to it, and `wait` reads from it. The process has one pipe, because it has
     /// one set of handlers. The pipe is never closed.

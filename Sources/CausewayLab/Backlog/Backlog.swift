@@ -6,15 +6,16 @@ import Kafka
 
 /// Measures a worker on a backlog: commands that pile up while no worker runs. A worker then reads them.
 final class Backlog {
-    /// The most log lines that are read to find one. A healthy worker writes about ten lines.
+    /// The most log lines in which the run searches for the time of the worker's partitions. A healthy worker
+    /// writes about ten lines.
     private static let logLinesMax = 1_000
     /// The number of matches that are played: enough to fill the partitions evenly.
     static let matches = 20
-    /// The most commands for one activity. No played match has fewer balls.
+    /// The most commands for one activity. Each match of this run has at least as many balls.
     static let commandsPerActivityMax = 200
     /// The number of partitions. The embedded broker keeps 5 MiB of each partition, compressed, and silently
-    /// drops the oldest records. In a batch, a command of the season takes about 50 bytes and a result less,
-    /// so two million of them fit. With a dropped record, the reading would never end.
+    /// drops the oldest records. In a batch, a command of the season takes about 50 bytes and a result less.
+    /// So two million of them fit. If the broker dropped a record, the run would wait for it without end.
     static let partitions = 64
     private static let registrationsMilliseconds: Int64 = 120_000
     private static let patienceMilliseconds: Int64 = 300_000
@@ -55,14 +56,14 @@ final class Backlog {
         self.commandsPerActivity = commandsPerActivity
     }
 
-    /// Returns this many frames of a match at even distances. The last one is the match's last frame.
+    /// Returns `count` frames of a match at even distances. The last one is the match's last frame.
     private static func evenlySpaced(_ frames: [MatchFrame], to count: Int) -> [MatchFrame] {
         precondition(count <= frames.count, "a match has more balls than that")
         return (1...count).map { frames[frames.count * $0 / count - 1] }
     }
 
-    /// Keys of `worker`, the last section of the configuration. They make the worker read ahead until it has
-    /// read nearly all commands, even if this takes minutes.
+    /// Keys that are appended to the worker's configuration, which ends with the section `worker`. With these
+    /// keys, the worker sends nothing until it has read nearly all commands, even if this takes minutes.
     private static let patience = """
           readAheadLagRecords: 100
           readAheadMaxMilliseconds: 600000
@@ -92,7 +93,8 @@ final class Backlog {
 
         try register(phones, commandProducer)
         try produceBacklog(commandProducer)
-        // Measure before and after the worker, since other load on the machine changes.
+        // Measure the reading both before and after the worker runs, because the other load on the machine
+        // changes.
         var readings = [try readAlone(), try readAlone()]
         let brokerBefore = deployment.brokerCPUMilliseconds
         try deployment.startWorker()
@@ -104,18 +106,18 @@ final class Backlog {
         return try figures(phones, readings: readings, worker: usage, brokerCPUMilliseconds: broker)
     }
 
-    /// The cost of reading the backlog, for the reading client and for the broker.
+    /// What it costs the broker and its client to read the backlog.
     private struct Reading {
         var milliseconds: Int64
         var cpuMilliseconds: Int64
         var brokerCPUMilliseconds: Int64
     }
 
-    /// Registers phones with one activity each. A worker takes their tokens and is then stopped.
+    /// Registers phones with one activity each. A worker takes their tokens. Then the run stops this worker.
     private func register(_ phones: SimulatedPhones, _ commandProducer: CommandProducer) throws(LabError) {
         try phones.make(for: feed)
         var relay = RegistrationRelay(phones: phones)
-        // A push-to-start token and an update token for each phone.
+        // Each phone registers two tokens: a push-to-start token and an update token.
         try relay.carry(
             until: 2 * feed.phones,
             to: commandProducer,
@@ -189,8 +191,8 @@ final class Backlog {
         )
     }
 
-    /// Waits until all phones show the final score. Does not read the results meanwhile, because that would
-    /// take CPU time from the measured worker.
+    /// Waits until all phones show the final score. Does not read the results during this time, because that
+    /// would take CPU time from the measured worker.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
         try wait(Self.patienceMilliseconds, "phones to show the final score") { () throws(LabError) in
             guard try phones.accepted().pushes >= feed.phones else { return false }
@@ -233,8 +235,8 @@ final class Backlog {
         )
     }
 
-    /// Returns when the worker got its partitions, by its own log, UNIX milliseconds. The results cannot tell
-    /// this, because the first records may have no result with a time.
+    /// Returns the time at which the worker got its partitions, UNIX milliseconds. The worker's log has it.
+    /// The results do not, because the results of the first records may have no time.
     private func assignedMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }

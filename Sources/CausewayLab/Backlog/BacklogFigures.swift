@@ -4,13 +4,14 @@ import Numbers
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int
-    /// The number of commands by outcome. A command without its own result counts in the result that mentions
-    /// it.
+    /// The number of commands by outcome. A superseded command may have no result of its own; a newer
+    /// command's result then counts it.
     var outcomes: [DemoFigures.OutcomeCount]
     /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// The median time from the assignment to the last record, for a client that only reads.
+    /// How long a client that only reads takes for the backlog: the median of the times from the assignment
+    /// of its partitions to the last record.
     var readingMilliseconds: Int64
     /// The times of all readings, shortest first.
     var readingsMilliseconds: [Int64]

@@ -3,8 +3,8 @@ import Glibc
 import Kafka
 import Numbers
 
-/// Reads a topic with the worker's settings and ignores the records. No other reader of the topic can cost
-/// less.
+/// Reads a topic with the worker's settings and ignores the records. Its cost is the least that any reader of
+/// the topic has.
 final class TopicReading: ConsumerHandler {
     static let closeMilliseconds: Int64 = 5_000
     /// The pause after a poll without a record. It is short compared with the time that a batch of thousands
@@ -15,8 +15,8 @@ final class TopicReading: ConsumerHandler {
     /// When partitions were assigned, monotonic milliseconds; 0: not yet.
     private var assignedMilliseconds: Int64 = 0
 
-    /// - Parameter properties: the worker's properties. The consumer group is replaced, so that the worker's
-    ///   offsets stay.
+    /// - Parameter properties: the worker's properties. The consumer group is replaced, so that this reader
+    ///   does not change the offsets of the worker's group.
     init(properties: [(name: String, value: String)], topic: String) throws(LabError) {
         do {
             consumer = try Consumer(
@@ -40,7 +40,7 @@ final class TopicReading: ConsumerHandler {
         while records < count {
             switch consumer.poll() {
             case .message(let message):
-                // Take and release the message, the least work of any consumer.
+                // Every consumer must at least take each message and release it. This reader does no more.
                 _ = message
                 records += 1
             case .none:

@@ -14,9 +14,9 @@ extension Demo {
         return .init(audiences: MatchRecords.audience(ofMatch: "*"), keepSeconds: Self.channelKeepSeconds)
     }
 
-    /// Waits until all phones that belong on a channel have subscribed. A phone that subscribes after a
-    /// broadcast does not get the broadcast. Such a phone sends nothing to the server, so the phones are
-    /// asked.
+    /// Waits until all phones that belong on a channel have subscribed, because a phone misses the broadcasts
+    /// before its subscription. A phone that subscribes sends nothing to the server. So the run asks the
+    /// simulator.
     func awaitChannels(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
         throws(LabError)
     {

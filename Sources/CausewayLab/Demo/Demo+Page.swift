@@ -61,15 +61,16 @@ extension Demo {
         pageState?.show(reported.figures)
     }
 
-    /// Lets visitors stop parts while the season is played.
+    /// Lets visitors disturb the parts while the season is played.
     func allowPageActions() {
         var actions = Set(PageAction.allCases)
-        // A killed worker loses its counts of superseded commands, and the demo would wait for them.
+        // If not each superseded command has a result, a killed worker loses counts of superseded commands.
+        // The demo would wait for these commands without end.
         if options.supersededResults != .each { actions.remove(.killWorker) }
         pageState?.allow(actions)
     }
 
-    /// Lets visitors do nothing more, and waits until the parts that they stopped run again.
+    /// Refuses further actions of visitors, and waits until the parts that they stopped run again.
     func endPageActions() throws(LabError) {
         guard let pageState else { return }
         pageState.allow([])

@@ -17,13 +17,13 @@ struct DemoOptions {
     var lanes = 1
     /// The file that declares the app and its types to the simulator.
     var shapesFile: String
-    /// What is done to the parts on purpose, ordered by time.
+    /// The faults that the demo causes, ordered by time.
     var disturbances: [Disturbance] = []
     /// The policy with which the worker paces its pushes.
     var policy = Policy(name: "default")
-    /// Which superseded commands get results.
+    /// Which superseded commands get a result of their own.
     var supersededResults = SupersededResults.each
-    /// The files that are written for a checker; nil: none.
+    /// The files that the run writes for a checking program; nil: none.
     var evidence: Evidence?
 }
 
@@ -345,8 +345,8 @@ final class Demo {
         )
     }
 
-    /// Counts pushes. The results of commands to audiences have no priorities and leave out members that join
-    /// later, so the simulator is asked.
+    /// Counts pushes. For audiences, the simulator counts them, because the results of their commands have no
+    /// priorities and leave out members that join later.
     private func pushes(of tally: Tally, _ phones: SimulatedPhones) throws(LabError) -> (all: Int, atPriority10: Int) {
         switch feed.addressees {
         case .activities: return (tally.pushes, tally.pushesAtPriority10)
@@ -356,8 +356,8 @@ final class Demo {
         }
     }
 
-    /// Compares the phones with the final states. A command that was held may still be on its way when every
-    /// command has its result, so wrong phones are checked again for a while.
+    /// Compares the phones with the final states. When every command has its result, the push of a command
+    /// that was held may still be on its way. So phones with a wrong state are checked again for a while.
     private func comparison(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader

@@ -41,7 +41,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var phones: Int
         /// Phones among them that a broadcast reached.
         var phonesReached: Int
-        /// Update tokens that phones on channels registered although such phones have none.
+        /// Update tokens of phones on channels. Activities on channels have no update tokens, so this must be
+        /// 0.
         var strayTokens: Int
         var broadcasts: Int
         /// Broadcasts that arrived, summed over the phones.
@@ -103,7 +104,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var wrongPhones: [WrongPhone]
     /// Pushes that requested priority 10 and were sent at 5, because the activity's budget was used up.
     var demotions: Int
-    /// What was done to the parts on purpose, and how often.
+    /// How often the demo caused each fault.
     var disturbances: [DisturbanceCount]
 
     struct DisturbanceCount: Codable, Equatable {

@@ -25,7 +25,7 @@ struct Evidence {
 
     func journal() throws(LabError) -> CommandJournal { try CommandJournal(path: commands) }
 
-    /// Writes the policy. The phones of a demo allow frequent updates, so the budget is the frequent one.
+    /// Writes the policy. It has the budget for frequent updates, because the phones of a demo allow these.
     func write(_ numbers: Policy) throws(LabError) {
         let budget = numbers.frequentBudget
         let object = JSONWriter.object { json in

@@ -1,5 +1,5 @@
-/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket, and longer
-/// durations share one.
+/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket. Longer durations
+/// share one bucket.
 struct Histogram {
     static let millisecondsMax = 60_000
 
@@ -16,8 +16,8 @@ struct Histogram {
         maximumMilliseconds = max(maximumMilliseconds, value)
     }
 
-    /// Returns the durations that came after an earlier state of this histogram. The maximum stays that of
-    /// all durations.
+    /// Returns the durations that this histogram has and `earlier` does not have. `earlier` must be an older
+    /// copy of this histogram. The maximum is still that of all durations.
     func since(_ earlier: Histogram) -> Histogram {
         var recent = self
         for (bucket, count) in earlier.counts.enumerated() where count > 0 { recent.counts[bucket] -= count }

@@ -30,7 +30,8 @@ struct Page {
 
     private let isColoured: Bool
     private(set) var lines: [String] = []
-    /// The columns at which the line above the next section is divided.
+    /// The columns at which the section above is divided. The line below this section needs another character
+    /// there.
     private var columnsAbove: [Int] = []
 
     init(isColoured: Bool) {

@@ -1,7 +1,7 @@
 import Glibc
 import Numbers
 
-/// The progress of a demo, for display.
+/// What the progress display shows of a demo.
 struct DemoProgress: Equatable {
     var elapsedMilliseconds: Int64
     var durationMilliseconds: Int64
@@ -75,7 +75,7 @@ struct ProgressDisplay {
         isDrawn = false
     }
 
-    /// Prints a line about the current step, which stays.
+    /// Prints a line about the current step. The line stays when the progress is drawn again.
     mutating func note(_ text: String) {
         clear()
         Self.write(text + "\n")

@@ -6,7 +6,8 @@ struct RegistrationRelay {
     private static let waitMilliseconds = 100
 
     let phones: SimulatedPhones
-    /// The number of registrations copied so far, which is also the cursor in the simulator.
+    /// The number of registrations copied so far. The simulator numbers registrations in order, so the next
+    /// read begins at this number.
     private(set) var count = 0
 
     init(phones: SimulatedPhones) {

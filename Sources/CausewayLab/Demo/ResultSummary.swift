@@ -16,12 +16,12 @@ struct ResultSummary: Equatable {
     var membersDelivered = 0
     var priority = 0
     var attempts = 0
-    /// How many commands without their own result this result counts.
+    /// The number of superseded commands that have no result of their own and are counted in this one.
     var superseded = 0
     /// Whether the push requested priority 10 and was sent at 5, because the budget was used up.
     var isDemoted = false
-    /// Whether the source is a record of the commands topic. False for the second result of a command that
-    /// was held: its source is the registration that released the command.
+    /// Whether the result is about a record of the commands topic. False for the second result of a command
+    /// that was held, which is about the registration that released the command.
     var isFromCommands = false
     var sourcePartition = -1
     var sourceOffset: Int64 = -1
@@ -34,8 +34,8 @@ struct ResultSummary: Equatable {
 }
 
 extension ResultSummary {
-    /// Scans a result record once, without creating a string. In one minute 700,000 results arrive, and the
-    /// worker needs the same cores.
+    /// Scans a result record once, without creating a string. The scan must be cheap: in one minute 700,000
+    /// results arrive, and the worker runs on the same cores.
     ///
     /// - Parameter commandsTopic: the name of the commands topic, which decides ``isFromCommands``.
     init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopic) {

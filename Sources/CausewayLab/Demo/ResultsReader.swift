@@ -15,7 +15,7 @@ final class ResultsReader: ConsumerHandler {
     private(set) var deadLetters = 0
     /// The time of the newest result record, UNIX milliseconds; 0 before the first.
     private(set) var newestMilliseconds: Int64 = 0
-    /// Whether durations count. Set when the season begins.
+    /// Whether the tally counts how long pushes take. Set when the season begins, because all parts run then.
     var countsFreshness = false
     private var consumer: Consumer?
 

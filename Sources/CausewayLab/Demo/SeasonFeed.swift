@@ -78,8 +78,8 @@ struct SeasonFeed {
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
 
-    /// The follower numbers of a match's starts: one for each follower without an activity, or a single one
-    /// for the audience.
+    /// The numbers of the starts of one match. For activities, there is a start for each follower whose app
+    /// has not started an activity. For an audience, there is one start.
     private var startNumbers: Range<Int> {
         guard appStarted < followers else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStarted + 1..<followers + 1
@@ -92,10 +92,10 @@ struct SeasonFeed {
         }
     }
 
-    /// Returns the audience that a registration names. An activity's registration names one. A device's
-    /// registration names one if the audience gets a start.
+    /// Returns the audience that a registration must name; nil: none. A device's registration names an
+    /// audience only if the device's activity is started by a push.
     ///
-    /// - Parameter key: the key of the registration: the id of an activity or a device of this feed.
+    /// - Parameter key: the key of the registration, which is the id of an activity or a device.
     func audience(ofRegistration key: String) -> String? {
         guard addressees == .audiences else { return nil }
         // An activity's id begins with the id of its device: phone-MATCH-FOLLOWER.

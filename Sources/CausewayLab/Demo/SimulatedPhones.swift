@@ -26,7 +26,7 @@ struct SimulatedPhones {
         var registrations: Int
     }
 
-    /// The numbers of what APNs has accepted.
+    /// The numbers of pushes that APNs has accepted.
     struct Accepted {
         /// Pushes to single tokens.
         var pushes: Int
@@ -45,8 +45,7 @@ struct SimulatedPhones {
     func make(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
-            // Phones whose activity a push starts have a system that is new enough for channels. The other
-            // phones do not.
+            // Only phones whose activity a push starts have a version of iOS that supports channels.
             let old = feed.hasChannels ? feed.appStarted : feed.followers
             try install(Array(devices.prefix(old)), onChannels: false)
             try install(Array(devices.dropFirst(old)), onChannels: true)

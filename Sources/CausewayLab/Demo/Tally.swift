@@ -2,9 +2,9 @@ import LiveActivity
 
 /// Counts the outcomes of the commands from their result records.
 ///
-/// A command to an audience has one result of its own, one for each range and one for each broadcast. Only
-/// its own result is counted. A start to an audience becomes commands to its devices, which the worker
-/// writes. Their results count only as pushes.
+/// A command to an audience has one result for the whole command, one for each range and one for each
+/// broadcast. Only the result for the whole command is counted. For a start to an audience, the worker writes
+/// a command to each device. The results of these commands count only as pushes.
 ///
 /// A result names the record of its command, so a command is counted once even if a worker that died has
 /// written its result twice. The result of a held command is `held`. The later push belongs to the record of
@@ -45,8 +45,8 @@ struct Tally {
     /// Returns the number of commands to audiences that were fanned out and had this outcome.
     func rounds(_ outcome: RoundOutcome) -> Int { roundCounts[Int(outcome.rawValue)] }
 
-    /// - Parameter countsFreshness: whether the duration counts. False for commands that were sent before all
-    ///   parts ran.
+    /// - Parameter countsFreshness: whether ``freshness`` includes the command. False for commands that were
+    ///   sent before all parts ran.
     mutating func add(_ result: ResultSummary, countsFreshness: Bool) {
         guard result.isComplete, result.sourcePartition < Self.partitionsMax,
             result.sourceOffset < Self.offsetsPerPartitionMax
@@ -80,7 +80,7 @@ struct Tally {
         }
     }
 
-    /// Notes that the command has its result. Returns false if it already had one.
+    /// Records that the command has a result. Returns false if it already had one.
     private mutating func isNoted(_ result: ResultSummary) -> Bool {
         let offset = Int(result.sourceOffset)
         while settled.count <= result.sourcePartition { settled.append([]) }
@@ -97,8 +97,8 @@ struct Tally {
     private mutating func addRound(_ result: ResultSummary, countsFreshness: Bool) {
         pushes += result.membersDelivered
         lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.responseMilliseconds)
-        // If a newer version overtook the round, the last phones show a newer state, so the duration does not
-        // count.
+        // Count the duration only if this version reached all members. If a newer version overtook it, some
+        // members got only the newer one.
         guard result.roundOutcome == .delivered else { return }
         addFreshness(result, countsFreshness)
     }

@@ -6,7 +6,7 @@ import Synchronization
 
 /// A child process that must not outlive this program.
 ///
-/// `setpriv` (part of util-linux, which every Debian has) starts the child, so that the kernel kills the
+/// `setpriv` (part of util-linux, which every Debian has) starts the child. With it, the kernel kills the
 /// child when the thread that started it ends. So start children from a thread that lives as long as the
 /// process. A child has its own process group. Ctrl-C reaches only the parent, which then ends its children.
 final class ChildProcess {
@@ -42,8 +42,8 @@ final class ChildProcess {
     private let output: Int32
     private(set) var ending: Ending?
 
-    /// - Parameter variables: the environment, as `NAME=value`, without variables that would configure a
-    ///   worker.
+    /// - Parameter variables: the environment, as `NAME=value`. The default leaves out variables that would
+    ///   configure a worker.
     init(
         name: String,
         command: [String],

@@ -11,7 +11,7 @@ protocol RunFigures: Encodable {
 protocol DeployedRun: AsyncParsableCommand {
     associatedtype Figures: RunFigures
 
-    /// The directory of the season's records; nil for the project's own.
+    /// The directory of the season's records; nil: the directory in this project.
     var data: String? { get }
     /// Whether the work directory is kept.
     var keep: Bool { get }
@@ -29,7 +29,7 @@ protocol DeployedRun: AsyncParsableCommand {
 
 extension DeployedRun {
     func run() async throws {
-        // Only one thread at a time uses the command, because this thread waits for the other one.
+        // Only one thread at a time uses `self`: this thread waits while the thread of `BlockingWork` runs.
         nonisolated(unsafe) let work: () throws -> Void = playReportAndCheck
         try await BlockingWork.run { try work() }
     }

@@ -8,7 +8,7 @@ extension Deployment {
     /// The most bytes of an answer that are read. All commands here have an answer of one line.
     private static let responseBytesMax = 512
 
-    /// Starts a redis-server that writes its data to disk only on request.
+    /// Starts a redis-server on a free port. It writes its data to disk only when it is asked to.
     func startRedis() throws(LabError) {
         for _ in 0..<Self.portAttempts {
             let port = try LoopbackPort.free()
@@ -20,7 +20,7 @@ extension Deployment {
         throw LabError("redis-server did not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
     }
 
-    /// Stops Redis. Redis first writes its data to disk, as a server that is moved does.
+    /// Stops Redis after it has written its data to disk.
     func takeRedisAway() throws(LabError) {
         guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
         let redis = parts.remove(at: position)
@@ -56,7 +56,7 @@ extension Deployment {
     /// Returns the number of keys of activities and devices.
     func redisKeys() throws(LabError) -> Int { try Self.keys(port: redisPort) }
 
-    /// Returns the number of marks. With these marks, workers notice that Redis has lost writes.
+    /// Returns the number of marks (`PartitionMark`) in Redis.
     func redisMarks() throws(LabError) -> Int {
         try Self.count(port: redisPort, "#redis.call('KEYS', '{causeway/mark*')")
     }

@@ -4,8 +4,8 @@ import Foundation
 /// The parts of a demo. Each part is a separate process on loopback, so that its cost can be measured.
 final class Deployment {
     /// The number of partitions of most topics. Few partitions give large batches, which reduce a client's
-    /// cost. They hold about 15 s of commands for a slow reader, because the embedded broker keeps 5 MiB of a
-    /// partition.
+    /// cost. The embedded broker keeps 5 MiB of a partition, so a slow reader may be about 15 s late before
+    /// it misses records.
     static let partitions = 4
     static let commandPartitions = 16
     /// The delay of the broker's answers. The embedded broker ignores `fetch.min.bytes` and answers a fetch
@@ -55,8 +55,8 @@ final class Deployment {
     // MARK: - Starting
 
     /// - Parameters:
-    ///   - commandPartitions: partitions of the commands topic. The deferred topic has as many, because its
-    ///     records go to the partition with the number of their source.
+    ///   - commandPartitions: partitions of the commands topic and of the deferred topic. A deferred command
+    ///     keeps the number of its partition, so both topics need as many.
     ///   - resultPartitions: partitions of the results topic.
     func startBroker(
         commandPartitions: Int = Deployment.commandPartitions,

@@ -4,7 +4,8 @@ import Reactor
 /// Ports of this machine's loopback interface.
 enum LoopbackPort {
     /// Returns a port that is free at this moment, for servers that cannot choose one themselves. Another
-    /// process may take the port before it is used, so the caller must try again with another one.
+    /// process may take the port before the server uses it. So the caller must be ready to try again with
+    /// another port.
     static func free() throws(LabError) -> UInt16 {
         do throws(SystemError) {
             return try Listener.unusedLoopbackPort()

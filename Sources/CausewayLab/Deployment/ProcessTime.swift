@@ -14,7 +14,7 @@ enum ProcessTime {
             return sum + (text.flatMap { nanoseconds(schedstat: String(decoding: $0, as: UTF8.self)) } ?? 0)
         }
         if sum > 0 { return sum / 1_000 }
-        // If the kernel has no such statistics, count ticks.
+        // Some kernels have no `schedstat`. Use the time in ticks, which is less exact.
         return ProcessUsage(identifier: identifier).map { $0.cpuMilliseconds * 1_000 }
     }
 

@@ -33,9 +33,9 @@ struct WorkerConfigurationText {
 
     /// The workers' consumer group, unless the configuration names another one.
     static let group = "causeway"
-    /// The short session lets the group notice a killed worker soon, because the embedded broker serves only
-    /// one member of a group. The short fetch wait is needed because the embedded broker answers an empty
-    /// fetch only after this wait, even if records arrive earlier.
+    /// Properties for the embedded broker. It serves only one member of a group, so a short session lets the
+    /// group notice a killed worker soon. It answers an empty fetch only after the fetch wait, even if
+    /// records arrive earlier, so this wait is short.
     static let consumer = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]
@@ -107,8 +107,8 @@ struct WorkerConfigurationText {
         """
     }
 
-    /// Writes the settings of an app's channels. The channels store no message, because Causeway keeps a
-    /// channel until its stored message has expired, and a run does not wait for this.
+    /// Writes the settings of an app's channels. The channels store no message. Otherwise Causeway would keep
+    /// a channel until the stored message has expired, and a run does not wait so long.
     private func text(_ channels: Channels) -> String {
         """
 

@@ -26,7 +26,7 @@ struct WorkerMetrics {
 
     /// Whether the workers have settled all records that they received, including this many registrations.
     func hasSettled(registrations: Int) -> Bool {
-        // A lane publishes both numbers at the same time.
+        // The two numbers fit together, because a lane publishes both at the same time.
         registrationsReceived == registrations && sum(of: "causeway_records_in_progress") == 0
     }
 }

@@ -1,4 +1,5 @@
-/// The two commands of a run: a goal with an alert, and a score without one that may overtake it.
+/// A command of a run. The first command is a goal with an alert. The second is a score without an alert, and
+/// may overtake the first.
 struct FanoutContent {
     /// The id of the command, which results name.
     let identifier: String

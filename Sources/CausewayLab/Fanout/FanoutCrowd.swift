@@ -7,12 +7,13 @@ import Kafka
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
-    /// Every fourth member has frequent updates, so that an admission grants two different priorities.
+    /// One in this many members has frequent updates. So the round has pushes of both priorities that an
+    /// admission can grant.
     private static let frequentEvery = 4
 
     /// The simulator's answer about what its phones show.
     struct Answer {
-        /// Phones that show the content of the question.
+        /// Phones that show the content for which the simulator was asked.
         var showing = 0
         /// When the last push with this content arrived, UNIX milliseconds; 0 before the first.
         var lastMilliseconds: Int64 = 0

@@ -6,15 +6,15 @@ final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
     static let group = WorkerConfigurationText.group
-    /// The number of partitions. The embedded broker keeps 5 MiB of each partition, and the registrations
-    /// that no worker has read yet must fit.
+    /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16, it keeps
+    /// all registrations that no worker has read yet.
     static let partitions = 16
-    /// The memory of a worker for each lane (`worker.memoryMebibytes`), as in a small pod. A worker without a
-    /// limit may use 1 GiB, and keeps memory that many registrations once needed. Its memory would not show
-    /// what a round needs.
+    /// The memory of a worker for each lane (`worker.memoryMebibytes`), as in a small pod. Without a limit, a
+    /// worker may use 1 GiB, and keeps the memory that the many registrations needed before the round. The
+    /// measurement would then not show what the round needs.
     private static let memoryMebibytesPerLane = 64
     private static let drainMilliseconds: Int64 = 60_000
-    /// The streams that h2load opens before it knows how many the server permits.
+    /// The most streams that h2load opens at once before the server has said how many it permits.
     private static let earlyStreams = 1_000
 
     let base: Deployment

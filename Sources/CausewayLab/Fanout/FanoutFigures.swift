@@ -4,8 +4,8 @@ import Numbers
 struct FanoutFigures: Codable, Equatable, RunFigures {
     var members: Int
     var workers: Int
-    /// How far the first command was when the second one overtook it, per cent of the members; nil: there was
-    /// one command.
+    /// The per cent of the members that the first command had reached when the second one was sent; nil:
+    /// there was one command.
     var overtakenAtPercent: Int?
     /// The time from the first registration's record until the last registration was settled.
     var joinSeconds: Double
@@ -26,9 +26,9 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var h2loadMicrosecondsPerPush: Double?
     /// The peak of resident memory since the command, of the worker with the highest peak.
     var workerPeakMemoryBytes: Int64
-    /// The freshness of single commands to other phones before the round; nil: no such commands were written.
+    /// The freshness of single commands to other phones before the round; nil: there were no single commands.
     var singleBefore: SingleCommandLoad.Freshness?
-    /// The freshness of such commands during the round.
+    /// The freshness of single commands to other phones during the round; nil: there were no single commands.
     var singleDuring: SingleCommandLoad.Freshness?
     /// The number of results since the first command.
     var resultRecords: Int

@@ -3,7 +3,7 @@ import Kafka
 
 /// Reads the workers' results for the commands to the audience.
 final class FanoutResults: ConsumerHandler {
-    /// The result of one command: after its last range, or of a command that was not fanned out.
+    /// The result of a whole command. A command that is fanned out gets it after its last range.
     struct CommandOutcome: Equatable {
         var outcome: String
         var reason: String?
@@ -13,7 +13,7 @@ final class FanoutResults: ConsumerHandler {
 
     /// The number of result records for the audience's commands.
     private(set) var records = 0
-    /// The single commands that are sent beside the round; nil: there are none.
+    /// The single commands to phones outside the audience; nil: there are none.
     var neighbours: SingleCommandLoad?
     /// The results of whole commands, by the command's id.
     private(set) var outcomes: [String: CommandOutcome] = [:]

@@ -4,10 +4,10 @@ import Foundation
 import Kafka
 import Numbers
 
-/// One run. The phones join, and the command is sent. When every phone shows it and its result is there, the
-/// run measures the cost.
+/// One run. The phones join the audience, and the run sends the command. When every phone shows the command's
+/// state and its result has arrived, the run measures the cost.
 final class FanoutRun {
-    /// The longest time in which nothing may happen. It does not limit the whole run.
+    /// The run fails if a step makes no progress for this time. A run may take longer.
     private static let stallMilliseconds: Int64 = 120_000
     private static let pollMilliseconds: Int64 = 20
     /// The most registrations that wait for a worker. The embedded broker keeps no more.
@@ -74,7 +74,7 @@ final class FanoutRun {
         var loads: [Double] = []
         if let load { loads.append(try load.run(eachPoll: advance)) }
         let round = try fanOut()
-        // Ask before h2load runs again. h2load sends the same state, and its pushes must not count as the
+        // Ask the phones before h2load runs again. Its pushes have the same state, and must not count as the
         // last pushes of the round.
         let answer = try crowd.ask(about: round.last.contentState)
         if let load { loads.append(try load.run(eachPoll: advance)) }
@@ -155,7 +155,8 @@ final class FanoutRun {
         )
     }
 
-    /// Returns how many of the written registrations the workers have settled at least.
+    /// Returns a lower bound for the number of written registrations that the workers have settled. Until all
+    /// are settled, the bound is only for the progress bar.
     private func settledRegistrations(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrations: written) { return written }
         return min(deployment.metrics.registrationsReceived, written - 1)
@@ -171,8 +172,8 @@ final class FanoutRun {
 
     // MARK: - Single commands
 
-    /// Measures the single commands without a round. Their phones register after the members, because only
-    /// the members' joining is measured.
+    /// Measures the single commands without a round. Their phones register after the members of the audience,
+    /// because the joining is measured without them.
     private func single() throws(LabError) {
         guard let neighbours = results.neighbours else { return }
         try neighbours.crowd.createPhones()

@@ -26,12 +26,12 @@ struct ExternalProcess: Equatable, Sendable {
         _ = Glibc.kill(identifier, SIGKILL)
     }
 
-    /// Returns the name and the start time of a process. Returns nil if it does not exist, or has ended and
-    /// waits for its parent.
+    /// Returns the name and the start time of a process. Returns nil if the process does not exist or is a
+    /// zombie.
     private static func status(of identifier: pid_t) -> (name: String, startTicks: UInt64)? {
         guard let bytes = try? TextFile.read("/proc/\(identifier)/stat") else { return nil }
-        // The name, in parentheses, may have spaces. After it, the state is the first field and the start
-        // time the 20th.
+        // The name is in parentheses and may have spaces. Of the fields after it, the first is the state and
+        // the 20th is the start time.
         let text = String(decoding: bytes, as: UTF8.self)
         guard let begin = text.firstIndex(of: "("), let end = text.lastIndex(of: ")"), begin < end else { return nil }
         let fields = text[text.index(after: end)...].split(separator: " ")

@@ -2,7 +2,7 @@ import Foundation
 
 /// The progress of a run, for the page. A property is nil if this run does not know it.
 struct LivePageFigures: Encodable, Equatable, Sendable {
-    /// The phase of a run. The page uses the same words.
+    /// The phase of a run. `page.html` and its scripts use the same words.
     enum Phase: String, Encodable, Sendable {
         /// The parts are being started, or the phones get their activities.
         case beginning
@@ -12,7 +12,8 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
         /// The run has ended with a verdict.
         case over
         case failed
-        /// A simulator runs without a demo. This phase never ends, and only commands with a result are known.
+        /// A simulator runs without a demo. This phase never ends. The page learns only about commands that
+        /// have a result.
         case open
     }
 
@@ -33,20 +34,20 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var phase = Phase.beginning
     var elapsedMilliseconds: Int64?
     var durationMilliseconds: Int64?
-    /// The number of commands written to Kafka. `results` counts those with a result, and `commandsInAll` all
-    /// that the run will write.
+    /// The number of commands written to Kafka. `results` is the number of those that have a result.
+    /// `commandsInAll` is the number of commands that the run will have written at its end.
     var commands: Int?
     var results: Int?
     var commandsInAll: Int?
-    /// The number of commands without a result although they were written `lateAfterSeconds` ago or earlier.
+    /// The number of commands that were written `lateAfterSeconds` ago or earlier and have no result.
     var late: Int?
     var lateAfterSeconds: Int?
-    /// Why the results cannot be read; nil if they are read, or if they are not wanted.
+    /// Why the results cannot be read; nil if they are read, or if the page was started without results.
     var resultsFault: String?
     /// The freshness of the pushes that APNs answered in the last second.
     var freshness: Freshness?
-    /// How many priority 10 pushes a phone's budget holds. `budgetRefillPerHour` is how many it gains in an
-    /// hour.
+    /// The number of pushes at priority 10 that a phone's full budget allows. `budgetRefillPerHour` is the
+    /// number of pushes that the budget gains in an hour.
     var budgetPushes: Int?
     var budgetRefillPerHour: Int?
     var matchesOver: Int?
@@ -64,18 +65,17 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     }
 }
 
-/// Counts the commands that should have had their result by now.
+/// Counts late commands: those that should have had their result by now.
 ///
-/// Results do not say when their commands were written, and they come in any order. So the count is a lower
-/// bound. If more commands were written before the time limit than there are results now, the difference is
-/// the least number of late commands.
+/// A result does not say when its command was written, and results come in any order. So the count is a lower
+/// bound: the commands that were written before the time limit, minus all results.
 struct LateCommands {
     static let afterMilliseconds: Int64 = 30_000
     private static let stepMilliseconds: Int64 = 250
     private static let samplesMax = Int(afterMilliseconds / stepMilliseconds) + 2
 
-    /// How many commands were written up to a time, oldest sample first. The first sample is at least as old
-    /// as the limit, if any is.
+    /// How many commands had been written at earlier times, oldest first. The first sample is the last one
+    /// that is at least ``afterMilliseconds`` old, if there is one.
     private var samples: [(milliseconds: Int64, commands: Int)] = []
 
     mutating func note(commands: Int, nowMilliseconds: Int64) {

@@ -2,7 +2,8 @@ import HTTP
 
 /// Answers the page's requests on the server's thread.
 final class LivePageHandler: HTTPRequestHandler {
-    /// A header that only the page's own script sends. A browser lets no other site send it.
+    /// A header that only the page's own script sends. Browsers do not let the script of another site send it
+    /// to this server.
     static let ownHeader = "x-causeway-page"
     private static let policy =
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
@@ -39,7 +40,7 @@ final class LivePageHandler: HTTPRequestHandler {
     func refusal(status: Int) -> HTTPResponse { .plain(status) }
 
     /// Whether the `Host` header names this machine. All other names are refused, because another site can
-    /// point its own name to 127.0.0.1 (DNS rebinding).
+    /// let its own name point to 127.0.0.1 (DNS rebinding).
     static func isLocal(_ host: String?) -> Bool {
         guard let name = host?.split(separator: ":").first else { return false }
         return name == "127.0.0.1" || name == "localhost"

@@ -4,15 +4,15 @@ import HTTP
 
 /// Queries the phones at a fixed rate and sends every viewer the changes. It has its own thread.
 ///
-/// Without viewers it queries nothing. A viewer that reads slowly gets fewer events: changes for which its
-/// stream has no room become part of its next event.
+/// Without viewers, the sampler queries nothing. A viewer that reads slowly gets fewer events. If its stream
+/// has no room for an event, its next event has these changes too.
 final class LivePageSampler: @unchecked Sendable {
     static let tickMilliseconds: Int64 = 250
 
     private struct Viewer {
         var stream: HTTPResponseStream
-        /// The simulator's count of changes up to which the viewer knows the phones; 0: the viewer knows
-        /// none.
+        /// The simulator numbers the changes of its phones. The viewer has all changes up to this number; 0:
+        /// the viewer has none.
         var cursor = 0
     }
 
@@ -23,7 +23,7 @@ final class LivePageSampler: @unchecked Sendable {
     private var isStopping = false
     private let hasEnded = DispatchSemaphore(value: 0)
 
-    // Only the sampler's thread uses these.
+    // Only the sampler's thread uses these properties.
     private var viewers: [Viewer] = []
     private var phones = 0
     private var parts: LivePageState.Parts?
@@ -83,8 +83,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Sets the faults of the simulated APNs. Ignores a simulator that does not answer: it has ended, and the
-    /// run reports this.
+    /// Sets the faults of the simulated APNs. Ignores that the simulator does not answer, because the run
+    /// checks itself whether its parts run.
     private func carryOut(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let parts = pageState.parts else { return }
         let client = ControlClient(port: parts.controlPort)
@@ -137,14 +137,16 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Returns the changes since a count of changes; nil if the simulator does not answer.
+    /// Returns the changes after change number `cursor`, and the number of the newest change; nil if the
+    /// simulator does not answer.
     private func readScreens(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
         let focus = PageFrame.wall(of: phones).map(String.init).joined(separator: ",")
         guard let response = try? client.body("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageFrame.number("next", in: response), let count = PageFrame.number("phones", in: response)
         else { return nil }
         guard count != phones else { return (response, next) }
-        // The wall now shows other phones, so every viewer must get all of them.
+        // The number of phones has changed, so the wall shows other phones. With 0, every viewer gets all
+        // phones again.
         phones = count
         return (response, 0)
     }

@@ -21,8 +21,8 @@ final class LivePageServer: Sendable {
     private let sampler: LivePageSampler
     private let hasEnded = DispatchSemaphore(value: 0)
 
-    /// The page's address. The page accepts only requests to 127.0.0.1 and localhost
-    /// (`LivePageHandler.isLocal`), even if it listens elsewhere.
+    /// The page's address on this machine. Even if the server listens at another address, it accepts only
+    /// requests to 127.0.0.1 and localhost (`LivePageHandler.isLocal`).
     var address: String { "http://127.0.0.1:\(port)/" }
 
     /// Serves the page from now on.

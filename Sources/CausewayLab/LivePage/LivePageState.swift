@@ -19,7 +19,7 @@ final class LivePageState: Sendable {
         var inspection: Inspection?
     }
 
-    /// The most button presses that wait for the run. Further presses are refused.
+    /// The most button presses that wait until the run carries them out. Further presses are refused.
     static let pressesMax = 8
 
     private struct State {
@@ -51,9 +51,9 @@ final class LivePageState: Sendable {
         state.withLock { $0.figures = json }
     }
 
-    /// Sets what visitors may do from now on.
+    /// Sets the actions that visitors may do from now on.
     ///
-    /// - Parameter remarks: a text for some actions, for example why visitors may not do them.
+    /// - Parameter remarks: texts that the page shows for actions, for example why an action is not possible.
     func allow(_ actions: Set<PageAction>, remarks: [PageAction: String] = [:]) {
         state.withLock { state in
             state.allowed = actions
@@ -61,15 +61,15 @@ final class LivePageState: Sendable {
         }
     }
 
-    /// Returns what the run must do now: actions that visitors have requested since the last call, and
-    /// disturbances that must end.
+    /// Returns what the run must do now: begin the actions that visitors have requested since the last call,
+    /// and end the disturbances whose time has passed.
     func takeSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(ofService: false, nowMilliseconds: nowMilliseconds)
     }
 
     // MARK: - The page
 
-    /// Notes that a visitor pressed a button.
+    /// Queues the press of a button until the run, or the sampler, carries it out.
     ///
     /// - Returns: false if the action is not allowed now, or if too many presses wait.
     func press(_ action: PageAction) -> Bool {

@@ -22,8 +22,8 @@ final class LivePageStories: @unchecked Sendable {
         self.pageState = pageState
     }
 
-    /// Starts the thread. It lives as long as the process, because the kernel kills children when the thread
-    /// that started them ends.
+    /// Starts the thread. It must live as long as the process. The thread starts processes of `causeway
+    /// inspect`, and the kernel kills these when the thread ends.
     func start() {
         let thread = Thread { [self] in
             while true {

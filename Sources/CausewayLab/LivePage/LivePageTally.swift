@@ -2,10 +2,10 @@ import LiveActivity
 
 /// Counts the commands that have a result, for a page beside a worker that this program has not started.
 ///
-/// Unlike ``Tally`` it keeps no data about single commands, because the topic may be of any size. So a
-/// command counts twice if a killed worker's successor writes its result again.
+/// Unlike ``Tally`` it keeps no data about single commands, because the topic may be of any size. If a worker
+/// is killed and the next worker writes a result again, the command counts twice.
 struct LivePageTally {
-    /// Commands with their own result, and commands that such a result counts.
+    /// Commands that have a result of their own or are counted in another command's result.
     private(set) var commands = 0
     /// The time from the command's record to APNs' response; for an audience, to the response for the last
     /// member.
@@ -13,8 +13,8 @@ struct LivePageTally {
 
     mutating func add(_ result: ResultSummary) {
         guard result.isComplete, !result.isOfRange, !result.isOfBroadcast else { return }
-        // The second result of a held command names the registration that released the command, so it counts
-        // no command.
+        // If a command was held, its second result names the registration that released it. This result must
+        // not count the command again.
         commands += result.superseded + (result.isFromCommands ? 1 : 0)
         guard result.isFromCommands, result.outcome == .accepted || result.roundOutcome == .delivered,
             result.recordMilliseconds > 0, result.responseMilliseconds > 0

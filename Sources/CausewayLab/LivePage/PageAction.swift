@@ -6,8 +6,8 @@ enum PageAction: String, CaseIterable, Sendable {
     case cutConnections = "cut-connections"
     case blackHole = "black-hole"
 
-    /// How long the disturbance lasts unless its button is pressed again; nil: the action happens at once and
-    /// leaves nothing to end.
+    /// How long the disturbance lasts. A second press of its button ends it earlier. Nil: the action happens
+    /// at once and does not last.
     var durationMilliseconds: Int64? {
         switch self {
         case .killWorker, .cutConnections: nil
@@ -16,8 +16,8 @@ enum PageAction: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the simulated APNs carries out the action. The run that owns the processes carries out the
-    /// others.
+    /// Whether the action concerns the simulated APNs, so that the page's sampler carries it out. The run
+    /// carries out the other actions, because it owns the processes.
     var isOfService: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false
@@ -26,8 +26,8 @@ enum PageAction: String, CaseIterable, Sendable {
     }
 }
 
-/// The disturbances that visitors have switched on. Each ends automatically, so that a visitor who
-/// leaves breaks nothing for long.
+/// The disturbances that visitors have switched on. Each ends automatically, because its visitor may leave
+/// the page.
 struct PageDisturbances: Equatable {
     /// One step that must be carried out now.
     enum Step: Equatable {
@@ -60,7 +60,8 @@ struct PageDisturbances: Equatable {
     var faults: String {
         var members: [String] = []
         if isOn(.answer503) { members.append(#""serviceUnavailableShare":1"#) }
-        // APNs sends nothing on a new connection after TLS is established, and reads nothing that arrives.
+        // With these faults, APNs establishes TLS on a new connection, but sends nothing more and reads
+        // nothing that arrives.
         if isOn(.blackHole) { members.append(#""silentAfterRequests":0,"silentStopsReading":true"#) }
         return "{\(members.joined(separator: ","))}"
     }

@@ -7,8 +7,8 @@ struct PageFrame {
     /// The most phones that the page shows in full, on its wall of phones.
     static let wallMax = 24
 
-    /// Returns the numbers of the phones on the wall. They are spread evenly, so that neighbours show
-    /// different matches.
+    /// Returns the numbers of the phones on the wall. They are spread evenly over all phones, so that the
+    /// wall shows many matches.
     static func wall(of phones: Int) -> [Int] {
         guard phones > wallMax else { return Array(0..<max(0, phones)) }
         return (0..<wallMax).map { (2 * $0 + 1) * phones / (2 * wallMax) }
@@ -29,7 +29,7 @@ struct PageFrame {
 
     /// - Parameters:
     ///   - screens: the response to `GET /screens`, or nil while there is no simulator.
-    ///   - isWhole: whether `screens` has all phones, so that the viewer must drop what it showed before.
+    ///   - isWhole: whether `screens` has all phones. The page then drops the phones that it showed before.
     ///   - service: the response to `GET /stats`.
     static func event(
         screens: [UInt8]?,

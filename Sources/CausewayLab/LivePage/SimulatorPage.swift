@@ -20,7 +20,7 @@ final class SimulatorPage: Sendable {
         /// The properties of the Kafka consumer.
         var properties: [KafkaProperties.Property]
         var topic: String
-        /// The commands topic, whose commands are counted when they have a result.
+        /// The commands topic. Only results about its records count as commands.
         var commandsTopic: String
     }
 
@@ -35,7 +35,7 @@ final class SimulatorPage: Sendable {
     private let stopRequest = DispatchSemaphore(value: 0)
     private let hasEnded = DispatchSemaphore(value: 0)
 
-    /// Serves the page from now on.
+    /// Starts the server of the page and its thread.
     init(
         ofSimulatorAt controlPort: UInt16,
         listeningAt place: SocketAddress,
@@ -60,13 +60,14 @@ final class SimulatorPage: Sendable {
     func stop() {
         isStopping.store(true, ordering: .relaxed)
         stopRequest.signal()
-        // Wait only for a limited time. librdkafka gives up a request to an unreachable broker only after a
-        // minute, and the response is no longer needed.
+        // Limit the wait. librdkafka gives up a request to an unreachable broker only after a minute, and the
+        // page no longer needs the response.
         _ = hasEnded.wait(timeout: .now() + Self.stopLimit)
         server.stop()
     }
 
-    /// Sets what visitors may do, and the text that says why other actions are not possible.
+    /// Allows the actions that are possible now. For each of the other actions, sets a text that says why it
+    /// is not possible.
     ///
     /// - Returns: the worker that visitors may kill; nil: none.
     static func allow(on pageState: LivePageState, _ identity: WorkerIdentity?) -> ExternalProcess? {
@@ -97,7 +98,8 @@ final class SimulatorPage: Sendable {
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalProcess?
         while !isStopping.load(ordering: .relaxed) {
-            // Kill only the worker that was shown when the visitor pressed the button.
+            // Kill the worker that was found before the visitor pressed the button. A newer worker must not
+            // be killed.
             for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) { worker?.kill() }
             worker = Self.allow(on: pageState, workerAccess.worker)
             if reading?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {

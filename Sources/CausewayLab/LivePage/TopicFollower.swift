@@ -1,7 +1,7 @@
 import Kafka
 
-/// Reads the records that are written to a topic after a given time. It joins no group and commits no offset,
-/// so it leaves no trace in a Kafka that belongs to others.
+/// Reads the records that are written to a topic after a given time. It joins no group and commits no offset.
+/// So it changes nothing in a Kafka cluster that other programs use.
 ///
 /// Only one thread may use it.
 final class TopicFollower {
@@ -25,7 +25,7 @@ final class TopicFollower {
 
     /// Passes the records since the last call to `body`.
     ///
-    /// - Throws: an error after which the caller may try again, because the positions are kept.
+    /// - Throws: an error of Kafka. The positions are kept, so the caller may try again.
     func read(
         nowMilliseconds: Int64,
         until isOver: () -> Bool,
@@ -36,8 +36,8 @@ final class TopicFollower {
             if isOver() { return }
             let partition = Int32(partition)
             let range = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds)
-            // Skip offsets that the log no longer has. If the log ends before the position, the topic is new,
-            // so begin at its first record.
+            // Skip offsets that the log no longer has. If the log ends before the position, the topic was
+            // deleted and created again; then begin at its first record.
             let begin = position > range.high ? range.low : max(position, range.low)
             let rest = try reader.read(partition, offsets: begin..<max(begin, range.high), until: isOver, body)
             positions[Int(partition)] = rest ?? max(begin, range.high)
@@ -52,7 +52,8 @@ final class TopicFollower {
         )
         while positions.count < count {
             let partition = Int32(positions.count)
-            // Request the end first. A record that is written after this request is then found by its time.
+            // Request the end before the offset for the time. A record that is written between the two
+            // requests is then found by its time.
             let end = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds).high
             let first = try reader.offset(
                 of: partition,

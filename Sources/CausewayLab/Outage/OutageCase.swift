@@ -17,15 +17,15 @@ struct OutageCase {
     /// How long all phones may take to show the right state after the last command and the last step.
     var patienceMilliseconds: Int64 = 40_000
 
-    /// The number of expected tokens: a push-to-start token for each phone, and a token for each activity
-    /// that its app has begun.
+    /// The number of registrations that a case expects: a push-to-start token for each phone, and a token for
+    /// each activity that its app has begun.
     var expectedRegistrations: Int {
         apps.reduce(0) { sum, app in
             sum + Set((0..<app.activities).map(app.device)).count + app.activities - app.startedByPush
         }
     }
 
-    /// What happens after the end of a lifetime; nil: the policy limits no lifetime.
+    /// What must happen after the end of a lifetime; nil: the policy limits no lifetime.
     var afterLifetime: AfterLifetime? {
         guard workers.policy["lifetimeSeconds"] != nil else { return nil }
         return workers.policy["afterLifetime"] == "restart" ? .restart : .end
@@ -55,10 +55,9 @@ struct OutageApp {
     /// How many activities a start command begins. The app begins the others.
     var startedByPush = 0
     var activitiesPerDevice = 1
-    /// The time between two commands of one activity.
+    /// The time between two commands of one activity, in milliseconds.
     var periodMilliseconds: Int64 = 2_000
-    /// The time from the first command to the last round of commands. In the last round, each activity gets
-    /// one more command.
+    /// The time from the first command until each activity gets its last command.
     var durationMilliseconds: Int64 = 16_000
     /// One in this many commands of an activity has an alert.
     var alertEvery = 4
@@ -66,7 +65,7 @@ struct OutageApp {
     var endEvery = 5
     /// How far in the past the commands' timestamps are.
     var ageSeconds: Int64 = 0
-    /// The number of the command in each activity whose timestamp is in the year 2100; nil: none.
+    /// The number of the command with a timestamp in the year 2100, the same in each activity; nil: none.
     var futureNumber: UInt64?
 
     var bundleIdentifier: String { "com.example.\(name)" }
@@ -78,8 +77,8 @@ struct OutageApp {
 
 /// The workers of a case, all with the same configuration.
 struct OutageWorkers {
-    /// The number of workers. Several workers need a broker whose groups rebalance; with the embedded broker,
-    /// one worker runs instead.
+    /// The number of workers. With the embedded broker only one worker runs, because this broker serves only
+    /// one member of a group.
     var count = 1
     var lanes = 2
     /// Whether the workers start before the first command. If not, a step starts them.
@@ -114,14 +113,15 @@ struct OutageStep {
         case kill(OutagePart)
         /// Starts a part that was killed or never started. A Redis starts without data.
         case start(OutagePart)
-        /// Sends SIGTERM. A worker must end within its drain time, with exit code 0 unless a part is frozen
-        /// then.
+        /// Sends SIGTERM to a worker. It must end within its drain time. Its exit code must be 0, unless a
+        /// part that it needs is frozen.
         case stop(OutagePart)
         case flushRedis
         /// Cuts the connection from the primary to its replica.
         case cutReplication
         case rightKey
-        /// Replaces every token of an app's activities. The registrations wait until `releaseTokens`.
+        /// Gives all activities of an app new tokens. The run copies their registrations to Kafka only after
+        /// `releaseTokens`.
         case rotateTokens(app: String)
         case releaseTokens
     }
@@ -149,7 +149,7 @@ enum OutagePart: Equatable {
 
 /// A requirement of a case in addition to the general ones: nothing lost, nothing old, nothing twice.
 enum OutageExpectation {
-    /// 99 of 100 pushes of an app take no longer than this.
+    /// 99 of 100 pushes of an app take no longer than this, from the record to APNs' answer.
     case freshness99(app: String, milliseconds: Int64)
     /// No command has this outcome.
     case never(String)
@@ -158,13 +158,14 @@ enum OutageExpectation {
     case invalidations(Int)
     /// No command has two final results.
     case oneResultEach
-    /// No activity waits longer than this for an update with a newer state.
+    /// No activity waits longer than this for a push with a newer state.
     case silence(milliseconds: Int64)
     /// No record of the commands topic waits longer than this for its commit. The wait counts from the poll
     /// that first saw the record; there is one poll a second.
     case committedWithin(milliseconds: Int64)
     /// The phones of an app get no push at all.
     case noPush(app: String)
-    /// From this time on each activity of an app gets at most one push.
+    /// From this time on, each activity of an app gets at most one push. The time counts from the first
+    /// command.
     case onePushEach(app: String, sinceMilliseconds: Int64)
 }

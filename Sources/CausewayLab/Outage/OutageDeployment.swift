@@ -2,7 +2,7 @@ import CausewayCommandLine
 import Foundation
 import Kafka
 
-/// The parts of one case, each a separate process on loopback. A case can break them.
+/// The parts of one case, each a separate process on loopback. The steps of a case break them.
 final class OutageDeployment {
     private static let startMilliseconds: Int64 = 60_000
     /// How much longer than its drain time a worker may take to end, because the machine may have other load.
@@ -14,11 +14,12 @@ final class OutageDeployment {
     let redis: OutageRedis
     private(set) var services: [OutageService] = []
     private var workers: [ChildProcess?]
-    /// Workers that got SIGTERM, with the deadlines by which they must end.
+    /// Workers that got SIGTERM, with their deadlines. `isBlocked`: a part was frozen, so the exit code need
+    /// not be 0.
     private var stopping: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, isBlocked: Bool)] = [:]
-    /// The faults of workers that were found, as text.
+    /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []
-    /// The program, with its arguments, that runs a broker whose groups rebalance; nil: none. The embedded
+    /// A command line that starts a broker whose groups rebalance; nil: there is no such broker. The embedded
     /// broker serves only one member of a group.
     private let rebalancingBroker: [String]?
     private let httpPorts: [UInt16]
@@ -108,8 +109,7 @@ final class OutageDeployment {
         return OutageService(name, process: process, place: place, pushLog: log)
     }
 
-    /// Gives each app its own copy of the service's key, so that a case can replace it by a wrong key for a
-    /// while.
+    /// Writes a key file for each app, so that a case can begin with a wrong key and later replace it.
     private func placeKeys() throws(LabError) {
         for app in outage.apps {
             if outage.workers.beginWithWrongKey {
@@ -160,8 +160,8 @@ final class OutageDeployment {
         .text
     }
 
-    /// Settings of the section `apns`. An outage of a case lasts seconds, so all waits are shorter than by
-    /// default.
+    /// Settings of the section `apns`. An outage of a case lasts only seconds, so all times are shorter than
+    /// by default.
     private static let apns = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]
 
     private func sorted(_ keys: [String: String]) -> WorkerConfigurationText.Lines { keys.sorted { $0.key < $1.key } }
@@ -201,7 +201,7 @@ final class OutageDeployment {
             for index in app.startedByPush..<app.activities {
                 try service.rotateToken(of: app.activity(index), app: app)
             }
-        // The run releases the registrations, which it has held back.
+        // Nothing changes in the parts: `OutageRun` copies the registrations that it has held back.
         case .releaseTokens: break
         }
     }
@@ -224,8 +224,8 @@ final class OutageDeployment {
     private func freeze(_ part: OutagePart) throws(LabError) {
         let process = try process(part)
         if case .service(let name) = part {
-            // Cut the simulator's connections first. Otherwise the pushes in its sockets would reach the
-            // phones when it runs again.
+            // Cut the simulator's connections before it freezes. Otherwise it would read the pushes in its
+            // sockets when it runs again.
             try service(name).cut()
             try service(name).isFrozen = true
         }

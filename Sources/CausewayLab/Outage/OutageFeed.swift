@@ -9,7 +9,7 @@ struct OutageFeed {
 
     let app: OutageApp
     private(set) var commands: [OutageHistory.Command] = []
-    /// How many commands each activity has got.
+    /// The number of commands that each activity has got.
     private var counts: [UInt64]
     private var next = 0
     private(set) var isOver = false
@@ -73,8 +73,8 @@ struct OutageFeed {
         )
     }
 
-    /// Returns the content state of a command. It is unique, so phones and the push log identify the command
-    /// by it.
+    /// Returns the content state of a command. Each command has another state, so its phones and the push log
+    /// identify it by the state.
     static func state(_ activity: String, _ number: UInt64) -> [UInt8] {
         JSONWriter.object { json in
             json.member("activity", activity)

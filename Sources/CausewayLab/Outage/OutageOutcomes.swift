@@ -1,7 +1,7 @@
 import Foundation
 import Kafka
 
-/// Reads the workers' results: the outcomes of each command in order, and the number of tokens that were
+/// Reads the workers' results: the outcomes of each command in order, and the number of tokens that are
 /// reported as dead.
 final class OutageOutcomes {
     private(set) var outcomes: [String: [String]] = [:]

@@ -8,7 +8,7 @@ final class OutageRedis {
 
     private struct Server {
         var port: UInt16
-        /// The arguments of this server, in addition to those of all servers.
+        /// The arguments of this server. They come after those that all servers get.
         var arguments: [String] = []
         var process: ChildProcess?
     }
@@ -144,14 +144,13 @@ final class OutageRedis {
         for server in servers { try send(server.port, "FLUSHALL") }
     }
 
-    /// Cuts the replica off from its primary, so that a failover loses writes.
+    /// Separates the replica from its primary, so that a failover loses writes.
     ///
-    /// The replica is told to follow a port where no server listens. Sentinel corrects this only after its
-    /// `failover-timeout`. A frozen replica would not do: when it runs again, it reads the writes that wait
-    /// in its socket.
+    /// `REPLICAOF` lets the replica follow port 1, where no server listens. Sentinel corrects this only after
+    /// its `failover-timeout`. Freezing the replica would lose nothing: when it runs again, it reads the
+    /// writes that wait in its socket.
     func cutReplication() throws(LabError) {
         guard case .sentinel = kind else { throw LabError("there is no replica") }
-        // No server listens on port 1.
         try send(servers[1].port, "REPLICAOF 127.0.0.1 1")
     }
 

@@ -63,7 +63,8 @@ final class OutageRun {
 
     // MARK: - Before the first command
 
-    /// Waits until all tokens are registered, if a worker runs already.
+    /// Waits until all tokens are registered in Redis. If the workers start later, waits only until all
+    /// registrations are copied to Kafka.
     private func awaitRegistrations() throws(LabError) {
         if outage.workers.startFirst { try deployment.startWorkers() }
         let deadline = Clock.milliseconds + Self.startMilliseconds
@@ -130,8 +131,8 @@ final class OutageRun {
         usleep(Self.pollMicroseconds)
     }
 
-    /// Waits until all phones show the right state and each command has a result. After the time limit, the
-    /// report says what is missing.
+    /// Waits until all phones show the right state and each command has a result, or until the case's time
+    /// limit. What is then missing is in the report.
     private func awaitRightPhones() throws(LabError) {
         let deadline = Clock.milliseconds + outage.patienceMilliseconds
         var (rightSince, nextPoll): (Int64?, Int64) = (nil, 0)

@@ -78,15 +78,15 @@ final class OutageService {
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {
         var members: [String: Any] = shares
-        // A push whose answer is lost must have no effect. Otherwise the judge could not know whether its
-        // alert rang.
+        // The simulator can lose the answer to a push. Such a push must have no effect on a phone, because
+        // otherwise the judge could not know whether its alert rang.
         members["lostAnswersAreApplied"] = false
         try client.object("PUT", "/faults", members)
     }
 
     func clearFaults() throws(LabError) { try client.object("DELETE", "/faults") }
 
-    /// Closes all connections without GOAWAY and close_notify. Requests in flight have no effect.
+    /// Closes all connections without GOAWAY and close_notify. Requests without an answer have no effect.
     func cut() throws(LabError) { try client.object("POST", "/cut") }
 
     func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
@@ -95,7 +95,7 @@ final class OutageService {
 
     // MARK: - Looking
 
-    /// Returns what the phones show of an app's activities.
+    /// Returns what the phones show of an app's activities, by activity.
     func screens(of app: OutageApp) throws(LabError) -> [String: OutageHistory.Screen] {
         let target = "/activities?app=\(app.bundleIdentifier)&limit=\(Self.activitiesMax)"
         let answer = try client.object("GET", target)

@@ -1,13 +1,13 @@
 extension Ball {
     /// Marks the wides and no-balls (illegal balls) of one innings.
     ///
-    /// The feed counts extra runs without their kind, so the kind is derived from three rules of cricket. A
-    /// batter can hit a no-ball but not a wide. Batters who run an odd number change ends. A complete over
-    /// has exactly six legal balls.
+    /// The feed counts extra runs without their kind. Three rules of cricket show the kind. A batter can hit
+    /// a no-ball but not a wide. Batters who run an odd number of runs change ends. A complete over has
+    /// exactly six legal balls.
     ///
     /// Every ball with extras gets a weight, which depends on who faces the next ball. In a complete over,
     /// the balls with the highest weights are marked until six legal balls are left. A no-ball that was not
-    /// hit counts as a wide, which makes the count of its batter's balls one too low.
+    /// hit counts as a wide. The batter of this ball then has one ball too few.
     static func markExtras(in innings: inout ArraySlice<Ball>) {
         var start = innings.startIndex
         while start < innings.endIndex {
@@ -35,13 +35,13 @@ extension Ball {
         }
     }
 
-    /// Returns how likely the ball is illegal: 0 certainly legal, 1 probably legal, 2 probably illegal, 3
-    /// certainly illegal.
+    /// Returns how likely the ball is illegal, from 0 (certainly legal) to 3 (certainly illegal).
     private static func weight(_ ball: Ball, next: Ball?) -> Int {
         guard ball.extraRuns > 0 else { return 0 }
         if ball.batterRuns > 0 || ball.extraRuns == 5 { return 3 }
         if let dismissal = ball.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
-        // Four byes are far more common than a wide with three runs. No over ends with a wide.
+        // Four extra runs are far more often byes than a wide with three runs. The last ball of an innings
+        // has no next ball, and no over ends with a wide.
         guard ball.extraRuns != 4, let next else { return 1 }
         let ranAnOddNumber = ball.batter != next.batter
         let countIsOdd = ball.extraRuns % 2 == 1

@@ -10,7 +10,8 @@ struct CommandTemplate {
     /// The digits of a timestamp. UNIX seconds have ten digits until the year 2286.
     static let timestampDigits = 10
 
-    /// Placeholders for the parts that are replaced later. The record must contain them byte for byte.
+    /// Placeholders for the parts of a record that are replaced later. The record must contain them byte for
+    /// byte.
     struct Places {
         let activity: String
         let device: String?

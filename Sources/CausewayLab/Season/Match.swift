@@ -1,6 +1,6 @@
 /// How a batter's turn ended.
 struct Dismissal: Equatable {
-    /// The kinds of the laws of cricket, with the names of the feed.
+    /// The ways in which cricket ends a batter's turn, with the names of the feed.
     enum Kind: String, CaseIterable {
         case bowled
         case caught
@@ -17,7 +17,8 @@ struct Dismissal: Equatable {
     var kind: Kind
     var player: String
 
-    /// Whether a wicket is counted. A batter who retires hurt may return, so none is counted.
+    /// Whether the dismissal counts as a wicket. A batter who retires hurt may return, so this does not
+    /// count.
     var countsAsWicket: Bool { kind != .retiredHurt }
 
     var isCreditedToBowler: Bool {
@@ -108,9 +109,9 @@ struct Match {
 extension Match.Chase {
     /// Derives the target, for which the feed has no column.
     ///
-    /// The target is one more than the first side's runs, unless the result contradicts this. In that case
-    /// rain has changed the target. A margin in runs gives the new target exactly, and the overs that were
-    /// bowled give the new length. A win by wickets gives neither.
+    /// The target is one more than the first side's runs. If the result contradicts this, rain has changed
+    /// the target. A margin in runs then gives the new target exactly, and the number of overs that the
+    /// second side faced gives the new length. A margin in wickets gives neither.
     init(firstTotal: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
         let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
         let fullLength = Match.oversPerInnings * Match.ballsPerOver

@@ -24,8 +24,8 @@ struct MatchRecords {
         "\(sequence)/\(activityPrefix(of: match))"
     }
 
-    /// - Parameter identifies: whether the commands have their own ids. If not, their topic, partition and
-    ///   offset identify them.
+    /// - Parameter identifies: whether the commands have ids. A command without an id is identified by the
+    ///   topic, partition and offset of its record.
     init(_ match: Match, frames matchFrames: [MatchFrame], identifies: Bool = false) {
         precondition(!matchFrames.isEmpty, "a match has an end at least")
         let prefix = Self.activityPrefix(of: match)

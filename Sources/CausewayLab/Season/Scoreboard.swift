@@ -58,8 +58,8 @@ struct Scoreboard {
         state.phase = .inningsBreak
     }
 
-    /// The overs in scorers' notation. An over with seven balls, an umpire's mistake, has no notation and
-    /// counts as complete.
+    /// The overs in scorers' notation. An umpire may by mistake allow a seventh legal ball in an over. The
+    /// notation has no form for this, so the over counts as complete.
     private var oversText: String {
         legalBallsOfOver >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(legalBallsOfOver)"
     }

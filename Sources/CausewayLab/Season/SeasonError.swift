@@ -1,4 +1,4 @@
-/// A fault in a season's data, with its place.
+/// A fault in a season's data, with its file and line.
 struct SeasonError: Error, Equatable, CustomStringConvertible {
     /// The file's name, as given to the reader.
     var file: String

@@ -28,8 +28,8 @@ struct Timeline {
         let longest = max(1, clocks.map { $0.last ?? 0 }.max() ?? 1)
         events = []
         for (index, clock) in clocks.enumerated() {
-            // The starts of the matches are spread over a twentieth of the whole time, so that not all
-            // innings breaks come at the same time.
+            // The matches start at different times, spread over a twentieth of the whole time. Otherwise all
+            // innings breaks would come at the same time.
             let slack = min(longest - (clock.last ?? 0), longest / 20)
             let start = matches.count > 1 ? slack * index / (matches.count - 1) : 0
             for (frame, second) in (clock + [(clock.last ?? 0) + Self.secondsToResult]).enumerated() {

@@ -2,8 +2,8 @@ import APNsSimulator
 import CausewayCommandLine
 import Kafka
 
-/// Copies registrations from simulated phones to Kafka. In production, an app's server does so, and
-/// phones post their tokens to the server.
+/// Copies registrations from simulated phones to Kafka. In production, an app's server does this, and phones
+/// send their tokens to the server.
 struct PhoneBackend: Sendable {
     private static let waitMilliseconds = 1_000
 

@@ -222,8 +222,8 @@ struct SimulatorCommand: AsyncParsableCommand {
                 try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
             }
         }
-        // The backend has an open client, which only `run` closes. So no call may throw between the backend's
-        // creation and `run`.
+        // The backend has an open client, which only its `run` closes. So nothing may throw between the
+        // backend's creation and the call of `run`.
         let place = SimulatorPlace(
             apnsPort: simulator.port,
             managementPort: simulator.managementPort,

@@ -31,8 +31,8 @@ struct SimulatorKey {
 
 /// The directory in which a simulator keeps its files.
 struct SimulatorDirectory {
-    /// The team and key id of the simulator's own key. It has ten letters like Apple's ids, and cannot be
-    /// mistaken for one of them.
+    /// The team id and key id of the simulator's own key. It has ten letters like Apple's ids, but is easy to
+    /// distinguish from them.
     static let ownIdentifier = "SIMULATION"
 
     let path: String

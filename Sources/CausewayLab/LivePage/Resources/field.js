@@ -5,7 +5,7 @@ const URGENT = 0x10;
 const FLASH_MILLISECONDS = { 5: 420, 10: 900 };
 const LEVELS = 10;
 const GAP = 16;
-// The height of a small phone's place, as a multiple of its width.
+// The height of the cell in which a small phone is drawn, as a multiple of the cell's width.
 const TALL = 1.72;
 
 // Hues of OKLCH in degrees. The season's teams have fixed hues. The hue of any other name is computed from its letters.
@@ -60,7 +60,8 @@ export class Field {
     this.arrange();
   }
 
-  // Takes an answer of GET /screens. An answer has the changes of a quarter of a second, which are drawn at the times when the phones changed.
+  // Takes an answer of GET /screens, which has the changes of a quarter of a second but not their times. Each flash begins at a random time
+  // within the next quarter of a second.
   take(screens, isWhole) {
     if (isWhole || screens.phones !== this.count) this.reset(screens.phones);
     if (screens.tints.length !== this.tints.length) { this.tints = screens.tints.map(hueOf); this.names = screens.tints; this.colours.clear(); }

@@ -1,4 +1,4 @@
-// The figures around the phones: the race, freshness, the rate, budgets and zeros.
+// The figures around the phones: the race of commands and pushes, freshness, the rate, budgets, and numbers that must stay zero.
 
 import { make } from "/lockscreen.js";
 

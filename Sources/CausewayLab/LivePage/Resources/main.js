@@ -70,7 +70,7 @@ stream.onmessage = (event) => {
   take(frame);
 };
 stream.onerror = () => {
-  // The page keeps showing the last event.
+  // After the last event of a run, the lab closes the stream. Do not connect again, so that the page keeps showing this event.
   if (isOver) stream.close();
   document.body.classList.add("away");
   for (const button of buttons) button.disabled = true;

@@ -1,4 +1,4 @@
-// The wall: large Lock Screens of phones that the stream describes in full, as many as have room.
+// The wall: large Lock Screens of phones that the stream describes in full, as many as fit.
 
 import { Phone } from "/lockscreen.js";
 

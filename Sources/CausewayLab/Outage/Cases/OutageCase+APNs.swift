@@ -44,7 +44,8 @@ extension OutageCase {
             apps: [OutageApp(startedByPush: 40)],
             workers: OutageWorkers(beginWithWrongKey: true),
             steps: [OutageStep(at: 12_000, .rightKey)],
-            // Deferred commands are read as soon as the key is right again, before they are due.
+            // The worker reads deferred commands again as soon as APNs accepts the key, even if they are not
+            // due yet. So no silence is longer than 30 s.
             expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 30_000)]
         ),
     ]

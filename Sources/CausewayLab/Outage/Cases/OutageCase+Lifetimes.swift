@@ -17,7 +17,7 @@ extension OutageCase {
                 OutageStep(at: 40_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .never("invalid"), .invalidations(0)],
-            // Long enough for the activities that were started again to end too.
+            // This is long enough for the activities that were started again to end too.
             patienceMilliseconds: 24_000
         )
     ]

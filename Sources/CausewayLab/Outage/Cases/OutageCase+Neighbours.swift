@@ -1,13 +1,13 @@
 import CausewayConfiguration
 
 extension OutageCase {
-    /// The time that 99 of 100 pushes of a healthy app may take, on a machine with other load, in
-    /// milliseconds.
+    /// The time, in milliseconds, that 99 of 100 pushes of a healthy app may take. Other load on the machine
+    /// is allowed for.
     private static let freshness: Int64 = 2_500
 
-    /// How long a record may wait for its commit with the worker's defaults. The last push may begin just
-    /// before the command would be deferred, and the command is deferred when this push times out. One more
-    /// second is for the commit, and one for the poll that measures it.
+    /// How long a record may wait for its commit with the worker's defaults. A worker defers a command when
+    /// its wait is over, but first waits for the answer to a push that has begun just before. One more second
+    /// is for the commit, and one for the poll that measures it.
     private static let commit: Int64 = {
         let defaults = WorkerConfiguration()
         return Int64(defaults.worker.deferAfterMilliseconds + defaults.apns.requestTimeoutMilliseconds) + 2_000
@@ -42,8 +42,8 @@ extension OutageCase {
                 OutageApp(name: "healthy", activities: 60),
             ],
             workers: OutageWorkers(
-                // These starts expire after 30 s. The times are shortened, because a command whose remaining
-                // wait is shorter than the delay is not deferred.
+                // These starts expire after 30 s, and a command that expires within the delay is not
+                // deferred. So the delay must be short.
                 worker: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
                 policy: ["expiration": "{startSeconds: 30}"]
             ),

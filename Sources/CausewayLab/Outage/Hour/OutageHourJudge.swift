@@ -29,7 +29,8 @@ struct OutageHourJudge {
         return longest <= plan.commitMilliseconds ? nil : "a record waited \(longest) ms for its commit"
     }
 
-    /// A text if memory grew too much; nil if it did not. Compares the two halves of the outage.
+    /// Why the memory breaks its promise; nil if it does not. Compares the second half of the outage with the
+    /// first.
     private var memory: String? {
         let half = away.count / 2
         guard let before = away.prefix(half).map(\.residentBytes).max(),

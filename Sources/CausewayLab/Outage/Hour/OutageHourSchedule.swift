@@ -3,7 +3,7 @@ struct OutageHourSchedule {
     static let affected = "affected"
     static let healthy = "healthy"
 
-    /// The minutes before the outage, with which all later minutes are compared.
+    /// The minutes before the outage. All later minutes are compared with them.
     var calmMinutes = 3
     var awayMinutes = 60
     /// The minutes after the host's return.
@@ -15,8 +15,8 @@ struct OutageHourSchedule {
 
     /// How long a record of any partition may wait for its commit.
     var commitMilliseconds: Int64 = 60_000
-    /// The time that 99 of 100 pushes of the healthy app may take in any minute, on a machine with other
-    /// load.
+    /// The time that 99 of 100 pushes of the healthy app may take in any minute. Other load on the machine is
+    /// allowed for.
     var freshnessMilliseconds: Int64 = 2_500
     /// How much more resident memory the second half of the outage may need than the first half, per cent.
     var growthPercentMax: Int64 = 5
@@ -25,8 +25,8 @@ struct OutageHourSchedule {
     var awayUntilMilliseconds: Int64 { awayFromMilliseconds + Int64(awayMinutes) * 60_000 }
     var endMilliseconds: Int64 { awayUntilMilliseconds + Int64(afterMinutes) * 60_000 }
 
-    /// The time between the affected app's last command and its host's return, so that the newest state of
-    /// each activity is known.
+    /// The time between the affected app's last command and the return of its host. With this pause, it is
+    /// clear which state of each activity is the newest.
     static let silenceMilliseconds: Int64 = 5_000
 
     var outage: OutageCase {

@@ -10,7 +10,7 @@ struct OutageMinute {
     var commands = 0
     /// The longest wait of a record for its commit.
     var commitMilliseconds: Int64 = 0
-    /// The lag of all partitions at the end of the minute.
+    /// How many records of all partitions were not committed at the end of the minute.
     var recordsBehind: Int64 = 0
     /// The worker's resident memory at the end of the minute.
     var residentBytes: Int64 = 0

@@ -8,17 +8,18 @@ struct PushesAfterReturn {
 
     private var host = Host.there
     private var leftAtSeconds: Int64 = 0
-    /// For each activity with such pushes: whether each push had the activity's newest state.
+    /// The activities that got pushes after the return. For each push: whether it had the activity's newest
+    /// state.
     private(set) var areNewest: [String: [Bool]] = [:]
 
     mutating func hostWentAway(atSeconds seconds: Int64) { (host, leftAtSeconds) = (.away, seconds) }
 
     mutating func hostReturned() { host = .back }
 
-    /// Notes a push that the host has accepted.
+    /// Records a push that the host has accepted.
     ///
-    /// Pushes that the worker wrote before the host froze do not count. The host reads them from its sockets
-    /// when it returns, and a worker cannot withdraw them.
+    /// Ignores pushes that the worker wrote before the host froze. The host reads them from its sockets when
+    /// it returns, and a worker cannot withdraw them.
     mutating func note(_ push: OutageHistory.Push, isNewest: Bool) {
         guard host == .back, push.timestamp > leftAtSeconds else { return }
         areNewest[push.activity, default: []].append(isNewest)

@@ -1,8 +1,9 @@
 /// Keeps the last commands of each activity, to recognize pushes. An hour has too many commands to keep all
 /// of them.
 struct RecentCommands {
-    /// The most commands kept for each activity. At this number the older half is dropped. A push of an
-    /// earlier command is not recognized, and counts as older than all of them.
+    /// The most commands that are kept for each activity. When an activity reaches this number, the older
+    /// half is dropped. A push of a dropped command is not recognized, and counts as older than all kept
+    /// commands.
     private static let perActivity = 32
 
     private var commands: [String: [OutageHistory.Command]] = [:]

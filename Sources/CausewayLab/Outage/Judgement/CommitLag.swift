@@ -5,8 +5,8 @@ import Kafka
 /// The wait counts from the poll that first saw the record. A record that is written and committed between
 /// two polls counts as no wait.
 struct CommitLag {
-    /// The ends of each partition's log at the polls, oldest first. Ends that are committed already are
-    /// removed.
+    /// The ends of each partition's log, as the polls found them, oldest first. Ends that are already
+    /// committed are removed.
     private var ends: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
     private(set) var longestMilliseconds: Int64 = 0
 
@@ -16,7 +16,9 @@ struct CommitLag {
         return longestMilliseconds
     }
 
-    /// Takes the result of one poll: the positions of all partitions, in their order.
+    /// Records one poll.
+    ///
+    /// - Parameter positions: the positions of all partitions, by partition number.
     mutating func note(_ positions: [GroupPositions.Position], at milliseconds: Int64) {
         for (partition, position) in positions.enumerated() {
             var seen = ends[partition] ?? []

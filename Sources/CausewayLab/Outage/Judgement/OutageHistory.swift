@@ -7,10 +7,10 @@ struct OutageHistory: Equatable {
         var app: String
         var activity: String
         var event: Event
-        /// `aps.timestamp` and `sequence`. The content state also contains the sequence as its number, which
-        /// phones and the push log show.
+        /// `aps.timestamp` and `sequence`. The content state contains the sequence too, so phones and the
+        /// push log show it.
         var version: Version
-        /// The alert's title, which no other command of the activity has.
+        /// The alert's title, which is unique among the commands of the activity.
         var alert: String?
         /// The digest of the command's content state, as in the simulator's push log.
         var state: String
@@ -33,7 +33,7 @@ struct OutageHistory: Equatable {
         /// The status of the answer; 0: not answered.
         var status: Int
         var activity: String
-        /// The push's `aps.timestamp`.
+        /// The `aps.timestamp` in the body of the push.
         var timestamp: Int64 = 0
         var alert: String?
         var state: String?
@@ -59,7 +59,7 @@ struct OutageHistory: Equatable {
 
     var commands: [Command] = []
     var pushes: [Push] = []
-    /// The screens by activity. An activity that no phone has is missing.
+    /// The screens by activity. An activity that no phone has ever had is missing.
     var screens: [String: Screen] = [:]
     /// When the screens were read.
     var endMilliseconds: Int64 = 0
@@ -88,20 +88,22 @@ struct AgeBounds: Equatable {
     }
 }
 
-/// What happens after the end of an activity's lifetime. In a case, each activity reaches that end once.
+/// What must happen after the end of an activity's lifetime. In a case, each activity reaches the end of its
+/// lifetime once.
 enum AfterLifetime {
     case end
-    /// The activity is started again, if a start command began it.
+    /// The activity is started again, provided that a start command began it.
     case restart
 }
 
-/// A crash or loss of data after which some alerts may ring again: those that rang shortly before.
+/// A crash or loss of data. Alerts that rang shortly before it may ring again.
 struct Crash: Equatable {
     var milliseconds: Int64
     /// Alerts that rang within this time before the crash may ring again.
     var forgottenMilliseconds: Int64
 
-    /// A push in flight at the crash may arrive up to this much later.
+    /// An alert may also ring twice if its first push was in flight at the crash. This push arrives at most
+    /// so much later.
     static let flightMilliseconds: Int64 = 1_000
 
     func allowsAlert(first: Int64, again: Int64) -> Bool {

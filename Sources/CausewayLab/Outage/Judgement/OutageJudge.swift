@@ -3,16 +3,16 @@ import LiveActivity
 /// Compares a history with Causeway's promises. The same history always gives the same verdict.
 ///
 /// - **lost**: an activity whose phone does not show the newest state that has not expired. Or an alert that
-///   is not too old and never rang, with no newer alert in its place.
+///   is not too old and never rang, although no newer alert replaced it.
 /// - **old**: a push that APNs accepted after its age limit (``AgeBounds``), or after a newer push of its
-///   activity. Or an alert that rang after a newer one.
+///   activity. Or an alert that rang after a newer alert.
 /// - **twice**: an alert or a start that reached a phone twice. An alert that a ``Crash`` permits is counted
 ///   separately. A start is never permitted twice.
 /// - **silence**: the time from a state to the push that brings this state or a newer one.
 ///
 /// Age counts from `aps.timestamp`. Invalid commands and commands after an end have no effect, so none of
-/// them is the newest state. An activity that no phone ever had needs no end. A lost start counts once, not
-/// once for each of its updates.
+/// them is the newest state. An activity that no phone ever had needs no end. If a start is lost, the updates
+/// of its activity do not count as lost too.
 struct OutageJudge {
     private let bounds: AgeBounds
     private let crashes: [Crash]
@@ -152,13 +152,14 @@ struct OutageJudge {
         }
     }
 
-    /// Whether the promises still require this command when the screens are read.
+    /// Whether the promises still require the command's effect at the time when the screens are read.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
         if let expires = command.expiresMilliseconds, expires <= endMilliseconds { return false }
         return !isPast(bounds.seconds(of: command.event), command, at: endMilliseconds)
     }
 
-    /// Whether a phone must have the activity: its app began the activity, or its start had to arrive.
+    /// Whether a phone must have the activity. It must if its app began the activity, or if the start is
+    /// still required.
     private func isBegun(_ record: ActivityRecord) -> Bool {
         guard record.screen == nil, let start = record.commands.first(where: { $0.event == .start }) else {
             return true
@@ -204,14 +205,15 @@ struct OutageJudge {
         }
         for command in record.effective {
             let shown = reached.first { $0.version >= command.version }?.milliseconds
-            // A state that was never shown counts only if the promises required it.
+            // If no push brought the state or a newer one, there is a silence only if the promises required
+            // such a push.
             guard shown != nil || (isRequired(command) && isBegun(record) && isShowable(record)) else { continue }
             let silence = (shown ?? endMilliseconds) - command.producedMilliseconds
             verdict.longestSilenceMilliseconds = max(verdict.longestSilenceMilliseconds, silence)
         }
     }
 
-    /// Whether the newest state can change what the phone shows.
+    /// Whether the newest state can change what the phone shows. An end cannot if no phone has the activity.
     private func isShowable(_ record: ActivityRecord) -> Bool { record.screen != nil || record.newest?.event != .end }
 }
 
@@ -220,15 +222,15 @@ private struct ActivityRecord {
     let activity: String
     /// Valid commands, oldest version first.
     let commands: [OutageHistory.Command]
-    /// The valid commands that have an effect: none after an end.
+    /// The valid commands up to the first end. Commands after an end have no effect.
     let effective: ArraySlice<OutageHistory.Command>
-    /// Pushes that APNs accepted or that reached the phone, in their order, without the ends and starts that
-    /// the lifetime caused.
+    /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and starts that the
+    /// lifetime caused are left out.
     let accepted: [OutageHistory.Push]
-    /// The ends that Causeway made because the lifetime had ended. They have no state, while every command of
-    /// a case has one.
+    /// The ends that Causeway made because the lifetime had ended. Only these pushes have no state, because
+    /// every command of a case has one.
     let lifetimeEnds: [OutageHistory.Push]
-    /// The starts after the first of these ends.
+    /// The starts after the first end of a lifetime.
     let restarts: [OutageHistory.Push]
     let screen: OutageHistory.Screen?
     private let byState: [String: OutageHistory.Command]

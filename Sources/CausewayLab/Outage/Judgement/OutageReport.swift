@@ -1,13 +1,13 @@
 import CausewayCommandLine
 import Numbers
 
-/// The report on one case. `summary` writes the summary of all reports.
+/// The report on one case.
 struct OutageReport {
     private static let examplesMax = 5
 
     var name: String
     var verdict: OutageVerdict
-    /// The case's additional expectations, as far as they are not met, as text.
+    /// The case's additional expectations that are not met, as text.
     var broken: [String]
 
     var isGood: Bool { verdict.isGood && broken.isEmpty }

@@ -1,4 +1,4 @@
-/// The result of judging a history. Each list describes broken promises as text.
+/// The verdict on a history. Each list of texts describes broken promises, except `repeatedAfterCrash`.
 struct OutageVerdict: Equatable {
     /// Activities whose phone does not show the newest state that has not expired, and alerts that are not
     /// too old and never rang.
@@ -9,7 +9,7 @@ struct OutageVerdict: Equatable {
     var twice: [String] = []
     /// Alerts that rang again after a crash and that the promises permit to ring again.
     var repeatedAfterCrash: [String] = []
-    /// The longest time in which an activity with a newer state was not updated.
+    /// The longest time from a state to the push that brought this state or a newer one.
     var longestSilenceMilliseconds: Int64 = 0
     /// The times from a command to the push that brought its state, by app, ascending.
     var freshnessMilliseconds: [String: [Int64]] = [:]
