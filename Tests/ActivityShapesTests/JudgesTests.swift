@@ -7,9 +7,9 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Three judges say whether a phone could decode a state: Foundation's `JSONDecoder` with the Swift types
-/// themselves, the worker's check, and the simulator. The last two read the shapes that `ActivityShapes`
-/// wrote.
+/// Three judges say whether a phone could decode a state: Foundation's `JSONDecoder`, the worker's check, and
+/// the simulator. `JSONDecoder` decodes the Swift types themselves. The check and the simulator read the
+/// shapes that `ActivityShapes` wrote.
 @Suite("Shapes beside the types that they describe", .ownThread)
 struct JudgesTests {
     private static let app = "com.example.ride"
@@ -97,8 +97,9 @@ struct JudgesTests {
         #expect(decoded > 400 && refused > 400, "\(decoded) decoded, \(refused) refused")
     }
 
-    /// Whether Foundation may refuse a state that the shapes accept. `Badge` decodes an enum with values, and
-    /// `Amount` tries two types, so both are `any`. A shape also accepts an empty text for a URL.
+    /// Whether a known difference explains that Foundation refuses a state that the shapes accept. The shape
+    /// of `Badge` and `Amount` is `any`, because their own decoders cannot be described. A shape accepts an
+    /// empty text as a URL, and a number that `Decimal` cannot hold.
     private static func isKnown(_ state: String, _ isDecoded: Bool, _ mismatch: String?) -> Bool {
         struct Own: Decodable {
             var badge: RideState.Badge
@@ -150,7 +151,7 @@ struct JudgesTests {
         #expect(found?.hasPrefix(message) == true, "\(found ?? "fits")")
     }
 
-    /// The first of equal keys counts, so a later one may have any value.
+    /// All readers use the first value of a repeated key, so the check accepts any later value.
     @Test func `Later values of repeated keys of a dictionary are ignored`() throws {
         let contract = try Self.contract()
         defer { contract.deallocate() }

@@ -12,8 +12,8 @@ import Testing
         )
     }
 
-    /// A type with optionals without an example, coding keys, enum cases, dictionaries, and types with a
-    /// decoder of their own.
+    /// `RideState` has optionals without an example, coding keys, enums, dictionaries, and types with custom
+    /// decoders.
     @Test func `Everything that a type says is written, in a stable order`() throws {
         let stop =
             #"{"object":{"p":{"object":{"latitude":"double","longitude":"double?","names":{"array":"string"}}},"t":"date?"}}"#

@@ -4,7 +4,8 @@ import Numbers
 import Testbed
 import Testing
 
-/// A state with the form of an accepted one (the same keys in the same order) is still checked.
+/// The check remembers the forms of accepted states: their keys in order. A state with a known form is
+/// matched with this form instead of the shapes. A match must never accept what the full check refuses.
 @Suite struct StateTemplateTests {
     private static func matches(_ forms: inout RecentStateTemplates, _ state: String) throws -> Bool {
         try JudgesTests.record(state)
@@ -62,7 +63,7 @@ import Testing
         )
     }
 
-    /// Replaces bytes of a record that has the form of the last one. The result may be no JSON.
+    /// Replaces bytes of a record whose state has a known form. The result may be no JSON.
     @Test(arguments: 1...4) func `The decoder reads the same with forms and without`(seed: UInt64) throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }
@@ -115,8 +116,8 @@ import Testing
         record.replaceSubrange(place..<end, with: randomness.number(0...3) == 0 ? [] : Array(piece.utf8))
     }
 
-    /// A record that is too large may repeat a key thousands of times, and each key is compared with those
-    /// before. So the form of a large value is not remembered: it would hold up a lane.
+    /// A large value may repeat a key thousands of times. The check compares each key with all earlier keys,
+    /// which would take a lane too long. So it remembers no form of a large value.
     @Test func `A value that is larger than any body has no form`() throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }

@@ -194,8 +194,8 @@ struct AgreementTests {
         }
     }
 
-    /// Whether the kit names the worker's field or a field inside it. A rule about several keys may name
-    /// another of them.
+    /// Whether the kit names the worker's field or a field inside it. If a rule concerns several keys, the
+    /// kit may name another of these keys.
     private func names(_ fault: Fault, in wrong: [String]) -> Bool {
         switch fault.code {
         case .notAllowed, .missingField, .unknownKey: true

@@ -114,7 +114,7 @@ enum Worker {
         }
     }
 
-    /// Lends an audience command's name and the names of its dropped fields.
+    /// Calls the body with an audience command's name and the names of its dropped fields.
     private static func withNameAndDropped<Value>(_ body: (AudienceCommandName, UnsafeRawBufferPointer) -> Value)
         -> Value
     {

@@ -5,17 +5,18 @@ import Testing
 struct AudiencePlanTests {
     @Test func `The plan for a million members with four updates a minute is correct`() throws {
         let plan = try AudiencePlan(demand: AudienceDemand(members: 1_000_000, updatesPerMinute: 4))
-        // 4,000,000 pushes a minute, sent in half of each minute.
+        // The 4,000,000 pushes of a minute are sent in half of the minute.
         #expect(plan.pushesPerSecond == 133_334)
-        // 4,000,000 x 3 µs in 60 s are 20 hundredths of a core. The wake-ups of each of 3 workers take 10
-        // more.
+        // 4,000,000 pushes x 3 µs in 60 s take 20 hundredths of a core. Each of the 3 workers takes 10 more
+        // for its wake-ups.
         #expect(plan.pods == 3 && plan.lanes == 12 && plan.coresHundredths == 20 + 3 * 10)
         #expect(plan.ranges == 256 && plan.fanoutRecords == 256 && plan.resultRecords == 257)
-        // 1,000,000 x 135 B x 1.5 and 1,000,000 x 330 B x 1.5.
+        // 1,000,000 members x 135 B, and 1,000,000 activities x 330 B, with 50 % more for Redis' overhead.
         #expect(plan.membersMebibytes == 194 && plan.activitiesMebibytes == 473 && plan.redisNodes == 1)
         #expect(plan.connectionsPerPool == 2 && plan.connections == 24)
-        // One lane has 22 of 256 ranges: 85,938 members. 3 µs each and 60 ms for every 2,000 in flight give
-        // 2,579 ms.
+        // The lane with the most members has 22 of the 256 ranges: 85,938 members. Its streams carry 2,000
+        // pushes in each round trip of 60 ms, so it needs 2,579 ms. One more round trip and the fan-out are
+        // added.
         #expect(plan.roundMilliseconds == 2_579 + 60 + 250)
     }
 

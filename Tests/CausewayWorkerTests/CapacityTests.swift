@@ -34,12 +34,12 @@ struct CapacityTests {
     @Test func `The plan for the largest public peak is correct`() throws {
         let plan = try CapacityPlan(demand: CapacityPage.demand)
         #expect(plan.pushesPerSecond == 150_000)
-        // 150,000 x (1.5 + 10.5) µs are 180 hundredths of a core. The wake-ups of each of 3 workers take 10
-        // more.
+        // 150,000 commands and pushes x (1.5 + 10.5) µs take 180 hundredths of a core. Each of the 3 workers
+        // takes 10 more for its wake-ups.
         #expect(plan.pods == 3 && plan.coresHundredths == 180 + 3 * 10)
         #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
         #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
-        // 9,000,000 x 330 B x 1.5 = 4,455,000,000 B.
+        // 9,000,000 activities x 330 B, with 50 % more for Redis' overhead, are 4,455,000,000 B.
         #expect(plan.redisMebibytes == 4_249)
         #expect(plan.kafkaInBytesPerSecond == 150_000 * 456)
     }
@@ -49,7 +49,8 @@ struct CapacityTests {
         let without = try CapacityPlan(demand: demand)
         demand.restartedActivities = 1_000_000
         let plan = try CapacityPlan(demand: demand)
-        // 1,000,000 x 330 B x 1.5 = 495,000,000 B, and 1,000,000 x 1,800 B x 1.5 = 2,700,000,000 B more.
+        // With 50 % overhead, 1,000,000 activities x 330 B are 495,000,000 B. Their commands need 1,000,000 x
+        // 1,800 B with the same overhead: 2,700,000,000 B more.
         #expect(without.redisMebibytes == 473 && plan.redisMebibytes == 3_047)
         #expect(plan.text.contains("1,800 bytes in Redis") && plan.text.contains("1,000,000 activities at a time"))
         #expect(!without.text.contains("afterLifetime"))
@@ -59,8 +60,8 @@ struct CapacityTests {
         let costs = MeasuredCosts()
         let work = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
         let waking = 60 * costs.wakingHundredths * 10_000_000
-        // The season took 8.71 s of CPU time in a minute. A hundredth of a core is 0.6 s, so the estimate may
-        // be off by that.
+        // The measured season took 8.71 s of CPU time in a minute. The costs are rounded to a hundredth of a
+        // core, which is 0.6 s in a minute.
         #expect((8_110_000_000...9_310_000_000).contains(work + waking))
     }
 

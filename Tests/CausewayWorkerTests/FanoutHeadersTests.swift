@@ -49,8 +49,8 @@ import Testing
         let state = FanoutHeaders.state(of: order)
         let text = FanoutHeaders.text(of: channel, count: 2)
         #expect(FanoutHeaders.order(state, channel: text) == order)
-        // A record for a channel is never taken for one of a range, even without the header that names the
-        // channel.
+        // A record of a broadcast must have the header that names the channel. Without the header, it is not
+        // read as a record of a range.
         #expect(FanoutHeaders.order(state) == nil)
         let others = [text.replacing("=", with: "-"), text.replacing(" 2 ", with: " 3 ")]
         for wrong in ["", "production", "\(text) x"] + others {

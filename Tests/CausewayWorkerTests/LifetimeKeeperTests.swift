@@ -116,8 +116,8 @@ import Testing
         ActivityKey.stored(app: Array("com.example.other".utf8), activity: Array(name.utf8))
     }
 
-    /// The configuration of this worker lacks the app; other workers may have it. A worker without the app
-    /// would reject the command. A claim would only postpone the end.
+    /// This worker's configuration lacks the app; another worker may have it. This worker cannot end the
+    /// activity, and its claim would only postpone the end. So it makes no claim.
     @Test func `A life of an app that the worker does not have is left as it is`() async throws {
         let scene = try Scene()
         let key = Self.foreign("a")
@@ -138,7 +138,8 @@ import Testing
         #expect(scene.keys == [])
     }
 
-    /// Lives of other apps are due first and stay due. The worker must still find its own.
+    /// Lives of other apps are due first and stay in the timetable. The worker must still find the lives of
+    /// its own apps.
     @Test func `Lives of other apps delay no end`() async throws {
         let scene = try Scene()
         let key = Self.activity("own")
@@ -148,7 +149,8 @@ import Testing
         scene.put(key, "r \(began) 0", dueMilliseconds: now - 1)
         scene.put((0..<foreign).map { Self.foreign("\($0)") }, in: number, "b \(began) 0", dueMilliseconds: now - 2)
         for _ in 1...4 { await scene.keeper.poll() }
-        // Without Kafka no command is produced, but a life whose start is missing is forgotten.
+        // The keeper has found its own app's life: it forgets a life whose start Redis lacks. It would need
+        // Kafka only to produce a command.
         #expect(scene.events[.lifetimeForgotten].count == 1)
         #expect(scene.namesInTimetable(number) == foreign)
     }
@@ -196,7 +198,7 @@ import Testing
     @Test func `The next page begins behind the activities of other apps`() {
         let full = Self.due(["{other=1}", "{own=1}", "{third=1}", "{other=2}"], from: 8)
         #expect(Self.texts(full) == ["{own=1}"])
-        // A claimed activity leaves the timetable's front, so it does not count for the next rank.
+        // A claimed activity moves to a later rank, so only the three other activities move the next page on.
         #expect(full.nextRank == 11)
         #expect(full.unknownApps == [Array("other".utf8), Array("third".utf8)])
         #expect(Self.due(["{other=1}", "{own=1}"], from: 8).nextRank == 0, "the last page")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// When deferred records are read.
+/// The time at which a worker reads a deferred record again.
 @Suite struct PausedPartitionsTests {
     private static let now = Moment(monotonicMilliseconds: 5_000_123, wallMilliseconds: 1_790_000_000_000)
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 2), partition: 3)

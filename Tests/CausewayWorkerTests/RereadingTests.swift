@@ -53,7 +53,7 @@ import Testing
         _ = table.insert(place, lane: 0)
         #expect(table[place]?.settledBelow(beganAt: 500) == 500)
         table.noteRereading(of: place, reader: 9, end: 500)
-        // The partition is read from 20 on.
+        // The partition is read from offset 20 on.
         #expect(table[place]?.settledBelow(beganAt: 20) == 500)
         // No record is recent enough to be read again.
         _ = table.insert(place, lane: 0)
@@ -61,7 +61,8 @@ import Testing
         #expect(table[place]?.settledBelow(beganAt: 500) == 500)
     }
 
-    /// A mark, or the first recent record, may be above the records that this worker knows to be settled.
+    /// A mark, or the first recent record, may be above the offset up to which this worker knows all records
+    /// to be settled. The reading must begin no later than at this offset.
     @Test func `No unsettled record is skipped`() {
         #expect(SeekPosition.offset(120).limited(to: 100) == .offset(100))
         #expect(SeekPosition.offset(90).limited(to: 100) == .offset(90))

@@ -135,8 +135,9 @@ import Testing
 
     // MARK: - The process's connections
 
-    /// Each case: pools, cores and the connections of the process. The number is at least one that has
-    /// sufficed in practice, and two for each pool.
+    /// Each case: lanes, apps, and the limits on connections of the process and to one address. Each lane has
+    /// two pools for an app. A limit is at least the usual one, at least two for each pool, and at most
+    /// 4,096.
     @Test(
         arguments: [
             (1, 1, 64, 16), (2, 8, 64, 64), (4, 16, 256, 256), (16, 64, 4_096, 4_096), (17, 64, 4_096, 4_096),

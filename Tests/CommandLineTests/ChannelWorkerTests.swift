@@ -66,7 +66,8 @@ struct ChannelWorkerTests {
         let own = try scene.await("a channel in the register") { try registered(scene) }
         #expect(own != orphan)
         #expect(try Set(scene.channels()) == [foreign, orphan, own])
-        // On a slow machine the second command may have been sent without the channel.
+        // On a slow machine the second command may have been sent without the channel, so the test sends
+        // commands until one is broadcast.
         var number = 2
         try scene.await("a broadcast") {
             number += 1
@@ -164,7 +165,8 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The register is as after the death of a worker that had admitted the end.
+    /// The test removes the planned deletion from the register. The register then looks as if the worker had
+    /// died right after it admitted the end.
     @Test
     func
         `A reconciliation plans the deletion of a channel whose audience has ended, and that plan outlives a loss of Redis`()
@@ -278,7 +280,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// A new channel would have no subscribers.
+    /// A new channel would have no subscribers, so it would be of no use.
     @Test func `An end to a channel that somebody else deleted creates no other channel`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker([

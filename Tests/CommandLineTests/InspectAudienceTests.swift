@@ -115,8 +115,8 @@ private final class AudienceStage {
         _ = try writer.perform(.finishBroadcast(part, version: version, .delivered, RoundTimes()))
     }
 
-    /// Begins a second version. Range 0 has ended, although its last checkpoint is older. Range 1 has reached
-    /// a quarter of its members. The others have not begun.
+    /// Begins a second version. Range 0 has finished it, but its last checkpoint is from before its end.
+    /// Range 1 has reached a quarter of its members. Ranges 2 and 3 have not begun.
     private func begin() throws {
         try admit(Self.newer, ranges: 4)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)

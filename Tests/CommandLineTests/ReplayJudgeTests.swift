@@ -82,7 +82,7 @@ struct ReplayJudgeTests {
                 recordMilliseconds: 0,
                 pace: policy.pace,
                 dropsAlert: false,
-                // The command is judged at the time when it was new.
+                // Uses the command's own time as the time of the replay, so no command is too old.
                 nowSeconds: command.version.timestamp
             )
         }

@@ -97,7 +97,7 @@ struct ReplayTests {
 
     @Test func `A command that Kafka refuses is settled as before, and is reported`() throws {
         let (scene, _) = try scene()
-        // The broker answers the produce request with an error after which it must not be repeated.
+        // Error 10 (MSG_SIZE_TOO_LARGE) forbids the client to repeat the produce request.
         scene.broker.fail(.produce, with: [10, 10, 10, 10])
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
         #expect(run.exitCode == 1)

@@ -250,7 +250,7 @@ struct SendTests {
             #expect(run.output.hasPrefix("1 sent, 1 acknowledged, 0 failed"))
         }
         #expect(broker.terminate() == 0)
-        // The helper gives the program no input, so it ends at once.
+        // The program's input is empty, so the program ends at once.
         let child = try RunningProgram(ProgramRun.process(["broker", "--until-input-ends"], of: .lab))
         _ = try child.readiness()
         #expect(child.exitCode() == 0)

@@ -85,7 +85,7 @@ struct ChildProcessTests {
 @Suite("The control client", .ownThread)
 struct ControlClientTests {
     @Test func `The error names the address if nobody answers`() {
-        // Port 1 is used, because a port that was free a moment ago may belong to another test.
+        // Nothing listens at port 1. Another test may have taken a port that was free a moment ago.
         let error = #expect(throws: LabError.self) { try ControlClient(port: 1).request("GET", "/") }
         #expect(error?.reason.contains("127.0.0.1:1: ") == true)
     }

@@ -161,7 +161,7 @@ struct LivePageTests {
         add(#"{"outcome":"accepted","superseded":12,\#(source),"times":{"record":1000,"answered":1040}}"#)
         add(#"{"outcome":"unchanged",\#(source),"times":{"record":1000,"received":1900}}"#)
         #expect(tally.commands == 14 && tally.freshness.count == 1 && tally.freshness.percentile(99) == 40)
-        // A command that was held has already been counted with its first result.
+        // The tally has already counted this command with its first result, which was `held`.
         add(
             #"{"outcome":"accepted","source":{"topic":"registrations","partition":0,"offset":1},"#
                 + #""times":{"record":1000,"answered":9000}}"#

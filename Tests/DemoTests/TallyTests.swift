@@ -135,7 +135,6 @@ struct ResultSummaryTests {
         Array(text.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
     }
 
-    /// Reads a result that the worker's own writer has written.
     @Test func `A record of the worker's own writer is read`() {
         let topic = Array("causeway.commands".utf8)
         let activity = Array("a \"quoted\" {brace} \\".utf8)
