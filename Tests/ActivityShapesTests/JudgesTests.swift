@@ -142,7 +142,8 @@ struct JudgesTests {
         let contract = try Self.contract()
         defer { contract.deallocate() }
         let encoder = JSONEncoder()
-        // Without sorted keys, each process has its own order of keys, and a pattern with a comma may not match.
+        // Without sorted keys, each process has its own order of keys, and a text with two keys may not be
+        // found.
         encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
         let state = String(decoding: try encoder.encode(RideState()), as: UTF8.self)
         #expect(try Self.mismatch(state, contract) == nil)

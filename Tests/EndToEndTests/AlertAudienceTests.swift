@@ -3,11 +3,11 @@ import Testing
 
 @testable import CausewayLab
 
-/// Causes the alert ``CausewayRoundsSlow``.
+/// Audience commands come faster than rounds end, which causes ``CausewayRoundsSlow``.
 @Suite("The causes of alerts about audiences", .timeLimit(.minutes(10)))
 struct AlertAudienceTests {
-    /// APNs answers after two seconds, and a command comes every second. So the members never all show the
-    /// newest state.
+    /// APNs answers after two seconds, and a command comes every second. A round therefore takes longer than
+    /// the time between two commands.
     @Test func `Commands that come faster than rounds run cause an alert`() async throws {
         try await withAlerts(apps: ["match"]) { run, history in
             let scene = try MatchScene(run)

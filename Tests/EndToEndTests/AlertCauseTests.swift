@@ -45,7 +45,7 @@ struct AlertCauseTests {
             history.addQuiet(try run.awaitState("no error") { $0.hasAllDependencies }, minutes: 15)
             try run.deployment.runRedisCommand("CONFIG SET maxmemory 1")
             try traffic.sendWithoutWaiting()
-            // The worker repeats the refused call, so each reading counts more errors.
+            // The worker repeats the refused call, so the number of errors grows from reading to reading.
             var seen = 0.0
             for _ in 0..<10 {
                 let refused = try run.awaitState("another error") {
@@ -204,7 +204,7 @@ struct AlertCauseTests {
             let before = try run.awaitState("a push each") {
                 $0.sum("causeway_pushes_total", ["status": "200"]) == 60
             }
-            // The series must exist before the first 410, because the rule reads an increase.
+            // The rule needs the increase from 0, so the series must exist before the first 410.
             #expect(before.sum("causeway_pushes_total", ["status": "410", "reason": "ExpiredToken"]) == 0)
             #expect(before.sum("causeway_retry_budget_ratio", ["app": "ride"]) == 1)
             history.addQuiet(before, minutes: 15)
@@ -216,7 +216,7 @@ struct AlertCauseTests {
             }
             #expect(try #require(retried.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
             history.add(retried, minutes: 8, firing: "CausewayRetryBudgetSpent")
-            // The retry budget has not filled up again. An empty budget alone is no cause for the alert.
+            // The budget is still empty, but nothing is retried any more. The alert needs both.
             history.addQuiet(retried, minutes: 12)
             try run.endFaults()
             try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_in_progress") == 0 }
@@ -266,7 +266,7 @@ struct AlertCauseTests {
                     == (spent.sum("causeway_budget_demotions_total", labels) ?? 0) + 1
             }
             history.add(more, minutes: 10, firing: "CausewayBudgetExhausted")
-            // The series must be zero before the first dead letter, because the rule reads an increase.
+            // The rule needs the increase from 0, so the series must exist before the first dead letter.
             #expect(spent.sum("causeway_dead_letters_total", ["app": "none"]) == 0)
             try run.send(["app": "com.example.unknown", "activity": "a"])
             let dead = try run.awaitState("a dead letter") {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Causes the alert ``CausewayChannelsNearLimit``.
+/// Other programs use up almost all channels of an app, which causes ``CausewayChannelsNearLimit``.
 @Suite("The causes of alerts about channels", .timeLimit(.minutes(10)))
 struct AlertChannelTests {
     /// Before the worker's first check, other programs have created four fifths of the channels that Apple

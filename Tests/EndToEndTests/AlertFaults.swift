@@ -97,7 +97,7 @@ enum RedisCluster {
     }
 }
 
-/// A member that joins the workers' group when no worker is in it, to commit an offset.
+/// A consumer that joins the workers' group while no worker is a member, so that it can commit an offset.
 final class CommitBeyondLogEnd: ConsumerHandler {
     private var assigned: [TopicPartition] = []
 

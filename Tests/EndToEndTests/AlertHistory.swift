@@ -6,9 +6,9 @@ import Testing
 
 /// The samples that Prometheus would have of a worker. `promtool` evaluates the chart's rules over them.
 ///
-/// The values come from the worker, but each reading counts for several minutes, so that the test need not
-/// wait for a rule's `for`. So a reading must show a lasting state:
-/// ``ExampleRun/awaitState(_:alerting:whatever:within:meanwhile:_:)``.
+/// The values come from the worker. Each reading counts for several minutes, so that the test need not wait
+/// for a rule's `for`. Therefore a reading must show a lasting state:
+/// ``ExampleRun/awaitState(_:alerting:whatever:within:meanwhile:_:)`` waits for one.
 struct AlertHistory {
     private static let secondsBetweenSamples = 30
     private static let rules = Repository.url("Helm/causeway/files/rules.yaml")

@@ -45,7 +45,8 @@ struct AlertLoadTests {
             history.addQuiet(well, minutes: 15)
             let slow = #"{"latencyMillisecondsMin":5500,"latencyMillisecondsMax":5500}"#
             try run.fault(slow)
-            // Each reading needs more late answers than the last one, so further pushes are sent.
+            // The next reading must count more late answers than the last one, so the test sends further
+            // pushes.
             for start in stride(from: 0, to: 16, by: 4) {
                 try crowd.send(to: crowd.activities[start..<start + 4])
                 let late = try run.awaitState("answers that were late") {
@@ -66,9 +67,8 @@ struct AlertLoadTests {
             try traffic.sendOne()
             history.add(try run.awaitState("idleness") { $0.hasAllDependencies }, minutes: 15)
             history.expect()
-            // Sends the next flood when the worker is near the end of the last one. A flood must be large:
-            // after 1,000 records the lane would be idle until this test's next step, which takes longer than
-            // the lane's work.
+            // Sends the next flood when the worker has fewer records left than one flood. The lane processes
+            // 1,000 records faster than this test sends the next ones, so a flood must be larger.
             let recordsPerFlood = 8_000
             let busy = try run.awaitState(
                 "a busy lane",

@@ -80,8 +80,8 @@ extension Traffic {
         try run.takeResults(milliseconds: 1)
     }
 
-    /// Sends one update to each of these unknown activities, all in one partition. Different activities do
-    /// not merge.
+    /// Sends one update to each of these unknown activities, all in one partition. A lane merges only updates
+    /// to the same activity, so it works on every record.
     func floodOnePartition(activities: Range<Int>) throws {
         var command = flooding
         for number in activities {

@@ -98,8 +98,8 @@ struct ChannelAudienceTests {
         return try #require(object["channels"] as? [JSONObject])
     }
 
-    /// Redis loses the register of channels and the audience's channel. The phones subscribe only to the
-    /// first channel.
+    /// Redis loses the register of channels and the audience's channel. The worker must find the first
+    /// channel again, because the phones subscribe to no other.
     @Test(arguments: [false, true])
     func `The channel continues after Redis was emptied`(isReplaced: Bool) async throws {
         try await onOwnThread {

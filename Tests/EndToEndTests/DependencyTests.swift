@@ -60,8 +60,8 @@ struct DependencyTests {
         }
     }
 
-    /// The brokers are unreachable for longer than a session while commands come, and each command gets its
-    /// result. In a second outage, records wait for Redis: soon after the outage their lag is as before.
+    /// All brokers are unreachable for longer than a session. Each command still gets its result. In a second
+    /// outage, 50 records wait for Redis. Soon after this outage, the worker must report them as lag again.
     @Test func `An outage of Kafka loses nothing`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
@@ -90,8 +90,8 @@ struct DependencyTests {
 
             try run.deployment.takeRedisAway()
             try traffic.floodOnePartition(activities: 0..<50)
-            // Other partitions may also repeat a record whose commit did not reach Kafka in time, so the
-            // condition looks at one partition, not at the sum.
+            // Another partition may have lag too, because a record is read again if its commit did not reach
+            // Kafka in time. So the condition looks at each partition, and not at the sum.
             let waiting: (Scrape) -> Bool = { scrape in
                 scrape.series.contains { $0.key.hasPrefix("causeway_consumer_lag_records{") && $0.value == 50 }
             }

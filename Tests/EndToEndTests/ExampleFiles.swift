@@ -38,8 +38,8 @@ struct ExampleFiles {
             }
     }
 
-    /// Moves a time in the files to the present. Its size tells whether it counts seconds or milliseconds
-    /// since 1970, or seconds since 2001.
+    /// Moves a time in the files to the present. The size of the number shows its unit: seconds or
+    /// milliseconds since 1970, or seconds since 2001.
     private func moved(_ value: Any) -> Any {
         switch value {
         case let object as JSONObject: return object.mapValues(moved)

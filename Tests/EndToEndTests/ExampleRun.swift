@@ -82,7 +82,7 @@ final class ExampleRun {
         deployment.bootstrapServers = broker.bootstrapServers
     }
 
-    /// For `configure`: gives channels to the audiences of an app whose names match the pattern.
+    /// For `configure`: the worker creates channels for the audiences that match the pattern, in one app.
     static func withChannels(
         _ audiences: String,
         of application: String

@@ -73,7 +73,7 @@ struct MetricsTests {
         }
     }
 
-    /// Metrics without a series before their first count. The events that they count may or may not happen.
+    /// Metrics that have no series until their event happens. A run may be without these events.
     private static let later: Set<String> = [
         "causeway_apns_goaway_total", "causeway_redis_errors_total", "causeway_kafka_errors_total",
         "causeway_log_lines_suppressed_total",
@@ -81,8 +81,7 @@ struct MetricsTests {
 
     private static func isLate(_ series: String) -> Bool { later.contains(String(series.prefix { $0 != "{" })) }
 
-    /// Returns the metrics that alerts and the dashboard read, except those without a series before their
-    /// first count.
+    /// Returns the metrics that alerts and the dashboard read, without the metrics in ``later``.
     private func metricsOfAlertsAndDashboard() throws -> Set<String> {
         let text = try ["rules.yaml", "dashboard.json"].map { try Repository.text("Helm/causeway/files/\($0)") }
             .joined()

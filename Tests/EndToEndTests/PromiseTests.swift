@@ -24,8 +24,8 @@ struct PromiseTests {
         #expect(figures.phonesWithFinalScore == figures.phones)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
         // Other tests use the same cores, so a push that was sent in time may arrive up to 0.7 s late. The
-        // tolerance hides no faults, because the checker compares each push with all earlier pushes: repeated
-        // early pushes add up, late arrivals do not.
+        // tolerance still finds a worker that repeatedly sends too early: the checker compares each push with
+        // all earlier pushes, so the errors add up.
         let patience = ["--tolerance", "700"] + (checks.contains("--wait-spacings") ? [] : ["--wait-spacings", "5"])
         let check = try await onOwnThread {
             try outputOf(
@@ -76,7 +76,7 @@ struct PromiseTests {
     }
 
     /// The worker is killed together with Redis. The next worker reads again the records whose data Redis has
-    /// lost. An alert may ring twice if it rang in the last second and was not committed.
+    /// lost. An alert of the last second may ring twice, because its offset was not committed.
     @Test func `After Redis is wiped, the phones still end with the right state`() async throws {
         let run = try await season(
             [

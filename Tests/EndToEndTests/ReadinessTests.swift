@@ -59,7 +59,8 @@ struct ReadinessTests {
             try traffic.sendWithoutWaiting()
             try run.await("a refusal") { (try? run.status(of: "/readyz")) == 503 }
             try run.setFaults(["serviceUnavailableShare": 1])
-            // After the second answer, the worker has noted what the first one shows.
+            // A lane notes the answers in order. When the second 503 is counted, the lane has already
+            // evaluated the first one.
             try run.await("two answers 503") {
                 (try Scrape(port: run.deployment.httpPort).sum("causeway_pushes_total", ["status": "503"]) ?? 0) >= 2
             }

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// Searches for texts that no output may hold which people, log collectors or dashboards read: device tokens,
-/// provider tokens, signing keys.
+/// Searches for device tokens, provider tokens and signing keys. People, log collectors and dashboards read a
+/// worker's outputs, so these must hold no secret.
 struct SecretSearch {
     /// The minimum length of a secret, in characters. Shorter texts are no secrets, and occur by chance.
     private static let charactersMin = 16
@@ -30,15 +30,16 @@ struct SecretSearch {
         secrets.append((name, texts.filter { $0.count >= Self.charactersMin }))
     }
 
-    /// Returns the names of the secrets in the text. Texts that look like a test's secret are also found.
+    /// Returns the names of the secrets in the text. It also finds any other text that has the form of a
+    /// secret.
     func findings(in text: String) -> [String] {
         secrets.filter { $0.texts.contains(where: text.contains) }.map(\.name) + SecretPatterns.findings(in: text)
     }
 }
 
 extension ExampleRun {
-    /// Returns the places that hold a registered token, the key, or a text that looks like one: the run's
-    /// logs, exported traces, the worker's pages, results.
+    /// Returns the places that hold a registered token, the signing key, or a text with the form of a secret.
+    /// It searches the run's logs, exported traces, the worker's pages, and results.
     func secretFindings() throws -> [String] {
         var search = SecretSearch()
         try search.add(keyFile: deployment.simulator.keyFile)

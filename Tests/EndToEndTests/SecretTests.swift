@@ -56,8 +56,8 @@ struct SecretTests {
         }
     }
 
-    /// At level debug the log holds no secret: no valid or invalid token of a command, no token that APNs
-    /// reports as dead, and no password from a file with too wide access rights, which causes a warning.
+    /// The level is debug, so the log has everything. Tokens come in valid and invalid commands, and in APNs'
+    /// answers about dead tokens. The worker warns about a password file that others may read.
     @Test func `Tokens and passwords appear in no logs, results or reasons`() async throws {
         try await onOwnThread {
             let password = "correct-horse-battery-staple"

@@ -61,13 +61,13 @@ struct ShutdownTests {
             let worker = try #require(deployment.worker)
             worker.signal(SIGTERM)
             try match.awaitLog("draining")
-            // The worker still waits after two seconds, which is much longer than the next steps take.
+            // The worker must still wait after two seconds. Otherwise it would end without the second signal.
             #expect(worker.wait(milliseconds: 2_000) == nil)
             let start = ContinuousClock.now
             worker.signal(second)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
-            // Without the second signal the drain would end after 50 s, of which two are over. So an end
-            // within 30 s shows that the signal ended the drain.
+            // Without the second signal the drain would take 50 s. An end within 30 s shows that the signal
+            // ended the drain.
             #expect(ContinuousClock.now - start < .seconds(30))
             try match.awaitLog("a second stop signal")
             try match.awaitLog("worker stopped")
