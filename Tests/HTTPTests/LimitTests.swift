@@ -56,7 +56,8 @@ struct LimitTests {
             var gone: RawHTTPClient? = try server.connect()
             gone?.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = try await exchanges.next()
-            // The client has closed, but its request's handler still works, so it still counts.
+            // The client has closed, but the handler of its request still works, so its connection still
+            // counts.
             gone = nil
             #expect(try server.connect().get("/").status == 503)
             exchange.answer(.plain(200))

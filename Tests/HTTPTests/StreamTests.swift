@@ -65,7 +65,7 @@ struct StreamTests {
         }
     }
 
-    /// A stream ends when its client closes. Its place is then free for another one.
+    /// A stream ends when its client closes. The server then accepts another stream.
     @Test func `The server notices that a client has left`() async throws {
         try await Self.run { server, streams in
             var client: RawHTTPClient? = try server.connect()
@@ -103,7 +103,8 @@ struct StreamTests {
                 case .taken: taken += 1
                 case .skipped:
                     skipped += 1
-                    // The stream is full until the socket takes some bytes, which nothing announces.
+                    // The stream is full until the socket takes some bytes. No event announces that, so the
+                    // test tries again.
                     try await Task.sleep(for: .milliseconds(1))
                 case .ended:
                     #expect(taken > 10 && skipped > 0)

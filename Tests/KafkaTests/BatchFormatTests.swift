@@ -42,7 +42,7 @@ import Testing
             (5, [0, 0, 0, 5]),
             // A length of a mebibyte or more proves nothing.
             (1_048_576, [0x80, 0x80, 0x80, 0x01]),
-            // Here the length is missing, or is not the value's length.
+            // A missing length, and lengths that differ from the value's length.
             (5, []), (5, [0x0C]), (5, [0x0B]), (5, [0x8A]), (5, [0x8A, 0x00, 0x00]), (64, [0x80, 0x02]),
         ] as [(Int, [UInt8])]
     )

@@ -56,8 +56,8 @@ import Testing
         producer.close()
     }
 
-    /// The client keeps running after an unfinished close. Its owner's descriptor number may then belong to
-    /// another descriptor.
+    /// The client keeps running after an unfinished close. It must not write to the wake-up descriptor any
+    /// more: the number may by then belong to another file.
     @Test func `An unfinished close writes to no descriptor`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)

@@ -41,7 +41,8 @@ struct MemberPageTests {
         var entry = MemberEntry.joining("d", token: "aaaaaaaa")
         entry.kind = .device
         var bytes = PageBytes([entry]).bytes
-        // Earlier releases set the bit of frequent updates for every device.
+        // Earlier releases set bit 3 (frequent updates) for every device. In an entry of a device, the bit
+        // now means that the device accepts no channels.
         let flags = MemberPage.Header.bytes + 6
         bytes[flags] = 2 | 8
         #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [false])

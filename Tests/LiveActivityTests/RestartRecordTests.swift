@@ -1,7 +1,8 @@
 import LiveActivity
 import Testing
 
-/// The start that is made from a kept start and a kept state after the end of a lifetime. (R34)
+/// The start that restarts an activity after its lifetime. It is composed from the start and the newest state
+/// that the timetable keeps. (R34)
 @Suite struct RestartRecordTests {
     private static let restart: Int64 = 1_790_028_200_123
 
@@ -40,14 +41,15 @@ import Testing
         #expect(compose(Self.start, nil) == expected(#"{"n":0}"#, of: "1790000000.4"))
     }
 
-    /// The kept version decides whether a state is newer than the start, because the record's timestamp may
-    /// have been raised.
+    /// The timestamp in the state's record may have been raised, so only the kept version shows whether the
+    /// state is newer than the start.
     @Test func `The version under which a state is kept says whether it is newer than the start`() {
         let update = Self.update(7, #"{"n":7}"#)
         #expect(compose(Self.start, update, shownSecond: -1) == expected(#"{"n":0}"#, of: "1790000000.4"))
     }
 
-    /// The worker that reads the start drops fields by its policy, or reports that the body is too large.
+    /// The worker that reads the start then drops fields by its policy, or reports that the body is too
+    /// large.
     @Test func `A state that does not fit beside the attributes is left to the worker`() {
         let large = #"{"n":"\#(String(repeating: "x", count: 3_950))"}"#
         #expect(compose(Self.start, Self.update(7, large)) == expected(large, of: "1790000007.0"))

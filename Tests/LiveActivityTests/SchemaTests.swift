@@ -96,8 +96,8 @@ struct SchemaTests {
         #expect(accepted > 1_000 && refused > 1_000)
     }
 
-    /// The bits of a number select the keys, so that every combination occurs. Rules between keys have no
-    /// exceptions.
+    /// Each bit of a number selects a key, so the numbers give every combination of keys. Here no known
+    /// difference excuses a disagreement.
     @Test(arguments: ["start", "update", "end"])
     func `Schemas and decoders agree on every combination of addresses`(event: String) throws {
         let members = [

@@ -11,7 +11,7 @@ func written(_ write: (inout JSONWriter) -> Void) throws -> [String: Any] {
     return try #require(object as? [String: Any])
 }
 
-/// Lends the bytes of the texts during the call. An absent text has no bytes.
+/// Calls the body with the bytes of the texts. An absent text has no bytes.
 func withTexts<Result>(
     _ texts: [String?],
     _ body: ([UnsafeRawBufferPointer?]) throws -> Result

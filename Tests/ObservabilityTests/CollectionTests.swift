@@ -117,7 +117,7 @@ struct CollectionTests {
             worked += 200_000
         }
         #expect((799_000...800_000).contains(busy.millionths), "\(busy.millionths)")
-        // After ten idle seconds the busy share has fallen to less than a fifth.
+        // After ten idle seconds the busy share is below a fifth of its earlier value.
         for step in 201...241 { busy.note(busyMicroseconds: worked - 200_000, nowMilliseconds: Int64(step) * 250) }
         #expect(busy.millionths < 160_000)
     }

@@ -125,7 +125,7 @@ struct DiagnosisTests {
         #expect(pushes([(200, 0, 995), (400, 2, 5)]) == [])
         #expect(pushes([(200, 0, 700), (410, 4, 300)]) == ["CausewayTokensDying"])
         #expect(pushes([(200, 0, 900), (429, 99, 100)]) == [])
-        // A few refusals among few pushes are no finding. If most of few pushes are refused, they are one.
+        // Among few pushes, refusals are a finding only if more than half of the pushes are refused.
         #expect(pushes([(200, 0, 25), (403, 3, 25)]) == [])
         #expect(pushes([(403, 3, 1)]) == ["CausewayPushesRefused"])
         #expect(pushes([(410, 4, 50)]) == [])

@@ -30,7 +30,7 @@ struct KindLogTests {
         #expect(events[.redisLost].count == 27)
     }
 
-    /// Logs outside the lanes and the Kafka thread: of the control side and of the endpoint.
+    /// The control side and the endpoint also write logs. Their suppressed lines must be counted too.
     @Test func `The lines that any log suppresses are counted`() throws {
         let registry = Fixture.registry()
         let shared = SharedKindLog(logger: LogCollector().logger, events: registry.events)
@@ -109,7 +109,7 @@ struct KindLogTests {
         func note(_ kind: LogKind, _ pool: String) -> Bool {
             log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }
-        // These lines use up the window of their kind.
+        // The lines about `apnsConnected` use up the window of their kind.
         for _ in 0..<20 { _ = note(.apnsConnected, "a") }
         #expect(note(.apnsUntrusted, "a") && note(.apnsUntrusted, "b"))
         #expect(!note(.apnsUntrusted, "a"))
@@ -175,7 +175,7 @@ struct KindLogTests {
         }
         let known = (0..<2 * LogRepetition.replacedMax)
             .count { repetition.forget([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // One of the replaced failures is an error of Kafka.
+        // The log remembers `replacedMax` replaced failures, and one of these is an error of Kafka.
         #expect(known == LogRepetition.replacedMax - 1 + LogRepetition.subjectsMax)
 
         var log = KindLog(logger: LogCollector().logger, events: RecentEvents())

@@ -83,7 +83,8 @@ struct TraceExporterTests {
         ("220 mail.example ESMTP\r\n", .malformed, .stopped), ("", .lost, .stopped),
     ])
     func `Failures are counted by reason`(answer: String, reason: TracePostFailure, drop: TraceDrop) async throws {
-        // The first kind of failure is repeated as often as `attemptsMax` allows.
+        // The exporter repeats a request after an answer such as 503, so the collector needs an answer for
+        // each attempt.
         let scene = try Scene(answers: Array(repeating: answer, count: TraceExporter.attemptsMax))
         defer { scene.close() }
         try await scene.running(try scene.exporter()) { $0[reason] >= 1 }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The judge of an outage")
 struct OutageJudgeTests {
-    /// Returns a correct history: a start, three updates of which one rings, and an end.
+    /// Returns a correct history: a start, three updates and an end. The start and the second update ring.
     private func sound() -> History {
         var history = History()
         history.command(1, .start, at: 0, alert: true)
@@ -241,8 +241,11 @@ struct OutageJudgeTests {
 
     // MARK: - Lifetimes
 
-    /// Returns the history of an activity that its lifetime ended, and that was perhaps started again. A push
-    /// or the app started it.
+    /// Returns the history of an activity that ended with its lifetime.
+    ///
+    /// - Parameters:
+    ///   - isStarted: whether a push started the activity; otherwise the app did.
+    ///   - ends, restarts: the number of ends and of new starts that reached the phone.
     private func limited(isStarted: Bool = true, ends: Int = 1, restarts: Int, isOver: Bool) -> History {
         var history = History()
         history.command(1, isStarted ? .start : .update, at: 1_000, alert: true)

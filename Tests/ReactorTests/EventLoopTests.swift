@@ -206,7 +206,8 @@ extension ReactorTests {
             loop.atTurnEnd(recorder)
             loop.turn(waitMilliseconds: 0)
             #expect(recorder.turnEnds == EventLoop.turnEndPassesMax)
-            // Turn ends are still due, so a turn that may wait forever must not wait.
+            // Turn-end handlers are still registered, so the next turn must not wait for events, even without
+            // a time limit.
             loop.turn(waitMilliseconds: -1)
             #expect(recorder.turnEnds == 2 * EventLoop.turnEndPassesMax)
             recorder.onTurnEnd = nil

@@ -202,7 +202,7 @@ extension ReactorTests {
         func `A reset is reported as a reset`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
-            // Closing resets the connection if input is unread, or if this option is set.
+            // With this option (SO_LINGER, 0 s), closing the last descriptor resets the connection.
             var option = linger(l_onoff: 1, l_linger: 0)
             setsockopt(connection.descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
             let spare = open("/dev/null", O_RDONLY)
@@ -227,8 +227,8 @@ extension ReactorTests {
             connection.stream.write(written)
             connection.stream.flush()
             connection.stream.close()
-            // The peer has closed. The first write causes a reset, and the second one fails; both come before
-            // a read.
+            // The peer has closed. The first write causes a reset, and the second write fails. The client has
+            // read nothing by then.
             for _ in 0..<2 {
                 pair.client.write([1])
                 pair.client.flush()

@@ -137,7 +137,7 @@ import Testing
     }
 }
 
-/// A lane that lets members join one audience. It repeats calls that failed temporarily.
+/// Acts as a lane whose members join one audience. It repeats calls that failed temporarily.
 private final class AudienceCaller: AudienceStoreHandler {
     private static let app = Array("com.example.match".utf8)
     private static let audience = AudienceDigest(value: 0x7D00_0102_0304_0506)

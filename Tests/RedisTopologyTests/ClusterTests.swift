@@ -47,7 +47,7 @@ import Testing
                 position += 500
             }
             caller.step(waitMilliseconds: 0)
-            // These keys have moved before their slots. The calls must still get replies.
+            // The keys of this step have moved before their slots. The calls must still get replies.
             if resharding.areKeysAhead && resharding.batch % 8 == 0 { try #require(caller.turnUntilAllAnswered()) }
         }
         #expect(caller.turnUntilAllAnswered())

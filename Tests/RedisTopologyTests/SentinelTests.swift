@@ -77,7 +77,7 @@ import Testing
     @Test func `The primary is found, killed, replaced, and moved by hand`() throws {
         let watched = try Watched()
         let old = watched.servers[0]
-        // Nothing listens at the first Sentinel's address, so it is skipped.
+        // Nothing listens at the first Sentinel's address, so the client must ask the next one.
         let caller = try caller(
             "redis://:watch@127.0.0.1:\(try Listener.unusedLoopbackPort()),\(watched.sentinelHosts)"
         )

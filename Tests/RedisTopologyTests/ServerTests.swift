@@ -118,8 +118,8 @@ import Testing
         #expect(!caller.client.isReady)
     }
 
-    /// Calls with several keys would fail with CROSSSLOT, but only under load, so the fault would show late.
-    /// So the client refuses such a server when it connects.
+    /// In a cluster, a call with several keys fails with CROSSSLOT. Such calls occur only under load, so the
+    /// client refuses the server as soon as it connects.
     @Test func `The server belongs to a cluster, although the configuration says a single server`() throws {
         let server = try RedisServer([
             "--cluster-enabled", "yes", "--cluster-port", "\(Listener.unusedLoopbackPort())",

@@ -5,11 +5,12 @@ import Testing
 @testable import CausewayLab
 @testable import Delivery
 
-/// How many states of a real season need the full check against the app's shapes.
+/// The number of states of a real season that need the full check against the app's shapes.
 @Suite("The season's states and their shapes", .ownThread)
 struct SeasonShapesTests {
-    /// All states differ, but most have the form of a recent one, so that the decoder checks only the changed
-    /// values. The full check ("walk") is what shapes cost; `make bench-check` counts its instructions.
+    /// All states differ, but most have the form of a recent state. For these, the decoder checks only the
+    /// changed values. The others need the full check ("walk"), which costs most; `make bench-check` counts
+    /// its instructions.
     @Test func `The decoder reads most of a season's states by their form, and few are walked`() throws {
         let season = try SeasonData.season.get()
         let shapes = try SeasonData.file("shapes.json")

@@ -16,7 +16,8 @@ struct SeasonTests {
         #expect(season.ballCount == 14_286)
         let frames = season.matches.map { $0.frames() }
         #expect(frames.reduce(0) { $0 + $1.count } == 14_286 + 60)
-        // 720 wickets and 2,524 boundaries, and no ball is both; and 60 results.
+        // 720 wickets, 2,524 boundaries and 60 results have an alert. No ball is both a wicket and a
+        // boundary.
         #expect(frames.reduce(0) { $0 + $1.count { $0.alert != nil } } == 720 + 2_524 + 60)
     }
 
