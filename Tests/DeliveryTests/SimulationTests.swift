@@ -44,8 +44,7 @@ import Testing
     ///
     /// longLives:
     /// - 108: Only the first of two registrations was read again. It was stale and released no held command.
-    /// - 2122: The check was wrong: after a lost reply to `hold` a command may be in two records, and both may
-    ///   send it.
+    /// - 2122: The reply to `hold` was lost, so a command was in two records, and both may send it.
     ///
     /// repeats:
     /// - 755: A held alert rang twice, or after a newer one.
