@@ -1,12 +1,12 @@
 """A collector of traces: accepts OTLP over HTTP in JSON, as the specification says, and appends each span to a file, one in each line.
 It answers requests that violate the protocol with 400 and writes them as {"error": …}.
 
-    collector.py FILE [STATUS…]    the first requests are answered with these statuses and not taken; with 0, never
+    collector.py FILE [STATUS…]    refuses the first requests with these statuses; 0 leaves a request unanswered
         [--certificate FILE --key FILE]    speaks TLS
         [--authorization VALUE]            answers 401 to a request without it
 
-Prints its port. Where the package opentelemetry-proto is installed, the protocol's own messages parse each request as
-well, and refuse names that they do not have; "foreign" in each line says whether they did.
+Prints its port. If the package opentelemetry-proto is installed, its messages parse each request too, and refuse
+unknown names. "foreign" in each line says whether the package is installed.
 """
 import argparse
 import base64

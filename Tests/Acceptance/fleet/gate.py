@@ -104,14 +104,14 @@ class Gate:
 
 
 class BrokerGate(Gate):
-    """A gate that handles an old client's habit, and recognizes a group's requests.
+    """A gate in front of a Kafka broker. It recognizes the requests of a group's members.
 
-    librdkafka 2.0.2 cannot read this broker's answer to ApiVersions 3 ("Read underflow") and does not try a lower version by itself.
-    So the first request of each connection, if it is that one, is answered as an older broker would, and the client asks
-    again in version 0.
+    librdkafka 2.0.2 cannot read this broker's answer to ApiVersions 3 ("Read underflow"), and tries no lower
+    version. So if a connection begins with ApiVersions 3, the gate answers it as an older broker would. The client
+    then asks again in version 0.
 
-    With a coordinator, groups are its business; without one the broker's own serves them. Either way `on_assigned` is called, on the
-    gate's thread, with a client's id, the generation, and its partitions by topic."""
+    `has_coordinator`: whether our own coordinator serves the groups, instead of the broker's. In both cases the
+    gate calls `on_assigned` on its thread, with a client's id, the generation, and the partitions by topic."""
 
     def __init__(self, port, server_port, has_coordinator, on_assigned):
         super().__init__(port, server_port)

@@ -81,8 +81,8 @@ def rolling(scene):
 
 
 def upgrade(scene):
-    """Three workers of a former version are replaced one by one by the present version under load, and then by the former again. Each
-    stops while a round is under way and starts arrive."""
+    """The present version replaces three workers of a former version, one by one, under load. Then the former
+    version replaces the present one. Each worker stops while a round is under way and starts arrive."""
     scene.deployment.workers_program = scene.chosen.former
     scene.deployment.control("PUT", "/faults", PACE)
     workers = begin(scene)
@@ -121,7 +121,7 @@ def joining(scene):
 
 
 def failures(scene):
-    """One worker is killed, one is frozen and wakes with old assignments, one is added."""
+    """One worker is killed. Another is frozen, and continues with assignments that are no longer valid. One worker is added."""
     one, two, three = begin(scene)
     scene.run_for(3)
     one.process.kill()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Checks the live page in a headless Chromium: that of a simulator beside a worker, and that of a short demo.
 
-Counts, buttons, the story, the keyboard, the console.
+It checks counts, buttons, the story, the keyboard and the console.
 
     Tests/Acceptance/page/run.py .build/debug/causeway-lab [--screenshots DIRECTORY]
 
-Everything is compared with what the simulator and the processes say, not with what the page was told. One line for each check; the last
-line counts them. The exit code is 1 if a check fails.
+It compares the page with the simulator's interface and with the processes, not with the data that the page got.
+It prints one line for each check; the last line counts them. The exit code is 1 if a check fails.
 """
 
 import argparse

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks the committed schemas, the AsyncAPI document and the examples, with other programs than Causeway's own tests use.
+"""Checks the committed schemas, the AsyncAPI document and the examples, with programs that Causeway's own tests do not use.
 
     run.py PROGRAMS           the folder of causeway and causeway-lab
     run.py PROGRAMS --java    only the example with Apache's Kafka client
 
-The schemas are read by the library jsonschema, and what they say about mutated records is compared with `causeway check`. The examples run,
-their records are checked by both, and the examples with a Kafka client here write them to a broker.
+The library jsonschema reads the schemas. For mutated records, their verdicts are compared with those of
+`causeway check`. The schemas and `causeway check` also judge the records that the examples print. The examples
+whose Kafka client is installed here write their records to a broker.
 """
 import pathlib
 import sys

@@ -3,9 +3,9 @@
     unshare --user --map-root-user --mount --net --pid --fork --kill-child composed.py PROGRAMS BROKER ROOT
 
 All services share one root, made of this machine's folders and the services' own files, and one network in which `kafka` and `redis` are
-names of 127.0.0.1. The words of each service are those of compose.yaml and the Dockerfile; only Kafka's image is replaced, by
-BROKER. The containers' users, limits of rights and separate networks are not played. ROOT is an empty folder; what is mounted there ends
-with this process. The exit code is 1 if a service or a command fails.
+names of 127.0.0.1. Each service runs the command of compose.yaml and the Dockerfile. Only Kafka's image is replaced, by the
+program BROKER. The services do not get the containers' users, restricted rights and separate networks. ROOT is an
+empty folder; its mounts end with this process. The exit code is 1 if a service or a command fails.
 """
 import json
 import os

@@ -8,9 +8,10 @@ The directory holds these files, as lines of JSON except the last:
 
   commands.jsonl       what the producer wrote: command (its id), time (ms), timestamp, alert (title or null), content, and
                        state: FNV-1a, 64 bits, of the content's bytes
-  members.jsonl        activity; joined and left: when that was acknowledged (ms), if it was not before the first command; renewed:
-                       when its phone got another token; dead
-  incidents.jsonl      time (ms) and what: kill or freeze of a worker, wipe of Redis; others are only named
+  members.jsonl        activity; joined and left: when the join or the leave was acknowledged (ms); joined is missing for a
+                       member from before the first command; renewed: when its phone got another token (ms); dead:
+                       whether its token is dead
+  incidents.jsonl      time (ms) and what: kill or freeze of a worker, wipe of Redis; the laws ignore other incidents
   retired.jsonl        token (its digest) and time (ms) at which the token that replaced it was acknowledged
   results.jsonl        the results topic
   invalidations.jsonl  activity and time (ms) of the record, of the invalidations topic

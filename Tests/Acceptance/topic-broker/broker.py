@@ -1,9 +1,10 @@
 """A Kafka broker that knows only topics: a client can list topics and create new ones. It is written from Kafka's own description of the
 protocol (https://kafka.apache.org/protocol), independently of any client.
 
-    broker.py [NAME:PARTITIONS…]    these are there from the beginning
+    broker.py [NAME:PARTITIONS…]    these topics exist from the beginning
 
-Prints its port, and each topic that it was asked for as one line of JSON. What has "denied" in its name it refuses.
+Prints its port, and each topic that a client asks it to create, as one line of JSON. It refuses a topic with
+"denied" in its name.
 """
 import json
 import socketserver
