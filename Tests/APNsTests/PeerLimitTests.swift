@@ -116,7 +116,7 @@ import Testing
         }
         peer.send(frame(FrameType.windowUpdate, stream: 3, word(1)))
         #expect(fixture.turn(until: { sent(3) == [1] }))
-        // The second stream does not wait for the first one's window, so it is sent first.
+        // Stream 5 has a window of its own, so its body does not wait for stream 3's.
         peer.send(frame(FrameType.windowUpdate, stream: 5, word(200)))
         #expect(fixture.turn(until: { sent(5) == [100] }))
         // The initial window of all streams grows by 40, and then shrinks by 20, so that stream 3's window is

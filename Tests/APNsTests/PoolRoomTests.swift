@@ -151,7 +151,7 @@ import Testing
         #expect(fixture.pool.connections.first === busy && fixture.pool.inFlight == 10)
     }
 
-    /// Both connections are idle. The one that has never carried a push is closed first.
+    /// Both connections are idle. The pool first closes the connection that has never carried a push.
     @Test func `An unused surplus connection is closed first`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2

@@ -108,7 +108,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     private(set) var requests = 0
     private(set) var pings = 0
     private(set) var goAways = 0
-    /// Whether the server sends nothing. Otherwise nghttp2 would answer PING frames by itself.
+    /// Whether the server sends nothing, not even nghttp2's answers to PING frames.
     var isMute = false
 
     init(server: PushServer, descriptor: Int32) {

@@ -39,8 +39,8 @@ import Testing
         )
     }
 
-    /// Two readings are requested. The answer to the first request may come after the second request, and
-    /// must not end the dropping of old records.
+    /// The lane asks for a reading, and then for another one. It must drop all records from before the newest
+    /// reading, also those of the first reading.
     @Test func `Records from before the new reading are dropped`() throws {
         var tests = self
         let before = try #require(tests.dealt())

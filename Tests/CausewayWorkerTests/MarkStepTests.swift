@@ -79,7 +79,8 @@ import Testing
         #expect(step(standing((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isEmptied: false))
     }
 
-    /// The other worker ended during its reading, or lost the partition, so this worker begins again.
+    /// The worker that began the reading has ended or lost the partition. This worker therefore begins the
+    /// reading again.
     @Test func `A reading that another worker began is begun again`() {
         #expect(step(standing(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isEmptied: false))
         #expect(step(standing((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))

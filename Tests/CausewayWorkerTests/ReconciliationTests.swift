@@ -60,8 +60,8 @@ struct ReconciliationTests {
         #expect(plan.orphans.isEmpty && plan.resolved.count == 2)
     }
 
-    /// The outcome of two creations is unknown. APNs lists three unknown channels, of which at most two are
-    /// ours. As no one knows which, all are kept.
+    /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are
+    /// ours, but the worker cannot know which ones, so it keeps all three.
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
         let careful = plan(listed: ["o", "p", "q"], intents: intents)

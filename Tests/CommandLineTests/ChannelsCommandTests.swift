@@ -84,7 +84,8 @@ import Testing
         try scene.answerInTime()
         let orphan = try #require(try scene.channels().last)
         #expect(try !scene.run("list").output.contains(orphan))
-        // Until the attempt's time limit is over, no one can know that its process is dead.
+        // Only after the attempt's time limit can a reconciliation know that the killed process creates
+        // nothing more.
         var run = try scene.run("reconcile")
         #expect(run.exitCode == 1 && run.errors.contains("being created"))
         try eventually("the end of the attempt", every: .milliseconds(200)) {

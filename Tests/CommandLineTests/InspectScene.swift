@@ -16,7 +16,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
     let directory: TemporaryDirectory
     let broker: EmbeddedBroker
     let redis: RedisCommandLine
-    /// The tokens of the phone, none of which may be printed.
+    /// The phone's tokens. `causeway inspect` must not print them.
     private(set) var tokens: [String] = []
     private let server: RunningProgram
 

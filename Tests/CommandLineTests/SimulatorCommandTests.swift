@@ -100,7 +100,8 @@ struct SimulatorCommandTests {
                 "causeway-lab simulator: cannot listen on 127.0.0.1:\(port): Address already in use"
             ]
         )
-        // The limit is far below the time for which the control interface waits for a client.
+        // If the simulator waited for clients of its control interface before it ends, it would take longer
+        // than 30 s.
         #expect(start.duration(to: .now) < .seconds(30))
         withExtendedLifetime(socket) {}
     }

@@ -7,7 +7,8 @@ import Testing
 @Suite("A configuration that changes under load", .timeLimit(.minutes(10)))
 struct ReloadTests {
     /// One activity gets ten updates a second. SIGHUP applies another spacing. A file with errors changes
-    /// nothing, nor do keys that need a restart. A changed file is also noticed without a signal.
+    /// nothing. Keys that need a restart change nothing either. The worker also notices a changed file
+    /// without a signal.
     @Test func `A change of the spacing loses no command`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }

@@ -60,7 +60,7 @@ final class TestConsumer: CustomStringConvertible {
         _ = consumer.close(deadlineMilliseconds: 0)
     }
 
-    /// Whether the descriptor is written within this time. Reads the bytes.
+    /// Whether the client writes to the wake-up descriptor within this time. Discards earlier bytes first.
     func isWoken(withinMilliseconds milliseconds: Int64) async -> Bool {
         _ = await wakeup.wait(milliseconds: 0)
         return await wakeup.wait(milliseconds: milliseconds)

@@ -61,7 +61,8 @@ struct KindLogTests {
     @Test func `A failure that repeats is written at growing intervals, with the number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()
-        // Two threads report the same failure.
+        // Two threads report the same failure, each with a log of its own. Only one of them may write the
+        // line.
         var first = KindLog(logger: collector.logger, events: events)
         var second = KindLog(logger: collector.logger, events: events)
         func note(_ log: inout KindLog, lane: Int, second: Int64) -> Bool {

@@ -23,7 +23,7 @@ FIRST_DELAY_SECONDS = 1.0
 """How long an empty group waits for more members (group.initial.rebalance.delay.ms, 3 s in Kafka)."""
 MEMBERS_MAX = 64
 METADATA_BYTES_MAX = 4_096
-"""offset.metadata.max.bytes"""
+"""The default of Kafka's offset.metadata.max.bytes."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Member:
     is_joining: bool = False
     """Whether the member's join has no answer yet, because other members have not joined."""
     sync: object = None
-    """The `send` of a sync request that waits for the leader's."""
+    """The `send` of a sync request that waits for the leader's sync request."""
     timer: object = None
 
     def subscription(self, protocol):

@@ -11,7 +11,7 @@ from fleet.topics import TopicReader
 EVERYTHING = {(topic, number) for topic in READ for number in range(PARTITIONS)}
 SHARE_SECONDS = 60
 """The maximum time in seconds until workers share the partitions. Each join takes this broker 3 to 6 s, and a
-cooperative group needs two."""
+cooperative group needs two joins."""
 
 
 class Results(TopicReader):

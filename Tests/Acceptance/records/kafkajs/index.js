@@ -1,4 +1,4 @@
-// A stand-in for the Kafka client of that name. It prints each call as a line of JSON.
+// A stand-in for the Kafka client kafkajs. It prints each call as a line of JSON.
 const print = (call, detail) => console.log(JSON.stringify({ call, ...detail }));
 
 exports.Kafka = class {
