@@ -5,7 +5,7 @@ import Testing
 
 /// Faults that a test sets, other than Apple's error answers. Each fault is checked on the wire and in the
 /// log.
-@Suite(.ownThread) struct OddFaultTests {
+@Suite(.ownThread) struct TransportFaultTests {
     /// Returns a client that may use a thousand streams. Its first push is sent without faults; the faults
     /// apply to later pushes.
     private func client(_ scene: Scene, _ adjust: (inout Faults) -> Void) async throws -> H2Client {

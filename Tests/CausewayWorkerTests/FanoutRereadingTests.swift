@@ -55,8 +55,8 @@ import Testing
         #expect(place.expects(before))
         place.reading &+= 1
         #expect(!place.expects(before))
-        let isHeard = tests.table.noteReadAgain(report(before.assignment))
-        #expect(isHeard)
+        let isAccepted = tests.table.noteReadAgain(report(before.assignment))
+        #expect(isAccepted)
         let again = try #require(tests.dealt())
         #expect(place.expects(again) && !place.expects(before))
         place.reading &+= 1
@@ -71,8 +71,8 @@ import Testing
         let before = try #require(tests.dealt())
         tests.table.remove(Self.partition)
         _ = tests.table.insert(Self.partition, lane: 0)
-        let isHeard = tests.table.noteReadAgain(report(before.assignment))
-        #expect(!isHeard)
+        let isAccepted = tests.table.noteReadAgain(report(before.assignment))
+        #expect(!isAccepted)
         #expect(tests.table[Self.partition]?.reading == 0)
     }
 }

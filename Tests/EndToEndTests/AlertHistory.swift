@@ -8,7 +8,7 @@ import Testing
 ///
 /// The values come from the worker. Each reading counts for several minutes, so that the test need not wait
 /// for a rule's `for`. Therefore a reading must show a lasting state:
-/// ``ExampleRun/awaitState(_:alerting:whatever:within:meanwhile:_:)`` waits for one.
+/// ``ExampleRun/awaitState(_:alerting:ignoring:within:meanwhile:_:)`` waits for one.
 struct AlertHistory {
     private static let secondsBetweenSamples = 30
     private static let rules = Repository.url("Helm/causeway/files/rules.yaml")

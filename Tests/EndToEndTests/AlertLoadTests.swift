@@ -73,7 +73,7 @@ struct AlertLoadTests {
             let busy = try run.awaitState(
                 "a busy lane",
                 alerting: [.laneBusy],
-                whatever: [.lagGrows],
+                ignoring: [.lagGrows],
                 meanwhile: {
                     guard let scrape = try? run.scrape(),
                         (scrape.sum("causeway_consumer_lag_records") ?? 0) < Double(recordsPerFlood)

@@ -43,11 +43,11 @@ extension ExampleRun {
     /// its numbers at its own time, so one reading may show a state that does not last. Therefore this waits
     /// until the metrics are as expected and exactly these alerts have a cause.
     ///
-    /// - Parameter whatever: alerts that may have a cause or not.
+    /// - Parameter ignoring: alerts that may have a cause or not.
     func awaitState(
         _ what: String,
         alerting: Set<StateAlert> = [],
-        whatever: Set<StateAlert> = [],
+        ignoring: Set<StateAlert> = [],
         within limit: Duration = eventLimit,
         meanwhile: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
@@ -57,7 +57,7 @@ extension ExampleRun {
             scrape in
             isMet(scrape)
                 && StateAlert.allCases.allSatisfy {
-                    whatever.contains($0) || $0.holds(in: scrape) == alerting.contains($0)
+                    ignoring.contains($0) || $0.holds(in: scrape) == alerting.contains($0)
                 }
         }
     }

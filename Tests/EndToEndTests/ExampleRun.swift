@@ -40,13 +40,13 @@ final class ExampleRun {
             )
             // The level is debug, because the log is searched for secrets at the end. The response timeout is
             // long, so that the worker waits for a slow Redis on a busy machine.
-            let talkative =
+            let debugConfiguration =
                 configuration.replacingOccurrences(
                     of: "  format: text\n",
                     with: "  format: text\n  level: debug\n"
                 )
                 .replacingOccurrences(of: "\nredis:\n", with: "\nredis:\n  responseTimeoutMilliseconds: 60000\n")
-            try TextFile.write(configure(talkative, deployment), to: deployment.path("causeway.yaml"))
+            try TextFile.write(configure(debugConfiguration, deployment), to: deployment.path("causeway.yaml"))
             try deployment.startWorker()
             phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
             commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)

@@ -41,7 +41,7 @@ struct ShutdownTests {
             let left = counted.sum("causeway_outcomes_total") ?? 0
             #expect(match.reader.tally.repeated == 0)
             #expect(left < Double(match.feed.commands), "the second began behind what the first had committed")
-            try match.expectPhonesToBeRight()
+            try match.expectFinalStates()
             try match.expectEachPushToHaveOneResult()
         }
     }
@@ -75,7 +75,7 @@ struct ShutdownTests {
             simulator.signal(SIGCONT)
             try deployment.startWorker()
             try match.read { match.reader.tally.commands == match.feed.commands }
-            try match.expectPhonesToBeRight()
+            try match.expectFinalStates()
         }
     }
 
@@ -198,7 +198,7 @@ private final class Match {
 
     /// Checks the phones' final states. A command held for its token is sent only after all commands have a
     /// result, so this waits.
-    func expectPhonesToBeRight() throws {
+    func expectFinalStates() throws {
         try eventually("the final state on \(feed.phones) phones", within: Self.limit) {
             try run.deployment.check()
             return try phones.compare(with: feed).matching == feed.phones

@@ -6,7 +6,7 @@ import Testing
 @Suite("The judge of an outage")
 struct OutageJudgeTests {
     /// Returns a correct history: a start, three updates and an end. The start and the second update ring.
-    private func sound() -> History {
+    private func correctHistory() -> History {
         var history = History()
         history.command(1, .start, at: 0, alert: true)
         history.command(2, at: 2_000)
@@ -27,7 +27,7 @@ struct OutageJudgeTests {
     }
 
     @Test func `A correct history has no fault`() {
-        let verdict = sound().verdict()
+        let verdict = correctHistory().verdict()
         #expect(verdict.isGood && counts(verdict) == [0, 0, 0, 0])
         #expect(verdict.longestSilenceMilliseconds == 400)
         #expect(verdict.freshness99(of: "match") == 400)
@@ -51,7 +51,7 @@ struct OutageJudgeTests {
     }
 
     @Test func `An end that did not come is a loss`() {
-        var history = sound()
+        var history = correctHistory()
         history.screen(5)
         #expect(history.verdict().lost == ["a: has not ended"])
     }
@@ -83,7 +83,7 @@ struct OutageJudgeTests {
     }
 
     @Test func `An invalid command, or one after the end, is not the newest state`() {
-        var history = sound()
+        var history = correctHistory()
         history.command(6, at: 9_000, ageSeconds: -2_000_000_000, isValid: false)
         history.command(7, at: 9_500)
         #expect(history.verdict().isGood)
@@ -120,25 +120,25 @@ struct OutageJudgeTests {
     // MARK: - Old states
 
     @Test func `Back in time`() {
-        var history = sound()
+        var history = correctHistory()
         history.push(2, at: 6_500)
         #expect(history.verdict().old == ["a: 2 after a newer one"])
     }
 
     @Test func `A push that the phone dropped as old is a fault`() {
-        var history = sound()
+        var history = correctHistory()
         history.push(4, at: 6_500, .droppedAsOld)
         #expect(history.verdict().old.count == 1)
     }
 
     @Test func `A push after the end is a fault`() {
-        var history = sound()
+        var history = correctHistory()
         history.push(5, at: 9_000, .droppedAsOld)
         #expect(history.verdict().old.count == 1)
     }
 
     @Test func `A refused push is not old`() {
-        var history = sound()
+        var history = correctHistory()
         history.push(2, at: 6_500, status: 410, nil)
         #expect(history.verdict().isGood)
     }
@@ -175,7 +175,7 @@ struct OutageJudgeTests {
     }
 
     @Test func `A push of an invalid command is a fault`() {
-        var history = sound()
+        var history = correctHistory()
         history.command(6, at: 7_000, ageSeconds: -2_000_000_000, isValid: false)
         history.push(6, at: 7_100)
         #expect(history.verdict().old == ["a: a push that no valid command requests"])
@@ -184,26 +184,26 @@ struct OutageJudgeTests {
     // MARK: - Pushes and alerts that came twice
 
     @Test func `A start that came twice is a fault`() {
-        var history = sound()
+        var history = correctHistory()
         history.push(1, at: 1_000, alert: 1, .started)
         #expect(history.verdict().twice == ["a: started again after 950 ms"])
     }
 
     @Test func `No crash excuses a second start`() {
-        var history = sound()
+        var history = correctHistory()
         history.push(1, at: 1_000, alert: 1, .started)
         let crash = Crash(milliseconds: History.zero + 500, forgottenMilliseconds: 5_000)
         #expect(counts(history.verdict(crash: crash)) == [0, 0, 1, 0])
     }
 
     @Test func `An alert that rang twice is a fault`() {
-        var history = sound()
+        var history = correctHistory()
         history.push(4, at: 6_500, alert: 3)
         #expect(history.verdict().twice == ["a: Alert 3 again after 2100 ms"])
     }
 
     @Test func `A crash excuses the alerts of its last moments only`() {
-        var history = sound()
+        var history = correctHistory()
         history.push(4, at: 6_500, alert: 3)
         func verdict(crashAt milliseconds: Int64) -> [Int] {
             counts(
@@ -219,7 +219,7 @@ struct OutageJudgeTests {
     }
 
     @Test func `The same alert text on two activities does not count as twice`() {
-        var history = sound()
+        var history = correctHistory()
         history.command(3, of: "b", at: 4_000, alert: true)
         history.push(3, of: "b", at: 4_100, alert: 3)
         history.screen(3, of: "b")

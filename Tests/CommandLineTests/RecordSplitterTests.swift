@@ -6,7 +6,7 @@ import Testing
 @testable import causeway
 
 @Suite("Cutting input into records", .ownThread)
-struct RecordCutterTests {
+struct RecordSplitterTests {
     /// Returns the records in `text`, which is read in pieces of `step` bytes.
     private func cut(_ text: String, step: Int = 1) -> [String] {
         var cutter = RecordSplitter()
