@@ -24,7 +24,7 @@ extension Simulator {
         } catch let error as SimulatorError {
             throw error
         } catch {
-            // The thread did not start. It runs no work of its mailbox, so no stop can be posted to it.
+            // The thread did not start. No stop is needed, because the thread runs no work of its mailbox.
             throw SimulatorError(.cannotListen, "\(error)")
         }
     }

@@ -23,8 +23,8 @@ public final class Simulator: Sendable {
     private enum State {
         /// The service does not run. `start` makes it `starting`.
         case stopped
-        /// The service starts. It becomes `running` when it accepts connections, or
-        /// `stopped` if the start fails.
+        /// The service starts. It becomes `running` when it accepts connections, or `stopped` if the start
+        /// fails.
         case starting
         /// The service runs. `stop` makes it `stopped`.
         case running(Running)
@@ -52,7 +52,8 @@ public final class Simulator: Sendable {
     public var managementPort: UInt16 { running?.managementPort ?? 0 }
     /// Port of the HTTP control interface; 0 if there is none.
     public var interfacePort: UInt16 { running?.interfacePort ?? 0 }
-    /// The PEM file of the certificate authority that clients must trust; nil unless the simulator made it.
+    /// The PEM file of the certificate authority that clients must trust. Nil if the service does not run, or
+    /// if the simulator did not make the authority.
     public var caFile: String? { running?.caFile }
 
     private var running: Running? {

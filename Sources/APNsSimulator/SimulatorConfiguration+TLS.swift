@@ -1,8 +1,8 @@
 import Reactor
 
 extension SimulatorConfiguration.Security {
-    /// Makes the TLS context of the service. Also returns the file of the certificate
-    /// authority, if one was made.
+    /// Makes the TLS context of the service. If it makes a certificate authority, it also returns the
+    /// authority's file.
     func context(host: String) throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
         do throws(TLSError) {
             switch self {

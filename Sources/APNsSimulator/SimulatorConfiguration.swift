@@ -37,8 +37,8 @@ public struct SimulatorConfiguration: Sendable {
         public var concurrentStreams: UInt32 = 1_000
         /// The most connections at one time. Further connections are closed at once.
         public var connections = 4_096
-        /// The most requests in flight on all connections of a thread. Further requests are
-        /// refused (REFUSED_STREAM).
+        /// The most requests in flight on all connections of a thread. Further requests are refused
+        /// (REFUSED_STREAM).
         public var requestsPerThread = 262_144
 
         public init() {}

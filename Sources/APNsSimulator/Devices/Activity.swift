@@ -12,7 +12,7 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case ignoredFuture
     /// Ignored: the activity had ended.
     case ignoredAfterEnd
-    /// The push's content state or attributes could not be decoded as the app's types.
+    /// The app could not decode the push's content state or attributes as its declared types.
     case undecodable
     /// The push's body is not that of a Live Activity push.
     case malformed
@@ -20,7 +20,7 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case incompleteAlert
     /// A start on an update token, or another event on a push-to-start token.
     case wrongToken
-    /// A start with another attributes type than its push-to-start token was issued for.
+    /// A start for another attributes type than the one for which its push-to-start token was issued.
     case wrongAttributesType
     /// Dropped: the phone's budget for pushes was used up.
     case overBudget
@@ -51,8 +51,8 @@ public struct EffectCounts: Sendable, Equatable {
 
 /// The states of an activity.
 enum ActivityState: Equatable {
-    /// The activity is on the Lock Screen and takes updates. An `end` push, the app or an age of 8 h makes it
-    /// `ended`. Its dismissal by the user or the removal of its app makes it `gone`.
+    /// The activity is on the Lock Screen and takes updates. It becomes `ended` by an `end` push, by the app,
+    /// or at an age of 8 h. It becomes `gone` when the user dismisses it or removes its app.
     case active
     /// The activity is on the Lock Screen but takes no updates. It becomes `gone` at the dismissal date.
     case ended(atMilliseconds: Int64, dismissalMilliseconds: Int64)
@@ -111,8 +111,8 @@ struct Activity {
     var token: Int?
     /// The channel on which the activity began.
     var channel: Int?
-    /// The number of the last broadcast that the activity got. It begins as the channel's count, because
-    /// broadcasts from before the subscription do not reach the activity.
+    /// The number of the last broadcast that the activity got. It begins as the number of the channel's
+    /// broadcasts so far, because these do not reach the activity.
     var lastBroadcast = 0
     /// How many broadcasts have reached the activity's phone.
     var broadcastsReceived = 0
@@ -180,13 +180,14 @@ struct Activity {
         shownAtMilliseconds = nowMilliseconds
     }
 
-    /// Raises the timestamp of the shown content, for a push without content.
+    /// A push without content raises the timestamp of the shown content. A later push with a lower timestamp
+    /// is then too old.
     mutating func touch(timestamp: Int64) {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
-    /// Ends the activity. It leaves the Lock Screen at the dismissal date, at once if that date has passed,
-    /// and at the latest 4 h after the end or at an age of 12 h.
+    /// Ends the activity. It leaves the Lock Screen at the dismissal date, or at once if that date has
+    /// passed. It leaves at the latest 4 h after the end or at an age of 12 h.
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latest = min(
@@ -211,8 +212,8 @@ struct Activity {
         state = .gone(atMilliseconds: atMilliseconds)
     }
 
-    /// Ends the activity at an age of 8 h, and removes it at its dismissal date. Returns
-    /// whether it ended now.
+    /// Ends the activity at an age of 8 h, and removes it at its dismissal date. Returns whether it ended
+    /// now.
     mutating func advance(to nowMilliseconds: Int64) -> Bool {
         var ended = false
         let limit = startedAtMilliseconds + DeviceRules.activeMilliseconds
@@ -226,7 +227,8 @@ struct Activity {
         return ended
     }
 
-    /// When the activity ended, UNIX milliseconds; nil while it is active. The end makes its token invalid.
+    /// When the activity ended, UNIX milliseconds; nil while it is active. From then on, its token is
+    /// invalid.
     var endedAtMilliseconds: Int64? {
         switch state {
         case .active: nil

@@ -4,9 +4,8 @@ import Numbers
 public struct ChannelRules: Sendable, Equatable {
     /// The most channels that one app may have at one time.
     public var channelsPerApp: Int
-    /// How many broadcasts one channel accepts; nil: any number. Further broadcasts are
-    /// answered 429. An Apple
-    /// engineer has named a limit of one a second.
+    /// How many broadcasts one channel accepts; nil: any number. Further broadcasts are answered 429. An
+    /// Apple engineer has named a limit of one a second.
     public var publishBudget: DeviceRules.Budget?
 
     public init(
@@ -51,8 +50,8 @@ struct BroadcastChannel {
     var subscribers: [Int] = []
     var stored: Stored?
     var budget: BudgetBucket
-    /// The number of accepted broadcasts. Broadcasts are numbered from 1 in the order in
-    /// which they are accepted.
+    /// The number of accepted broadcasts. Broadcasts are numbered from 1 in the order in which they are
+    /// accepted.
     var broadcasts = 0
     var pace = PushPace()
 }
@@ -64,7 +63,7 @@ struct ChannelTable {
         var identifier: String
     }
 
-    /// The most channels, including deleted channels, which are kept so that a test can query them.
+    /// The most channels. Deleted channels count too, because tests can still query them.
     static let channelsMax = 1_000_000
     private static let identifierBytes = 16
 

@@ -1,8 +1,8 @@
 import LiveActivity
 import Numbers
 
-/// A crowd: many phones of one app, each with one activity, for tests with an audience of a million. A query
-/// is about the whole crowd.
+/// A crowd: many phones of one app, each with one activity, for tests with an audience of a million. Queries
+/// return sums over the whole crowd, not single phones.
 ///
 /// A phone takes a few bytes of memory. Its activity's id and token are computed from the phone's number, so
 /// a test can compute them too.
@@ -26,7 +26,7 @@ public struct CompactCrowd: Sendable, Equatable {
     public var count: Int
     public var audiences: [String] = []
     public var environment = Environment.sandbox
-    /// Every n-th phone has frequent updates switched on; 0: none.
+    /// One in this many phones has frequent updates switched on; 0: none.
     public var frequentEvery = 0
     public var identifiers = Identifiers.numbered
     /// The timestamp that the activities show at first, UNIX seconds.
@@ -90,7 +90,7 @@ public struct CompactCrowd: Sendable, Equatable {
         return RegistrationRecord(key: identifier, value: writer.bytes)
     }
 
-    /// Identifies the crowd in its tokens.
+    /// The first word of the tokens of the crowd's phones, by which a token's crowd is found.
     var key: UInt64 {
         var digest = CompactDigest()
         digest.add(app)
@@ -99,8 +99,8 @@ public struct CompactCrowd: Sendable, Equatable {
     }
 }
 
-/// The token of a compact phone. It contains its owner: the crowd's key, the phone's number and the token's
-/// generation. The other eight words are derived from these three.
+/// The token of a compact phone. It contains the crowd's key, the phone's number and the token's generation.
+/// The other eight words are derived from these three.
 enum CompactToken {
     static let wordCount = TokenTable.tokenBytes / 8
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15

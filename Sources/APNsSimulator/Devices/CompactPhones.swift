@@ -6,7 +6,7 @@ struct CompactPhone: BitwiseCopyable {
 
     /// What the phone shows: an index in ``CompactPhones/states``.
     var state: UInt32 = 0
-    /// Pushes that have reached the phone, whatever their effect.
+    /// All pushes that have reached the phone, including those that it dropped.
     var pushes: UInt32 = 0
     /// Pushes whose timestamp was below that of the shown content.
     var reversed: UInt16 = 0
@@ -39,18 +39,19 @@ struct CompactPhone: BitwiseCopyable {
 struct CompactPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000
-    /// The most content states that are told apart. Further states count as the last of these states.
+    /// The most content states that are counted separately. All further states count as the last of these.
     static let statesMax = 100_000
     static let alertsMax = 65_535
-    /// The most decoded bodies in the cache. A few are enough, because an audience gets few
-    /// different bodies at a time.
+    /// The most decoded bodies in the cache. A few are enough, because an audience gets few different bodies
+    /// at a time.
     private static let readingsMax = 8
 
     struct Crowd {
         let definition: CompactCrowd
         let application: Int
         var phones: [CompactPhone]
-        /// When tokens of the crowd last became invalid, UNIX milliseconds.
+        /// When tokens of the crowd last became invalid, UNIX milliseconds. An answer 410 gives this time for
+        /// every invalid token of the crowd.
         var retiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()
         var priority10 = 0
@@ -62,8 +63,8 @@ struct CompactPhones {
         var timestamp: Int64
         /// JSON; empty for the initial content.
         var content: [UInt8]
-        /// Pushes that made a phone show this state. The times are those of the first and the last of these
-        /// pushes, UNIX milliseconds; -1: none.
+        /// Pushes that made a phone show this state. `firstMilliseconds` and `lastMilliseconds` are the times
+        /// of the first and the last of these pushes, UNIX milliseconds; -1: there was none.
         var pushes = 0
         var firstMilliseconds: Int64 = -1
         var lastMilliseconds: Int64 = -1
@@ -87,8 +88,8 @@ struct CompactPhones {
     }
 
     var crowds: [Crowd] = []
-    /// The key of each crowd, in the order of `crowds`: a compact array, because it is
-    /// searched for each push.
+    /// The key of each crowd, in the order of `crowds`. Every push searches this array, so it holds nothing
+    /// else.
     private var keys: [UInt64] = []
     private(set) var states: [State] = []
     private var statesByKey: [StateKey: UInt32] = [:]
@@ -117,8 +118,8 @@ struct CompactPhones {
 
     // MARK: - Bodies
 
-    /// Decodes a push's body, or takes the result from the cache. Returns nil if phones
-    /// cannot decode the body.
+    /// Decodes a push's body, or takes the result from the cache. Returns nil if phones cannot decode the
+    /// body.
     mutating func read(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> Reading? {
         for reading in readings where reading.body.withUnsafeBytes({ isEqual($0, body) }) { return reading }
         guard let payload = try? PushPayload(body, tape: &tape) else { return nil }

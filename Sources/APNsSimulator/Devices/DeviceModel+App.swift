@@ -1,5 +1,5 @@
-/// Events on the phones that no push causes: apps are installed, start activities and post tokens, and users
-/// dismiss activities.
+/// Events on the phones that no push causes: users install apps and dismiss activities, and apps start
+/// activities and post tokens.
 extension DeviceModel {
     /// A kind of Live Activity that an app declares.
     public struct TypeDeclaration: Sendable {
@@ -195,7 +195,8 @@ extension DeviceModel {
         postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
     }
 
-    /// The user dismisses an activity. The app's server learns this only from the next 410.
+    /// The user dismisses an activity. The app's server learns this only when APNs answers the next push with
+    /// 410.
     public mutating func dismiss(activity identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let index = try activity(identifier, application: try application(app))
         advance(index, nowMilliseconds: nowMilliseconds)
@@ -240,8 +241,8 @@ extension DeviceModel {
         old == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
     }
 
-    /// Checks that the values match the app's types, because an app cannot start an
-    /// activity with other values.
+    /// Checks that the values match the app's types, because an app cannot start an activity with other
+    /// values.
     private func check(_ json: String, _ shape: Shape, nowMilliseconds: Int64) throws(Fault) {
         let text = Array(json.utf8)
         let problem: String? = text.withUnsafeBytes { bytes in
@@ -320,8 +321,8 @@ extension DeviceModel {
         registrations.append(RegistrationRecord(key: phoneRecord.device, value: writer.bytes))
     }
 
-    /// Gives the activity an update token, which the app posts. If the simulator has no more tokens, posts
-    /// nothing: a server must also handle an activity without a token.
+    /// Gives the activity an update token, which the app posts. If the simulator has no more tokens, the
+    /// activity has none. That is allowed, because a server must also handle an activity without a token.
     mutating func postToken(of index: Int, nowMilliseconds: Int64) {
         let phone = phones[activities[index].phone]
         guard

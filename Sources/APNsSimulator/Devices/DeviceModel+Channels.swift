@@ -72,8 +72,8 @@ extension DeviceModel {
         }
     }
 
-    /// Takes a phone offline. Pushes to its tokens are then dropped, as APNs does with expiration 0. A
-    /// channel keeps its newest message for the phone if its storage policy is 1.
+    /// Takes a phone offline. Pushes to its tokens are then dropped, as by APNs for pushes with expiration 0.
+    /// A channel with storage policy 1 keeps its newest message for the phone.
     public mutating func goOffline(device: String, app: String) throws(Fault) {
         let phone = try phone(device, application: try application(app))
         phones[phone].isOnline = false
@@ -95,7 +95,8 @@ extension DeviceModel {
         }
     }
 
-    /// Turns an app's capability for broadcasts on or off. Turning it off deletes all channels of the app.
+    /// Turns an app's capability for broadcasts on or off. If it is turned off, all channels of the app are
+    /// deleted.
     public mutating func setBroadcasts(_ isEnabled: Bool, app: String, nowMilliseconds: Int64) throws(Fault) {
         let application = try application(app)
         applications[application].mayBroadcast = isEnabled
@@ -106,7 +107,7 @@ extension DeviceModel {
         }
     }
 
-    /// Creates a channel without a request of the system under test, as if another program had created it.
+    /// Creates a channel without a request from a client, as if another program had created it.
     public mutating func createChannel(app: String, storesNewest: Bool, nowMilliseconds: Int64) throws(Fault) -> String
     {
         let application = try application(app)

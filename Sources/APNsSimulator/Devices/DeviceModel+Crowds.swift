@@ -73,12 +73,12 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// The bit that tells the token of a compact phone from an index in `TokenTable`. Both are used as
-    /// `token`.
+    /// If this bit is set, a `token` is the number of a compact phone and of its crowd. If not, it is an
+    /// index in `TokenTable`.
     static let compactTokenBit = 1 << 48
 
-    /// Decides as `verdict(token:application:nowMilliseconds:)` does. Returns nil if no compact
-    /// phone has the token.
+    /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone
+    /// has the token.
     mutating func compactVerdict(
         token: UnsafeRawBufferPointer,
         application: Int?,
@@ -101,8 +101,9 @@ extension DeviceModel {
         return (PushVerdict(reason: .success), place)
     }
 
-    /// Delivers an accepted push to a compact phone, as `deliver(_:token:priority:tape:nowMilliseconds:)`
-    /// does.
+    /// Delivers an accepted push to a compact phone.
+    ///
+    /// - Parameter place: the `token` that `compactVerdict` returned.
     mutating func deliverCompact(
         _ body: UnsafeRawBufferPointer,
         place: Int,

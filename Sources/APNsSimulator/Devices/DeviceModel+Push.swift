@@ -106,8 +106,8 @@ extension DeviceModel {
         return effect
     }
 
-    /// Applies an update or an end by ActivityKit's rules, one after the other. A push that a rule
-    /// drops changes nothing.
+    /// Applies an update or an end by ActivityKit's rules. Each rule may drop the push, which then changes
+    /// nothing.
     @discardableResult
     mutating func apply(
         _ payload: PushPayload,
@@ -205,7 +205,7 @@ extension DeviceModel {
             )
     }
 
-    /// Applies a push-to-start: it creates an activity or has no effect.
+    /// Applies a push-to-start. It creates an activity, or the phone drops it.
     private mutating func start(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -323,9 +323,9 @@ extension DeviceModel {
     /// Whether an active activity of the phone began with the same start: equal attributes and alert, and
     /// timestamps at most `raisedSecondsMax` apart.
     ///
-    /// An app may start two activities with equal attributes, and a push does not name its activity.
-    /// Therefore a different alert or a longer time means another start. The content state is not compared,
-    /// because a repeated start may carry a newer state.
+    /// A push does not name its activity, and an app may start two activities with equal attributes. So a
+    /// start with another alert or a later timestamp counts as another start. The content state is not
+    /// compared, because a repeated start may carry a newer state.
     private mutating func hasStarted(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -362,8 +362,8 @@ extension DeviceModel {
         }
     }
 
-    /// Returns the app's id for an activity that a push started: its identifier attribute, or
-    /// else an invented id.
+    /// Returns the app's id for an activity that a push started: the value of the identifier attribute, or an
+    /// invented id if the type has no such attribute.
     private func identifier(_ tape: borrowing JSONTape, attributes: Int, phone: Int, type: Int) -> String {
         if var name = types[type].identifierAttribute,
             let value = name.withUTF8({ tape.member(UnsafeRawBufferPointer($0), of: attributes) })

@@ -46,8 +46,8 @@ extension DeviceModel {
         public var registrations = 0
     }
 
-    /// Compares activities with the content states that they should show; nil: the activity
-    /// should not be shown.
+    /// Compares activities with the content states that they should show. Nil means that the activity should
+    /// not be shown.
     ///
     /// Two content states are equal if they are the same JSON, regardless of spaces and of the order of keys.
     public mutating func compare(
@@ -122,7 +122,7 @@ extension DeviceModel {
             case .ended: summary.ended += 1
             case .gone: summary.gone += 1
             }
-            // The phone has counted the `started` effect already.
+            // `started` is left out, because the effects of the phone already include it.
             for effect in PushEffect.allCases where effect != .started {
                 summary.effects[effect] += activities[index].effects[effect]
             }

@@ -1,9 +1,9 @@
 /// The Lock Screens of thousands of phones, for a web page that shows them.
 ///
-/// A push only notes that its phone has changed (`noteChange`). All other work is done when the page
-/// requests the screens.
+/// A push must stay cheap, so it only marks its phone as changed (`noteChange`). The rest is done when the
+/// page requests the screens.
 extension DeviceModel {
-    /// The first phones, by installation, whose Lock Screens can be requested. Later phones are left out.
+    /// The most phones whose Lock Screens can be requested. These are the phones that were installed first.
     public static let screensMax = 20_000
     /// The most phones that a response describes in full.
     public static let focusMax = 64
@@ -26,7 +26,7 @@ extension DeviceModel {
     ///
     /// - Parameters:
     ///   - since: 0, or `next` of an earlier response.
-    ///   - focus: numbers of phones; only the first ``focusMax`` count.
+    ///   - focus: numbers of phones; those after the first ``focusMax`` are ignored.
     public mutating func screensJSON(since: Int, focus: [Int], nowMilliseconds: Int64) -> [UInt8] {
         let watched = min(phones.count, Self.screensMax)
         var counts = [Int](repeating: 0, count: 6)
@@ -58,7 +58,7 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Notes the time at which a connection ended or became half open. The client may not have read the last
+    /// Records the time at which a connection ended or became half open. The client may have missed the last
     /// responses on the connection, so it may send their pushes again.
     mutating func noteLostResponses(atMilliseconds: Int64) {
         lostResponses.note(atMilliseconds: atMilliseconds)
@@ -72,13 +72,14 @@ extension DeviceModel {
         }
     }
 
-    /// Returns the activity that the phone shows: the youngest on its Lock Screen, or else
-    /// the youngest of all.
+    /// Returns the activity that the phone shows: the youngest on its Lock Screen. If none is on the Lock
+    /// Screen, returns the youngest of all.
     private func frontActivity(of phone: Int) -> Int? {
         phones[phone].activities.last { activities[$0].isVisible } ?? phones[phone].activities.last
     }
 
-    /// Returns the state of a phone's screen now. Notes a change if the last request saw another state.
+    /// Returns the state of a phone's screen now. If the last request saw another state, marks the phone as
+    /// changed.
     private mutating func screenState(of phone: Int, nowMilliseconds: Int64) -> ScreenState {
         var state = ScreenState.empty
         if let front = frontActivity(of: phone) {

@@ -14,7 +14,8 @@ extension DeviceModel {
         }
     }
 
-    /// Returns the owner of a valid or invalid token; nil if no simulated phone has ever had the token.
+    /// Returns the phone and activity of a valid or invalid token; nil if no simulated phone has ever had the
+    /// token.
     ///
     /// - Parameter effect: the effect of a push that was delivered just now. After `started`, the phone's
     ///   last activity is the one that the push started.

@@ -1,7 +1,6 @@
 import Numbers
 
-/// Everything behind the simulated service: apps, phones, their Live Activities, and the tokens that reach
-/// them.
+/// The simulated world behind APNs: apps, phones, their Live Activities, and the tokens that reach them.
 ///
 /// A state machine without I/O. Time is an argument and tokens come from a seeded generator, so the same
 /// calls give the same results. It has three users: APNs checks a token and delivers a push
@@ -17,13 +16,14 @@ public struct DeviceModel: ~Copyable {
         var name: String
         var attributes: Shape
         var contentState: Shape
-        /// The attribute that holds the activity's id. It tells the app which activity a push has started.
+        /// The attribute that holds the activity's id. By this attribute, the app knows which activity a push
+        /// has started.
         var identifierAttribute: String?
     }
 
     struct Application {
         var bundleIdentifier: String
-        /// The bundle identifier as bytes, which the topic of each push is compared with.
+        /// The bundle identifier as bytes, because every push compares its topic with it.
         var bundleBytes: [UInt8]
         /// Nil: any team whose key the service knows may push to the app.
         var teamIdentifier: String?
@@ -40,8 +40,8 @@ public struct DeviceModel: ~Copyable {
         var environment: Environment
         var frequentUpdates: Bool
         var isInstalled = true
-        /// Whether the phone runs iOS 18 or newer and its app supports channels. The app's
-        /// registrations contain this.
+        /// Whether the phone runs iOS 18 or newer and its app supports channels. The app's registrations
+        /// contain this.
         var hasChannels = false
         /// The audiences that the app posts with its push-to-start tokens, and with the tokens of activities
         /// that a push has started.
@@ -55,10 +55,10 @@ public struct DeviceModel: ~Copyable {
         var effects = EffectCounts()
         var duplicateStarts = 0
         var lastProblem: String?
-        /// The value of `changes` when the phone last changed.
+        /// The number of the phone's last change; see `changes`.
         var changedAt = 0
-        /// The screen at the last request. The next request compares the screen with this state, because time
-        /// alone can change the screen: content becomes stale, for example.
+        /// What the screen showed at the last request. Time alone can change a screen, for example when its
+        /// content becomes stale. So the next request compares the screen with this state.
         var seenState = ScreenState.empty
     }
 
@@ -100,8 +100,8 @@ public struct DeviceModel: ~Copyable {
     var voidPushes = 0
     var compact = CompactPhones()
     var channels: ChannelTable
-    /// Counts the changes of all phones. A request for screens names the count up to which
-    /// the page knows them.
+    /// The number of changes of all phones so far. The page has the changes up to a number, which it sends
+    /// with its next request for screens.
     var changes = 0
     var wrongs = FaultCounts()
     var lostResponses = LostResponses()
@@ -120,7 +120,7 @@ public struct DeviceModel: ~Copyable {
         tokens = TokenTable(random: SplitMix64(seed: seed))
     }
 
-    /// The number of registrations posted so far, which is also the cursor of a reader that has seen all of
+    /// The number of registrations posted so far. A reader with this number as its cursor has seen all of
     /// them.
     public var registrationCount: Int { registrations.count }
 
@@ -173,16 +173,16 @@ public struct DeviceModel: ~Copyable {
         if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
     }
 
-    /// Notes that a phone may show something else from now on. A push does no other work for
-    /// the page of screens.
+    /// Marks a phone as changed, because it may now show something else. This is all that a push does for the
+    /// page of screens.
     @inline(__always)
     mutating func noteChange(of phone: Int) {
         changes &+= 1
         phones[phone].changedAt = changes
     }
 
-    /// Makes the token of an ended activity invalid. APNs then answers 410, for `expiredToken`
-    /// after the grace time.
+    /// Makes the token of an ended activity invalid. APNs then answers 410 to its pushes, but for
+    /// `expiredToken` only after the grace time (`DeviceRules`).
     mutating func retireToken(of activity: Int, as reason: Reason) {
         guard let token = activities[activity].token, let ended = activities[activity].endedAtMilliseconds else {
             return

@@ -1,6 +1,6 @@
 /// Limits of ActivityKit that Apple does not specify.
 public struct DeviceRules: Sendable, Equatable {
-    /// A number of pushes that a phone accepts, with one more after each interval.
+    /// How many pushes a phone accepts at once. After each interval, it accepts one more.
     public struct Budget: Sendable, Equatable {
         public var capacity: Int
         public var refillMilliseconds: Int64
@@ -26,7 +26,7 @@ public struct DeviceRules: Sendable, Equatable {
         self.endedTokenGraceMilliseconds = min(max(0, endedTokenGraceMilliseconds), Self.graceMillisecondsMax)
     }
 
-    /// The longest grace time, one year. A longer grace time is shortened to this.
+    /// The longest grace time, one year. A longer configured time is shortened to one year.
     static let graceMillisecondsMax: Int64 = 365 * 86_400_000
     /// The system ends an activity after 8 h.
     static let activeMilliseconds: Int64 = 8 * 3_600_000

@@ -24,8 +24,8 @@ struct PushPayload {
     /// UNIX seconds.
     var dismissalDate: Int64?
     var relevanceScore: Double?
-    /// The tape's index of the broadcast channel's id in a start. An activity on a channel
-    /// gets no update token.
+    /// The index, on the tape, of the broadcast channel's id in a start. An activity on a channel gets no
+    /// update token.
     var channel: Int?
 
     /// Reads a body into the tape and finds its parts.
@@ -49,7 +49,7 @@ struct PushPayload {
         while index < end {
             let key = tape.bytes(index)
             let value = index + 1
-            // The length is compared first, so that each key of the push needs only one comparison.
+            // Branch by the key's length first. Most keys then need only one comparison.
             switch key.count {
             case 5:
                 if isEqual(key, "event") { eventIndex = eventIndex ?? value }

@@ -1,5 +1,5 @@
-/// A record for the registrations topic, which an app on a simulated phone posts to its server
-/// when it gets a token.
+/// A record for the registrations topic. An app on a simulated phone posts it to its server when the app gets
+/// a token.
 public struct RegistrationRecord: Sendable, Equatable {
     /// The record's key: the id of the activity or of the device.
     public var key: String
@@ -32,8 +32,8 @@ struct RegistrationLog {
         records.append(record)
     }
 
-    /// Returns records from a cursor on; nil if some of them were dropped, or if the
-    /// cursor was never returned.
+    /// Returns records from a cursor on. Returns nil if some of them were dropped, or if the cursor is higher
+    /// than the number of records.
     func page(since cursor: Int, limit: Int) -> ArraySlice<RegistrationRecord>? {
         guard cursor >= forgotten, cursor <= count, limit >= 0 else { return nil }
         return records[(cursor - forgotten)...].prefix(limit)

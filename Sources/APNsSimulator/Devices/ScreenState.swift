@@ -1,6 +1,6 @@
 /// The state of a Lock Screen, for a page that shows thousands of phones.
 enum ScreenState: UInt8 {
-    /// No activity, or none any more because the app was removed.
+    /// The phone has no activity, or had one whose app was removed.
     case empty
     case active
     /// Active, but past its stale date.
@@ -21,18 +21,18 @@ struct FaultCounts {
     var backInTime = 0
     /// Starts by push of an activity that the phone already had.
     var startedTwice = 0
-    /// Repeated alerts that are a fault of the sender, because the response to the first push must have
-    /// reached it.
+    /// Repeated alerts that are a fault of the sender: it must have received the response to the first push
+    /// with the alert.
     var rangTwice = 0
-    /// Repeated alerts that are no fault of the sender, because the response to the first push may have been
-    /// lost. The sender could not know that the alert had rung.
+    /// Repeated alerts that are no fault of the sender: the response to the first push with the alert may
+    /// have been lost, so the sender could not know that the alert had rung.
     var rangInDoubt = 0
 }
 
 /// The times at which responses may have been lost: a connection ended or was left half open.
 struct LostResponses {
-    /// A response may be lost if it was sent at most this long before its connection ended
-    /// or became half open.
+    /// A response may be lost if it was sent at most this long before its connection ended or became half
+    /// open.
     static let beforeMilliseconds: Int64 = 2_000
     private static let timesMax = 32
 
@@ -52,15 +52,15 @@ struct LostResponses {
 /// Numbers the names of content states, in the order in which they are first seen. The number decides the
 /// colour of a phone's screen.
 ///
-/// A content state's name is one of its values: the team that bats, the status of a ride. Finding the
-/// name takes a scan of the JSON. Many phones show the same content, so the table caches the number
-/// by the content's hash.
+/// A content state's name is one of its values, for example the team that bats or the status of a ride. To
+/// find the name, the table must scan the JSON. Many phones show the same content, so the table caches the
+/// number by the content's hash.
 struct TintTable: ~Copyable {
-    /// The most names, because a number has one byte. Later names share the last number.
+    /// The most names, because a number has one byte. All further names get the last number.
     static let namesMax = 255
     /// The most cached contents. A full cache is emptied and filled again.
     private static let contentsMax = 8_192
-    /// The members that name a state, in order of precedence. Without any of them, the object's first
+    /// The members that name a state, in order of precedence. If the object has none of them, its first
     /// string value is the name.
     private static let members: [StaticString] = ["batting", "status", "phase", "deliveryState", "tripStatus", "state"]
 
@@ -105,8 +105,8 @@ struct TintTable: ~Copyable {
         return first ?? ""
     }
 
-    /// Hashes content with FNV-1a, eight bytes at a time. Different contents with equal
-    /// hashes share a colour.
+    /// Hashes content with FNV-1a, eight bytes at a time. If two contents have equal hashes, they get the
+    /// same colour.
     private static func hash(_ content: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         var offset = 0

@@ -27,8 +27,8 @@ extension Shape {
 
     /// Decodes like Swift's `JSONDecoder` with default strategies for a synthesized `Codable` struct.
     ///
-    /// Unknown keys are ignored. A missing key fails unless the field is optional. Null counts as missing for
-    /// an optional field. An `Int` takes any whole number.
+    /// Unknown keys are ignored. A missing key is a mismatch unless the field is optional. Null counts as
+    /// missing for an optional field. An `Int` takes any whole number.
     func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> Decoding {
         var decoding = Decoding()
         let nowSeconds = Double(nowMilliseconds / 1_000 - Self.referenceDateUnixSeconds)
@@ -56,7 +56,8 @@ extension Shape {
         return (kind == .object || kind == .array || kind == .dictionary) && nodes[candidate].children.contains(node)
     }
 
-    /// Recurses at most as deep as the declared shape, so a payload cannot make the recursion deeper.
+    /// Decodes one node of the shape and its children. The recursion follows the declared shape, so a payload
+    /// cannot make it deeper.
     private func decode(
         _ nodes: UnsafeBufferPointer<Node>,
         _ node: Int,
@@ -184,7 +185,7 @@ extension Shape {
         let second = Int(tape[index + 1].next)
         guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }
         guard lower <= upper else { return fail(.boundsOutOfOrder) }
-        // The bounds are in order, so the upper bound is compared.
+        // `ClosedRange` requires ordered bounds, so the upper bound is the later date.
         if upper - nowSeconds > Self.suspiciousDateSeconds { decoding.suspiciousDates += 1 }
     }
 }

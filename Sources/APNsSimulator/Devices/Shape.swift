@@ -90,7 +90,7 @@ public struct Shape: Sendable {
         }
         var declared: [(name: String, value: Int)] = []
         tape.forEachMember(of: object) { key, value in declared.append((tape.string(key), value)) }
-        // The children of a node get consecutive indexes first, then the children of each child.
+        // First give all children of this node consecutive indexes. Their own children follow later.
         for field in declared {
             names.append(Array(field.name.utf8))
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: names.count - 1))

@@ -2,8 +2,8 @@ import Numbers
 
 /// The device tokens that APNs knows, with their owners and the time when they became invalid.
 ///
-/// A hash table with open addressing over flat arrays. The tokens' bytes are in one pool. Tokens are never
-/// removed, since APNs answers 410 for a retired token and not 400.
+/// The table is a hash table with open addressing over flat arrays. The tokens' bytes are in one pool. Tokens
+/// are never removed, because APNs answers 410 for a retired token and 400 for an unknown one.
 struct TokenTable {
     /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenBytes = 80
@@ -19,8 +19,8 @@ struct TokenTable {
         case live
         /// APNs answers 410 with this reason and this time (UNIX milliseconds).
         case retired(Reason, atMilliseconds: Int64)
-        /// APNs answers 200 and no phone gets the push. Apple's APNs does this with stale tokens,
-        /// sometimes for weeks.
+        /// APNs answers 200 and no phone gets the push. Apple's APNs does this with stale tokens, sometimes
+        /// for weeks.
         case void
         /// A token of the other environment.
         case foreign
@@ -35,8 +35,8 @@ struct TokenTable {
 
     private(set) var entries: [Entry] = []
     private var pool: [UInt8] = []
-    /// Each slot holds the index of an entry plus one; 0: the slot is free. At most half
-    /// of the slots are used.
+    /// Each slot holds the index of an entry plus one; 0: the slot is free. At most half of the slots are
+    /// used.
     private var slots: [UInt32] = Array(repeating: 0, count: 1_024)
     private var random: SplitMix64
 
@@ -98,8 +98,8 @@ struct TokenTable {
         for index in entries.indices { insert(index) }
     }
 
-    /// Hashes all bytes of a token. A few random bytes would be enough, but a client may send
-    /// tokens of its choice.
+    /// Hashes all bytes of a token. Tokens are random, but a client may send invented tokens that differ in
+    /// only a few bytes.
     private static func hash(_ token: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0
         for offset in stride(from: 0, to: tokenBytes, by: 8) {

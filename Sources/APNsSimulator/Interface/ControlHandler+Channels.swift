@@ -1,4 +1,5 @@
-/// Endpoints for channels, also to change them as another program would, and for phones that go offline.
+/// Endpoints for channels and for phones that go offline. Some change channels as another program than the
+/// client under test would.
 extension ControlHandler {
     func listChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let app = try call.required("app")

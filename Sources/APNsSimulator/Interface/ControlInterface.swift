@@ -105,8 +105,8 @@ final class ControlInterface: Sendable {
         }
     }
 
-    /// Ends all connections and waits for all calls. Close the `RegistrationNotifier` first, or calls that
-    /// wait for registrations delay the stop.
+    /// Ends all connections and waits for all calls. Close the `RegistrationNotifier` before. Otherwise calls
+    /// that wait for registrations delay the stop.
     func stop() async {
         server.requestStop()
         _ = await task.result

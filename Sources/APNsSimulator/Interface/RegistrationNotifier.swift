@@ -12,18 +12,18 @@ final class RegistrationNotifier: Sendable {
 
     private struct State {
         var count = 0
-        /// The service has ended, so no reader waits any longer.
+        /// Whether the service has ended. A reader then waits no longer.
         var isClosed = false
         var nextIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose waiting time ended before they were added to `waiters`.
+        /// Readers whose time was over before they were added to `waiters`. They must not be added any more.
         var expired: Set<Int> = []
     }
 
     private let state = Mutex(State())
 
-    /// The count that was announced last. After every read from a socket, the service's threads compare it
-    /// with the number of registrations.
+    /// The number of registrations that was announced last. After every read from a socket, the service's
+    /// threads compare it with the present number, and announce new registrations.
     let announced = Atomic<Int>(0)
 
     /// Announces the number of posted registrations. A service thread calls this while it holds the devices,

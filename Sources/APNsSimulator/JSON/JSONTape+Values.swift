@@ -94,8 +94,8 @@ extension JSONTape {
         return String(decoding: units, as: UTF8.self)
     }
 
-    /// Appends the character of a `\u` escape, or of two for a surrogate pair, and returns the offset behind
-    /// it. The scanner has checked that both halves exist.
+    /// Appends the character of a `\u` escape, or of the two escapes of a surrogate pair. Returns the offset
+    /// after the escape. The scanner has checked that both halves of a pair exist.
     private func appendEscapedScalar(_ raw: UnsafeRawBufferPointer, at offset: Int, to units: inout [UInt8]) -> Int {
         func unit(_ start: Int) -> UInt32 {
             (0..<4).reduce(0) { $0 << 4 | UInt32(hexDigitValue(raw[start + $1]) ?? 0) }
@@ -112,7 +112,8 @@ extension JSONTape {
         guard self[index].kind == .number else { return nil }
         if let integer = shortInteger(index) { return Double(integer) }
         let raw = bytes(index)
-        // strtod needs a terminated string. Numbers of usual length are copied to the stack.
+        // `strtod` needs a terminated string, so copy the number. The copy is on the stack unless the number
+        // is very long.
         return withUnsafeTemporaryAllocation(byteCount: raw.count + 1, alignment: 1) { copy -> Double? in
             copy.copyMemory(from: raw)
             copy[raw.count] = 0
@@ -122,8 +123,8 @@ extension JSONTape {
         }
     }
 
-    /// Returns a whole number in any notation (`3`, `3.0`, `30e-1`), as `JSONDecoder` reads an
-    /// `Int`; nil for others.
+    /// Returns a whole number in any notation (`3`, `3.0`, `30e-1`), as `JSONDecoder` reads an `Int`. Returns
+    /// nil if the value is not a whole number or does not fit.
     func integer(_ index: Int) -> Int64? {
         guard self[index].kind == .number else { return nil }
         if let short = shortInteger(index) { return short }
@@ -137,7 +138,7 @@ extension JSONTape {
     private func shortInteger(_ index: Int) -> Int64? {
         let raw = bytes(index)
         guard raw.first == UInt8(ascii: "-") else { return unsignedDecimal(raw) }
-        // "-0" is a signed floating-point zero, and also the integer zero.
+        // "-0" becomes the integer 0.
         return unsignedDecimal(UnsafeRawBufferPointer(rebasing: raw.dropFirst())).map { -$0 }
     }
 }

@@ -1,11 +1,13 @@
 /// The structure of one JSON text (RFC 8259) as a flat list of values in document order.
 ///
-/// A push is read in place: no string, array or dictionary is created, and the tape is reused for the next
-/// push. A key precedes its value. A container's `next` is the index after its last descendant.
+/// A push's body is read without copies: no string, array or dictionary is created, and the next push reuses
+/// the tape. On the tape, a key precedes its value. A container's `next` is the index after its last
+/// descendant.
 struct JSONTape: ~Copyable {
     /// The deepest nesting that is read. Foundation's decoder has the same limit.
     static let depthMax = 512
-    /// The largest text that is read. Bulk requests on the control interface need it. Offsets fit 32 bits.
+    /// The largest text that is read, in bytes. Bulk requests on the control interface need it. Offsets have
+    /// 32 bits, which is enough.
     static let textBytesMax = 64 * 1_024 * 1_024
 
     enum Kind: UInt8 {
@@ -31,7 +33,7 @@ struct JSONTape: ~Copyable {
         case unexpectedEnd
         case notUTF8
 
-        /// The end of a message such as `not JSON: `.
+        /// What is wrong with the text. A message puts it after words such as `not JSON: `.
         var description: String {
             switch self {
             case .tooLong: "it is longer than \(JSONTape.textBytesMax) bytes"
@@ -55,7 +57,7 @@ struct JSONTape: ~Copyable {
         values.deallocate()
     }
 
-    /// Reads a text. The text must stay in place as long as the tape is used.
+    /// Reads a text. The caller must neither free nor change the text as long as the tape is used.
     mutating func read(_ text: UnsafeRawBufferPointer) throws(Fault) {
         count = 0
         self.text = text
@@ -124,7 +126,7 @@ struct JSONScanner {
                 open = close(Int(open) - 1, in: &tape)
                 depth -= 1
             }
-            // A value is complete. A comma or the end of its container follows, or the end of the text.
+            // A value is complete. Next comes a comma, the end of its container, or the end of the text.
             while open != 0 {
                 skipSpace()
                 let container = tape[Int(open) - 1].kind

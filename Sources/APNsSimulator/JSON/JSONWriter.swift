@@ -1,7 +1,7 @@
 import Numbers
 
-/// Writes JSON text for responses of the control interface and for registration records. The caller nests
-/// objects and arrays correctly.
+/// Writes JSON text for responses of the control interface and for registration records. The writer does not
+/// check that objects and arrays are nested correctly.
 ///
 /// Does not use `LiveActivity`'s writer: the simulator judges what the worker reads and writes, so it shares
 /// no JSON code with the worker. It also needs arrays and responses of many mebibytes.

@@ -67,7 +67,8 @@ func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) ->
     return memcmp(leftStart, rightStart, left.count) == 0
 }
 
-/// Reads a decimal number without sign. It has at most 18 digits, so it cannot overflow.
+/// Reads a decimal number without sign. Returns nil for more than 18 digits, because such a number might
+/// overflow.
 func unsignedDecimal(_ bytes: UnsafeRawBufferPointer) -> Int64? {
     guard (1...18).contains(bytes.count) else { return nil }
     var value: Int64 = 0

@@ -95,8 +95,8 @@ struct ConnectionAuthentication: ~Copyable {
         return .success
     }
 
-    /// Returns the text after `bearer `; nil for another scheme. The scheme's case does not
-    /// matter (RFC 9110 §11.1).
+    /// Returns the text after `bearer `; nil for another scheme. The scheme's case does not matter (RFC 9110
+    /// §11.1).
     private static func bearer(_ authorization: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount

@@ -15,7 +15,7 @@ struct ProviderToken {
         case otherEnvironment
     }
 
-    /// Verifies everything except the age. The age is checked at each request, because it grows.
+    /// Verifies everything except the age. A connection checks the age at each request, because it grows.
     init(
         _ token: UnsafeRawBufferPointer,
         keys: [VerifyingKey],
@@ -72,8 +72,8 @@ struct ProviderToken {
 }
 
 extension ProviderToken {
-    /// Reads the time of issue, UNIX seconds. APNs also accepts a string of digits, which a common
-    /// Swift client writes.
+    /// Reads the time of issue, UNIX seconds. APNs also accepts a string of digits, which a common Swift
+    /// client writes.
     private static func seconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {
         tape[index].kind == .string ? unsignedDecimal(tape.bytes(index)) : tape.integer(index)
     }

@@ -1,6 +1,6 @@
 /// APNs' checks of broadcasts and of channel management, in this order: method, path, repeated headers,
-/// provider token, other headers, body, app, channel. Apple does not document the order if several things are
-/// wrong.
+/// provider token, other headers, body, app, channel. Apple does not document which fault is reported if a
+/// request has several.
 enum ChannelJudge {
     /// Makes all checks of a broadcast that do not need the device model.
     static func judgeBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
@@ -38,11 +38,11 @@ enum ChannelJudge {
     }
 
     private static func judgeCommon(_ head: RequestHead) -> Reason {
-        // Apple lists `DuplicateHeaders` only for device pushes.
+        // For channels, Apple lists no `DuplicateHeaders`, so use the general reason.
         if head.isDuplicated { return .badRequestParams }
         switch head.authorization {
         case .success: break
-        // Apple lists these two reasons only for device pushes.
+        // For channels, Apple lists neither of these reasons, so use the general one.
         case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
         default: return head.authorization
         }
@@ -75,8 +75,8 @@ enum ChannelJudge {
         slot.pointee.memory.prefix(min(slot.pointee.bodyBytes, RequestMemory.body.count), of: RequestMemory.body)
     }
 
-    /// Returns the app of the bundle id in the path. The path must not have the suffix
-    /// `.push-type.liveactivity`.
+    /// Returns the app whose bundle id is in the path; nil if there is none or the team may not push to it.
+    /// Unlike a topic, the path must not have the suffix `.push-type.liveactivity`.
     static func application(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

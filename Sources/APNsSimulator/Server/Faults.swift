@@ -2,66 +2,72 @@ import Numbers
 
 /// Faults of the service, for tests.
 ///
-/// Each share is a part of the otherwise valid requests, from 0 to 1. All shares together are at most 1,
-/// except ``informationalShare``, which is independent of the others.
+/// Each share is a part of the otherwise valid requests, from 0 to 1. All shares together are at most 1. Only
+/// ``informationalShare`` is independent of the others.
 public struct Faults: Sendable, Equatable {
     /// The delay of each response: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
-    /// Answered 500 `InternalServerError`. The push reaches no phone.
+    /// The share of requests that are answered 500 `InternalServerError`. Their pushes reach no phone.
     public var internalServerErrorShare = 0.0
-    /// Answered 503 `ServiceUnavailable`. The push reaches no phone.
+    /// The share of requests that are answered 503 `ServiceUnavailable`. Their pushes reach no phone.
     public var serviceUnavailableShare = 0.0
-    /// Answered 429 `TooManyRequests`. The push reaches no phone.
+    /// The share of requests that are answered 429 `TooManyRequests`. Their pushes reach no phone.
     public var tooManyRequestsShare = 0.0
-    /// Answered with these reasons and their statuses, even if the token and the key are valid. The push
-    /// reaches no phone.
+    /// The share of requests that are answered with each of these reasons, even if the token and the key are
+    /// valid. Their pushes reach no phone.
     public var reasonShares: [Reason: Double] = [:]
-    /// Answered 400 with a reason that is in no table of Apple's. The push reaches no phone.
+    /// The share of requests that are answered 400 with a reason that is in no table of Apple's. Their pushes
+    /// reach no phone.
     public var unknownReasonShare = 0.0
-    /// Answered 503 with HTML instead of JSON, as from a proxy. The push reaches no phone.
+    /// The share of requests that are answered 503 with HTML instead of JSON, as a proxy answers. Their
+    /// pushes reach no phone.
     public var notJSONShare = 0.0
-    /// Processed, and answered only after ``lateMilliseconds``.
+    /// The share of requests that are processed, but answered only after ``lateMilliseconds``.
     public var lateShare = 0.0
     /// The delay of late responses. It should exceed the client's deadline.
     public var lateMilliseconds = 15_000
-    /// Refused by RST_STREAM with REFUSED_STREAM, which tells the client that the push was not processed.
+    /// The share of requests whose stream is refused: RST_STREAM with REFUSED_STREAM. By this code, the
+    /// client knows that the push was not processed.
     public var refusedShare = 0.0
-    /// Reset (RST_STREAM with ``resetCode``). The client cannot know whether the request was processed.
+    /// The share of requests whose stream is reset: RST_STREAM with ``resetCode``. The client cannot know
+    /// whether the request was processed.
     public var resetShare = 0.0
     /// The error code of a reset, any 32 bits: 2 is INTERNAL_ERROR, others are in RFC 9113 §7. Do not use 7,
-    /// REFUSED_STREAM: it tells the client that the push was not processed. ``refusedShare`` sends that code.
+    /// REFUSED_STREAM: by this code, the client knows that the push was not processed. ``refusedShare`` sends
+    /// code 7.
     public var resetCode: UInt32 = 2
-    /// Never answered.
+    /// The share of requests that are never answered.
     public var unansweredShare = 0.0
-    /// Whether a push that is reset or never answered has reached its phone.
+    /// Whether a push reaches its phone although its stream is reset or it is never answered.
     public var lostResponsesAreApplied = true
-    /// The shares apply to this many of the next requests on each thread, then to none; nil: to all requests.
+    /// The number of requests on each thread to which the shares still apply; nil: all requests.
     public var faultyRequests: Int?
-    /// Answered with a 103 (Early Hints) before the actual response.
+    /// The share of requests that get a 103 (Early Hints) before the actual response.
     public var informationalShare = 0.0
     /// A connection gets a GOAWAY after this many requests; 0: never.
     public var goAwayAfterRequests = 0
-    /// How many of the first ``goAwayAfterRequests`` requests, counted from the last of them, are not
-    /// processed. The GOAWAY's last stream is the stream before these requests.
+    /// How many requests before the GOAWAY are not processed: the last ones of the first
+    /// ``goAwayAfterRequests``. The GOAWAY's last stream is the stream before them.
     ///
-    /// If no further request comes and the GOAWAY is not sent, these requests stay unanswered until
-    /// the client's deadline.
+    /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The
+    /// client must then wait for these requests until its deadline.
     public var goAwayUnprocessed = 0
     /// The properties of the GOAWAY, except its last stream.
     public var goAway = GoAway()
-    /// A connection is closed without GOAWAY and close_notify after this many requests, before their
-    /// responses are sent; 0: never.
+    /// A connection is closed without GOAWAY and close_notify after this many requests; 0: never. Their
+    /// responses are not sent.
     public var cutAfterRequests = 0
-    /// A connection is left half open after this many requests: nothing is answered any more, not even PINGs.
-    /// 0: as soon as TLS is established; nil: never.
+    /// A connection is left half open after this many requests. From then on, nothing is answered, not even
+    /// PINGs. 0: as soon as TLS is established; nil: never.
     public var silentAfterRequests: Int?
     /// Whether the simulator also stops reading from a connection that is left half open.
     public var silentStopsReading = false
-    /// SETTINGS_MAX_CONCURRENT_STREAMS of authenticated connections, sent at once; nil: the configured limit.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS of connections with a valid provider token; nil: the configured limit.
+    /// A change is sent to open connections at once.
     public var concurrentStreams: UInt32?
-    /// The flow-control window of a new connection in bytes (RFC 9113, section 6.9.2); nil: HTTP/2's
-    /// default, 65,535. APNs' value is not known. With a long round trip the window limits the
-    /// throughput of a connection.
+    /// The flow-control window of a new connection in bytes (RFC 9113, section 6.9.2); nil: HTTP/2's default,
+    /// 65,535. APNs' value is not known. With a long round trip the window limits the throughput of a
+    /// connection.
     public var connectionWindowBytes: Int?
 
     public init() {}
@@ -120,7 +126,7 @@ enum UndocumentedResponse {
     case unknownReason
     case notJSON
 
-    /// A documented reason with the same HTTP status as the response.
+    /// A documented reason with the same HTTP status. The response takes its status from this reason.
     var reason: Reason {
         switch self {
         case .unknownReason: .badTopic
@@ -144,7 +150,7 @@ enum UndocumentedResponse {
     }
 }
 
-/// The way in which the service handles a valid request, which a fault may change.
+/// What the service does with a valid request. Faults choose other cases than `processed`.
 enum RequestHandling {
     case processed
     case late
@@ -155,8 +161,7 @@ enum RequestHandling {
     case unanswered
 }
 
-/// The faults of a connection. Each number is a count of requests after which a fault
-/// happens; `Int.max`: never.
+/// The faults of a connection. Each number says after how many requests a fault happens; `Int.max`: never.
 struct ConnectionFaults {
     var goAwayAfter: Int
     var unprocessed: Int
@@ -173,8 +178,8 @@ struct ConnectionFaults {
     }
 }
 
-/// The shares as ranges of a 32-bit random number. A request draws one number for all shares, and
-/// none without faults.
+/// The shares as ranges of a 32-bit random number. Each request draws one number, and its range decides the
+/// fault. Without faults, no number is drawn.
 struct FaultSettings {
     let faults: Faults
     let connections: ConnectionFaults

@@ -4,11 +4,11 @@ public struct GoAway: Sendable, Equatable {
     public var code: UInt32 = 0
     /// The `reason` in the debug data, usually a word of Apple's table; empty: no debug data.
     public var reason = "Shutdown"
-    /// The last stream that is or will be answered: 0, or a client's stream, which is odd. Nil: the last
-    /// one that has arrived.
+    /// The last stream that is or will be answered: 0, or a client's stream, which is odd. Nil: the last one
+    /// that has arrived.
     ///
-    /// A lower number makes the GOAWAY untrue: streams above it get no response, although their pushes may
-    /// have reached phones. A client then sends those pushes twice. For a true GOAWAY use
+    /// If it is lower, the GOAWAY is false: the streams above it get no response, although their pushes may
+    /// have reached phones. A client then sends those pushes twice. For a correct GOAWAY use
     /// ``Faults/goAwayUnprocessed``.
     public var lastStream: Int32?
     /// If above 0, the GOAWAY comes in two steps: the first with the last stream 2^31-1, the final one after

@@ -6,7 +6,7 @@ import Reactor
 final class PushLogFile: Sendable {
     let descriptor: Int32
 
-    /// Creates or overwrites the file. Only its owner may read it, because it says what was sent to whom.
+    /// Creates or overwrites the file. Only its owner may read it, because it shows who got which content.
     init(path: String) throws(SimulatorError) {
         descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -44,7 +44,7 @@ final class PushLogFile: Sendable {
 /// says `accepted` and no line of its push has an effect, the push was lost. If two lines have an
 /// effect, it was sent twice.
 final class PushLog: TurnEndHandler {
-    /// A buffer with more bytes is written before the turn's end.
+    /// If a buffer has more bytes than this, it is written before the turn's end.
     private static let bufferBytesMax = 65_536
 
     private let file: PushLogFile
@@ -53,8 +53,8 @@ final class PushLog: TurnEndHandler {
     private var isFlushRequested = false
     /// Whether the file ends in the middle of a line.
     private var isInLine = false
-    /// Lines that could not be written, for example to a full disk. If lines are lost,
-    /// the log proves nothing.
+    /// Lines that could not be written, for example because the disk was full. If lines are lost, the log
+    /// proves nothing.
     private(set) var linesLost = 0
 
     init(file: PushLogFile, loop: EventLoop) {
@@ -65,7 +65,7 @@ final class PushLog: TurnEndHandler {
 
     /// Adds the line of a push to the buffer.
     ///
-    /// - Parameter tape: memory that is reused to read each payload.
+    /// - Parameter tape: scratch memory for the push's body. The caller reuses it for every push.
     func note(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         _ end: PushEnd,

@@ -1,7 +1,7 @@
 import Glibc
 
-/// The contents of a request's header section. Each field is checked as it arrives. Values that later checks
-/// need are kept in the request's own memory (`RequestMemory`).
+/// The contents of a request's header section. Each field is checked when it arrives. Values that later
+/// checks need are kept in `RequestMemory`.
 struct RequestHead {
     /// The fields that may occur only once.
     struct Seen: OptionSet {
@@ -50,8 +50,8 @@ struct RequestHead {
     var isIdentifierValid = true
     var isCollapseIdentifierValid = true
     var isChannelValid = false
-    /// `apns-priority`; 10 if the header is missing. Broadcasts may have 1, device pushes of
-    /// Live Activities may not.
+    /// `apns-priority`; 10 if the header is missing. Broadcasts may have 1, device pushes of Live Activities
+    /// may not.
     var priority: UInt8 = 10
     /// `apns-expiration`, UNIX seconds; -1 if the header is missing.
     var expiration: Int64 = -1
@@ -65,8 +65,8 @@ struct RequestHead {
     /// Whether the request sends to a channel or manages channels.
     var isOfChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
 
-    /// Notes one field. The caller must check `authorization` itself, because that check
-    /// belongs to the connection.
+    /// Checks and stores one field, except `authorization`. The caller must check that field with the state
+    /// of its connection.
     ///
     /// - Returns: true for the first `authorization` field.
     mutating func note(

@@ -1,5 +1,5 @@
 /// APNs' checks, in this order: method, path, repeated headers, provider token, other headers, body, device
-/// token. Apple does not document the order if several things are wrong.
+/// token. Apple does not document which fault is reported if a request has several.
 enum RequestJudge {
     /// The largest body of a device push.
     static let bodyBytesMax = 4_096

@@ -2,10 +2,11 @@
 struct RequestSlot {
     let memory: RequestMemory
     var head = RequestHead()
-    /// Received bytes of the body. Bytes over the limit are counted and not kept.
+    /// The number of received bytes of the body. Bytes over the limit are counted, but not kept.
     var bodyBytes = 0
     var streamIdentifier: Int32 = 0
-    /// Raised when the slot is released, so that a delayed response does not go to the slot's next request.
+    /// Raised when the slot is released. By this number, a delayed response to an earlier request of the slot
+    /// is recognized and dropped.
     var generation: UInt32 = 0
     /// The connection. It releases its slots before it is freed, so the reference is always valid.
     var connection: Unmanaged<ServerConnection>?

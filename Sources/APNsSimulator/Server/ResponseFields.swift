@@ -112,5 +112,6 @@ final class ResponseFields {
 /// The start of the body for every reason: `{"reason":"…"`. `writeResponseBody` completes it.
 let responseBodies: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.word)\"".utf8) }
 
-/// The same for `ServiceUnavailable`, which Apple's page on broadcasts and channels writes as two words.
+/// The start of the body for `ServiceUnavailable` about broadcasts and channels. Apple's page on these writes
+/// the reason as two words.
 let serviceUnavailableOfChannels = Array("{\"reason\":\"Service Unavailable\"".utf8)

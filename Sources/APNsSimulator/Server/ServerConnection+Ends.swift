@@ -9,8 +9,8 @@ extension ServerConnection {
         let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > lastStreamPromised { return true }
-        // Requests may become complete in another order than their stream numbers. A stream below the last
-        // processed one must be processed too.
+        // Requests may become complete in another order than their stream numbers. A GOAWAY says that all
+        // streams up to its last one are processed. So process a stream below the last processed one.
         let isLeft =
             faults.unprocessed > 0 && faults.goAwayAfter < .max && stream > lastProcessedStream
             && requestCount > faults.goAwayAfter - faults.unprocessed
@@ -36,7 +36,7 @@ extension ServerConnection {
         if isDue { becomeHalfOpen(stopsReading: faults.silentStopsReading) }
     }
 
-    /// Notes that the client may never read the latest responses on this connection.
+    /// Records that the client may never read the latest responses on this connection.
     func noteLostResponses() {
         guard service == .push else { return }
         let now = owner.worldMilliseconds
@@ -70,8 +70,8 @@ extension ServerConnection {
         send()
     }
 
-    /// Submits a GOAWAY, which the next `send` writes. Requests up to its last stream that have
-    /// arrived are still answered.
+    /// Submits a GOAWAY, which the next `send` writes. Requests up to its last stream that have arrived are
+    /// still answered.
     private func submit(_ goAway: GoAway) {
         guard let session, state == .serving, pendingGoAway == nil else { return }
         guard goAway.graceMilliseconds > 0 else { return finish(goAway) }
@@ -87,7 +87,7 @@ extension ServerConnection {
         owner.statistics.goAways += 1
         let last = goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
         // From now on, streams above the last one must not be processed. nghttp2 drops them only after it has
-        // sent the frame. `isLeftUnprocessed` skips those that arrived with the same read.
+        // sent the frame. Until then, `isLeftUnprocessed` reports them.
         lastStreamPromised = last
         let data = goAway.debugData
         nghttp2_submit_goaway(

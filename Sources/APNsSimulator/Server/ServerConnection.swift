@@ -4,16 +4,19 @@ import Reactor
 
 /// One client's connection: TLS bytes in and out, with an nghttp2 session in between.
 ///
-/// - `handshaking`: no session yet. When TLS is established and `h2` agreed: `serving`; on failure: `closed`.
-/// - `serving`: requests are checked and answered. After a GOAWAY, the final one of two: `draining`.
-/// - `draining`: begun requests are answered, later streams are ignored. After the last answer: `closed`.
+/// - `handshaking`: there is no session yet. When TLS is established and `h2` is agreed, it becomes
+///   `serving`; on failure, `closed`.
+/// - `serving`: requests are checked and answered. After a GOAWAY, it becomes `draining`; of two GOAWAYs,
+///   only the final one has this effect.
+/// - `draining`: begun requests are answered, later streams are ignored. After the last answer, it becomes
+///   `closed`.
 /// - `closed`: the slots are released and the stream is freed.
 final class ServerConnection {
     enum State {
         case handshaking, serving, draining, closed
     }
 
-    /// The loop closes its connections before it is freed (`shutDown`).
+    /// Always valid, because the loop closes its connections before it is freed (`shutDown`).
     unowned let owner: ServerLoop
     let service: Service
     var state = State.handshaking
@@ -31,14 +34,14 @@ final class ServerConnection {
     var lastProcessedStream: Int32 = 0
     /// The last stream of the final GOAWAY.
     var lastStreamPromised = Int32.max
-    /// Whether the simulator writes nothing more on the connection, which is left half open.
+    /// Whether the connection is left half open: the simulator writes nothing more on it.
     var isHalfOpen = false
     /// Whether the simulator also reads nothing more from the connection.
     var hasStoppedReading = false
-    /// Whether the connection must be cut when nghttp2's call has returned. During the call,
-    /// nghttp2 needs its session.
+    /// Whether the connection must be cut after the present call of nghttp2. During the call, nghttp2 needs
+    /// its session.
     var isCutDue = false
-    /// The final GOAWAY, while the grace time after the first one runs.
+    /// The final GOAWAY, which is sent when the grace time is over; nil: none.
     var pendingGoAway: GoAway?
     var goAwayTimer = TimerIdentifier.none
 
@@ -277,8 +280,8 @@ final class ServerConnection {
 
     // MARK: - The connection
 
-    /// Submits SETTINGS_MAX_CONCURRENT_STREAMS if its value has changed: 1 until the client has
-    /// authenticated. The next `send` writes the frame.
+    /// Submits SETTINGS_MAX_CONCURRENT_STREAMS if its value has changed. The value is low until the client
+    /// has sent a valid provider token. The next `send` writes the frame.
     func announceLimit() {
         guard let session else { return }
         let limit =

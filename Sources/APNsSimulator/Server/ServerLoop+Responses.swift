@@ -10,8 +10,8 @@ extension ServerLoop {
         return slot.pointee.memory.prefix(slot.pointee.head.identifierBytes, of: RequestMemory.identifier)
     }
 
-    /// Returns the `apns-unique-id` of a response. It overwrites the request's topic, which
-    /// is no longer needed.
+    /// Returns the `apns-unique-id` of a response. It overwrites the request's topic, which is no longer
+    /// needed.
     func uniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         writeUUID(to: slot.pointee.memory[RequestMemory.topic])
         return slot.pointee.memory.prefix(Hexadecimal.identifierBytes, of: RequestMemory.topic)

@@ -16,11 +16,12 @@ struct ServiceSetup: @unchecked Sendable {
     let pushLogFile: PushLogFile?
 }
 
-/// Passes work to a service thread: queues it under a lock and wakes the loop. Requests do not use a mailbox.
+/// Passes work from other threads to a service thread: queues it under a lock and wakes the loop. Requests
+/// need no mailbox, because they arrive on their service thread.
 final class Mailbox: Sendable {
     typealias Work = @Sendable (ServerLoop) -> Void
 
-    /// The most queued work. A control interface never has so many calls in flight.
+    /// The most queued work. The control interface has far fewer calls in flight.
     private static let workMax = 65_536
 
     private struct State {
@@ -81,7 +82,7 @@ final class ServerLoop {
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
-    /// Header fields of the response that is being written. nghttp2 copies the array.
+    /// Header fields of the response that is being written. nghttp2 copies them, so one array is enough.
     let fields = ResponseFields()
     private let pushLog: PushLog?
     private var responses = ResponseQueue()
@@ -267,7 +268,7 @@ extension ServerLoop: DescriptorHandler {
 
 /// Accepts connections for its loop.
 ///
-/// A listener has a weak reference to its handler. An object with weak references is retained more slowly,
+/// A listener has a weak reference to its handler. Swift retains an object with weak references more slowly,
 /// and each request retains the loop. So the loop itself must not be the handler.
 private final class ServiceListenerHandler: ListenerHandler {
     private unowned let server: ServerLoop

@@ -7,7 +7,7 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var priority10 = 0
     /// Accepted broadcasts.
     public internal(set) var broadcasts = 0
-    /// Requests to the management service. No other count of requests includes them.
+    /// Requests to the management service. They are not part of `requests`.
     public internal(set) var managementRequests = 0
     public internal(set) var channelsCreated = 0
     public internal(set) var channelsDeleted = 0

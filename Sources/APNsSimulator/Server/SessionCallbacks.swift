@@ -17,7 +17,7 @@ func makeSessionCallbacks() -> OpaquePointer? {
     return callbacks
 }
 
-/// A request with a longer body is answered before the body's end.
+/// If the body of a request is longer, the request is answered before the body's end.
 private let bodyBytesReceivedMax = 1 << 20
 
 @inline(__always)
@@ -38,7 +38,7 @@ private func beginHeaders(
     guard let frame, let connection = connection(userData) else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
     let stream = frame.pointee.hd.stream_id
     return connection._withUnsafeGuaranteedRef { connection in
-        // Trailers are ignored.
+        // Headers after the body (trailers) are ignored.
         guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else {
             connection.reading = nil
             return 0

@@ -3,7 +3,7 @@ import Glibc
 /// The devices behind the service, shared by its threads.
 ///
 /// With one thread, all accesses to the model run on that thread without a lock. With several threads, a lock
-/// makes each access atomic. The order between threads is not defined.
+/// makes each access atomic. The threads' accesses come in any order.
 final class SimulatorState: @unchecked Sendable {
     private let lock: UnsafeMutablePointer<pthread_mutex_t>?
     private var model: DeviceModel
