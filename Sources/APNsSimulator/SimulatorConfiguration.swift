@@ -19,7 +19,7 @@ public struct SimulatorConfiguration: Sendable {
         public var keyIdentifier: String
         /// The public key, or the private key of a `.p8` file, as PEM text.
         public var pem: String
-        /// Nil: valid for production and sandbox, like Apple's older keys.
+        /// The environment in which the key is valid. Nil: production and sandbox, like Apple's older keys.
         public var environment: Environment?
 
         public init(teamIdentifier: String, keyIdentifier: String, pem: String, environment: Environment? = nil) {

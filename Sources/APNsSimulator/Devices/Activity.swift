@@ -6,27 +6,28 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case ended
     /// A new activity is on the Lock Screen.
     case started
-    /// Ignored: the push's timestamp was below that of the shown content.
+    /// The phone ignored the push, because its timestamp was below that of the shown content.
     case ignoredOld
-    /// Ignored: the push's timestamp was more than 8 h ahead.
+    /// The phone ignored the push, because its timestamp was more than 8 h ahead.
     case ignoredFuture
-    /// Ignored: the activity had ended.
+    /// The phone ignored the push, because the activity had ended.
     case ignoredAfterEnd
     /// The app could not decode the push's content state or attributes as its declared types.
     case undecodable
     /// The push's body is not that of a Live Activity push.
     case malformed
-    /// A start without a complete alert.
+    /// The push was a start without a complete alert.
     case incompleteAlert
-    /// A start on an update token, or another event on a push-to-start token.
+    /// The push was a start for an update token, or another event for a push-to-start token.
     case wrongToken
-    /// A start for another attributes type than the one for which its push-to-start token was issued.
+    /// The push was a start for another attributes type than the one for which its push-to-start token was
+    /// issued.
     case wrongAttributesType
-    /// Dropped: the phone's budget for pushes was used up.
+    /// The phone dropped the push, because its budget for pushes was used up.
     case overBudget
     /// APNs accepted the push, although its token no longer reaches a phone.
     case acceptedForDeadToken
-    /// A start on a channel that is not registered.
+    /// The push was a start on a channel that is not registered.
     case unknownChannel
     /// The phone was offline, and APNs did not keep the push.
     case missed
@@ -45,11 +46,10 @@ public struct EffectCounts: Sendable, Equatable {
         set { counts[Int(effect.rawValue)] = newValue }
     }
 
-    /// All pushes that APNs accepted.
+    /// The number of all pushes that APNs accepted.
     public var total: Int { counts.reduce(0, +) }
 }
 
-/// The states of an activity.
 enum ActivityState: Equatable {
     /// The activity is on the Lock Screen and takes updates. It becomes `ended` by an `end` push, by the app,
     /// or at an age of 8 h. It becomes `gone` when the user dismisses it or removes its app.
@@ -83,7 +83,7 @@ struct PushPace {
 
 /// A sound or a banner that a push caused.
 public struct Alert: Sendable {
-    /// UNIX milliseconds.
+    /// When the alert rang, UNIX milliseconds.
     public var atMilliseconds: Int64
     /// The priority of the push: 5 or 10.
     public var priority: UInt8
@@ -136,10 +136,10 @@ struct Activity {
 
     /// The content state on the Lock Screen, as JSON.
     private(set) var shown: [UInt8] = []
-    /// UNIX seconds.
+    /// The timestamp of the shown content, UNIX seconds. The phone ignores pushes with a lower timestamp.
     private(set) var shownTimestamp: Int64
     private(set) var shownAtMilliseconds: Int64
-    /// UNIX seconds.
+    /// When the shown content becomes stale, UNIX seconds; nil: never.
     var staleDate: Int64?
     var relevanceScore: Double?
 

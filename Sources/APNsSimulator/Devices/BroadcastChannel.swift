@@ -40,7 +40,7 @@ struct BroadcastChannel {
     }
 
     let application: Int
-    /// Base64, as in the headers.
+    /// The channel's id in base64, as in the headers.
     let identifier: String
     /// Whether APNs stores the newest message (storage policy 1).
     let storesNewest: Bool

@@ -9,9 +9,9 @@ import Numbers
 public struct CompactCrowd: Sendable, Equatable {
     /// How an activity's id is formed from its number.
     public enum Identifiers: String, Sendable, CaseIterable {
-        /// The crowd's name and the number.
+        /// The id is the crowd's name and the phone's number.
         case numbered
-        /// A UUID.
+        /// The id is a UUID.
         case uuid
     }
 

@@ -59,9 +59,9 @@ struct CompactPhones {
 
     /// One content state that phones show, and the number and times of the pushes with this state.
     struct State {
-        /// UNIX seconds.
+        /// The timestamp of the pushes with this state, UNIX seconds.
         var timestamp: Int64
-        /// JSON; empty for the initial content.
+        /// The content state as JSON; empty for the initial content.
         var content: [UInt8]
         /// Pushes that made a phone show this state. `firstMilliseconds` and `lastMilliseconds` are the times
         /// of the first and the last of these pushes, UNIX milliseconds; -1: there was none.
@@ -79,7 +79,7 @@ struct CompactPhones {
     struct Reading {
         var body: [UInt8]
         var event: PushPayload.Event
-        /// UNIX seconds.
+        /// The `aps.timestamp` in the body, UNIX seconds.
         var timestamp: Int64
         /// An index of `states`; nil: the body has no content.
         var state: UInt32?

@@ -19,9 +19,9 @@ extension DeviceModel {
 
     /// What happens to a token that was replaced.
     public enum OldToken: String, Sendable {
-        /// APNs answers 410.
+        /// APNs answers 410 to pushes for the old token.
         case retired
-        /// APNs still answers 200, but no phone gets the push.
+        /// APNs still answers 200 to pushes for the old token, but no phone gets them.
         case void
     }
 
@@ -34,7 +34,7 @@ extension DeviceModel {
         public var attributes: String
         /// The content state as JSON.
         public var contentState: String
-        /// UNIX seconds; nil: now.
+        /// The timestamp of the activity's first content, UNIX seconds; nil: now.
         public var timestamp: Int64?
         public var audiences: [String]
         /// The broadcast channel of the activity; nil: none. An activity on a channel gets no update token.

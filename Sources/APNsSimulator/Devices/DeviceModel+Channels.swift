@@ -4,7 +4,7 @@ extension DeviceModel {
     struct Broadcast {
         var channel: String
         var priority: UInt8
-        /// UNIX seconds.
+        /// The `apns-expiration` of the broadcast, UNIX seconds.
         var expiration: Int64
     }
 

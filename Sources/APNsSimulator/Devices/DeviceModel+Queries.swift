@@ -5,7 +5,7 @@ extension DeviceModel {
         public var activity: String
         /// The content state on the Lock Screen, as JSON; nil if there is none.
         public var shows: String?
-        /// UNIX seconds; 0 if nothing is shown.
+        /// The timestamp of the shown content, UNIX seconds; 0 if nothing is shown.
         public var timestamp: Int64
         /// The state of the activity: `unknown`, `active`, `ended` or `gone`.
         public var state: String

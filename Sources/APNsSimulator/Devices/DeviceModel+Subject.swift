@@ -2,9 +2,9 @@
 extension DeviceModel {
     struct PushSubject {
         var app: String
-        /// Nil for a compact phone.
+        /// The id of the device; nil for a compact phone.
         var device: String?
-        /// Nil for a start that created no activity.
+        /// The id of the activity; nil for a start that created no activity.
         var activity: String?
 
         func write(to writer: inout JSONWriter) {

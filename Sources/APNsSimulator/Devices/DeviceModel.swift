@@ -25,7 +25,8 @@ public struct DeviceModel: ~Copyable {
         var bundleIdentifier: String
         /// The bundle identifier as bytes, because every push compares its topic with it.
         var bundleBytes: [UInt8]
-        /// Nil: any team whose key the service knows may push to the app.
+        /// The only team whose keys may push to the app. Nil: every team whose key the service knows may push
+        /// to it.
         var teamIdentifier: String?
         /// Whether the app has the capability for broadcasts.
         var mayBroadcast = true
@@ -94,7 +95,7 @@ public struct DeviceModel: ~Copyable {
     var tokens: TokenTable
     var registrations = RegistrationLog()
     var phonesByDevice: [ActivityKey: Int] = [:]
-    /// Activities by id, oldest first. An id has more than one activity if a start was repeated.
+    /// Activities by id, oldest first. If a start was repeated, several activities have the same id.
     var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
     /// Pushes that APNs accepted for tokens that no longer reach a phone.
     var voidPushes = 0

@@ -12,16 +12,17 @@ struct PushPayload {
     }
 
     var event: Event
-    /// UNIX seconds.
+    /// The `timestamp` of the push, UNIX seconds.
     var timestamp: Int64
-    /// Indexes of the values on the tape.
+    /// The index of the content state on the tape; nil if the body has none. The three properties below are
+    /// indexes too.
     var contentState: Int?
     var attributes: Int?
     var attributesType: Int?
     var alert: Int?
-    /// UNIX seconds.
+    /// The `stale-date`, UNIX seconds.
     var staleDate: Int64?
-    /// UNIX seconds.
+    /// The `dismissal-date`, UNIX seconds.
     var dismissalDate: Int64?
     var relevanceScore: Double?
     /// The index, on the tape, of the broadcast channel's id in a start. An activity on a channel gets no

@@ -3,11 +3,11 @@ enum ScreenState: UInt8 {
     /// The phone has no activity, or had one whose app was removed.
     case empty
     case active
-    /// Active, but past its stale date.
+    /// The activity is active, but past its stale date.
     case stale
-    /// Ended, and still shown.
+    /// The activity has ended, but is still on the Lock Screen.
     case ended
-    /// Taken off the Lock Screen.
+    /// The activity is off the Lock Screen.
     case gone
     /// The phone is offline.
     case offline

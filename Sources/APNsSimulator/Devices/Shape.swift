@@ -32,7 +32,7 @@ public struct Shape: Sendable {
         var children: Range<Int>
         /// The field's name, as an index of `names`; -1 if the node is an element or the root.
         var name: Int
-        /// For a whole number: the size of its type in bits.
+        /// If the type is a whole number: its size in bits.
         var bits = 64
     }
 

@@ -17,18 +17,19 @@ struct TokenTable {
 
     enum State: Equatable {
         case live
-        /// APNs answers 410 with this reason and this time (UNIX milliseconds).
+        /// APNs answers 410 with this reason and with the time when the token became invalid, UNIX
+        /// milliseconds.
         case retired(Reason, atMilliseconds: Int64)
         /// APNs answers 200 and no phone gets the push. Apple's APNs does this with stale tokens, sometimes
         /// for weeks.
         case void
-        /// A token of the other environment.
+        /// The token belongs to the other environment.
         case foreign
     }
 
     struct Entry {
         var owner: Owner
-        /// The application, which determines the topic.
+        /// The index of the app. Pushes for the token must have the app's topic.
         var application: Int
         var state: State
     }

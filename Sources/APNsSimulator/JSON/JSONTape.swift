@@ -21,8 +21,8 @@ struct JSONTape: ~Copyable {
         /// The bytes of the value. A string is without its quotes.
         var start: UInt32
         var end: UInt32
-        /// Index of the value after this one and its contents. While a container is open: its parent's index
-        /// plus one.
+        /// The index of the next value after this one and its contents. While a container is being read, this
+        /// is the index of its parent plus one; 0: it has no parent.
         var next: UInt32
     }
 

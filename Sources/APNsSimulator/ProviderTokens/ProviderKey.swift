@@ -38,7 +38,7 @@ public enum ProviderKey {
 final class VerifyingKey {
     let keyIdentifier: String
     let teamIdentifier: String
-    /// Nil: valid for both environments.
+    /// The environment in which the key is valid; nil: both environments.
     let environment: Environment?
     private let key: OpaquePointer
 

@@ -7,7 +7,7 @@ struct ProviderToken {
 
     /// Index of the key among the service's keys.
     var key: Int
-    /// UNIX seconds.
+    /// When the token was issued, UNIX seconds.
     var issuedAt: Int64
 
     enum Fault: Error {

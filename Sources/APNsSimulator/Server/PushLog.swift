@@ -165,9 +165,9 @@ final class PushLog: TurnEndHandler {
 struct PushEnd {
     /// The HTTP status of the response; 0: there was no response.
     var status: Int
-    /// Empty with 200.
+    /// The reason in the response, or why there was no response; empty with status 200.
     var reason: String
-    /// Nil: the push has reached no phone.
+    /// The effect on the phone; nil: the push has reached no phone.
     var effect: PushEffect?
 
     init(_ reason: Reason, effect: PushEffect? = nil) {
@@ -181,7 +181,7 @@ struct PushEnd {
         reason = undocumented.word
     }
 
-    /// A push without a response.
+    /// Describes a push without a response. The reason says why there was none.
     init(_ reason: String, effect: PushEffect? = nil) {
         status = 0
         self.reason = reason

@@ -8,7 +8,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     case badEnvironmentKeyIdInToken
     case badPath, methodNotAllowed, expiredToken, unregistered, payloadTooLarge
     case tooManyProviderTokenUpdates, tooManyRequests, internalServerError, serviceUnavailable, shutdown
-    // Only for broadcasts and channels.
+    // APNs gives the next reasons only for broadcasts and channels.
     case featureNotEnabled, missingChannelId, badChannelId, channelNotRegistered, badRequestParams, badRequestPayload
     case missingPushType, cannotCreateChannelConfig
     /// Apple does not document this reason, but a client library has seen it. Causeway's client handles it as

@@ -18,17 +18,17 @@ struct RequestHead {
     }
 
     enum Path: UInt8 {
-        /// None of Apple's paths.
+        /// The path is none of Apple's paths.
         case unknown
         case deviceMissing
         /// The token in the path is not an even number of hexadecimal digits, or is far too long.
         case deviceMalformed
         case device
-        /// `/4/broadcasts/apps/<bundle id>`.
+        /// Sends a broadcast: `/4/broadcasts/apps/<bundle id>`.
         case broadcast
-        /// `/1/apps/<bundle id>/channels`.
+        /// Creates, reads or deletes a channel: `/1/apps/<bundle id>/channels`.
         case channels
-        /// `/1/apps/<bundle id>/all-channels`.
+        /// Lists the channels of an app: `/1/apps/<bundle id>/all-channels`.
         case channelList
     }
 

@@ -13,11 +13,12 @@ struct RequestSlot {
     var responseBytes = 0
     var responseBytesSent = 0
     var reason = Reason.success
-    /// With `success`: 201 for a channel that was created, 204 for one that was deleted.
+    /// The status of the response if the reason is `success`: 201 for a created channel, 204 for a deleted
+    /// one, else 200.
     var successStatus = SuccessStatus.ok
     /// The body of a list of channels, which may be longer than the request's memory.
     var list: [UInt8] = []
-    /// Nil: the response is one that Apple documents.
+    /// The response that Apple does not document, if a fault demands one; else nil.
     var undocumented: UndocumentedResponse?
     /// For a 410: when the token became invalid, UNIX milliseconds.
     var tokenRetiredAtMilliseconds: Int64 = 0

@@ -55,7 +55,6 @@ final class ServerConnection {
         precondition(session == nil, "a connection is closed before it is freed")
     }
 
-    /// The faults of the connection's service.
     var faults: Faults { owner.faults(of: service) }
 
     // MARK: - Requests

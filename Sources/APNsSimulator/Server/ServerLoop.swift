@@ -12,7 +12,7 @@ struct ServiceSetup: @unchecked Sendable {
     let tls: TLSContext?
     let world: SimulatorState
     let notifier: RegistrationNotifier
-    /// Nil: pushes are not logged.
+    /// The file of the push log; nil: pushes are not logged.
     let pushLogFile: PushLogFile?
 }
 
@@ -62,9 +62,9 @@ final class Mailbox: Sendable {
 
 /// The Apple service that a connection is for. Each service has its own port and its own faults.
 enum Service: Sendable {
-    /// Device pushes and broadcasts.
+    /// The service that takes device pushes and broadcasts.
     case push
-    /// The management of channels.
+    /// The service that manages channels.
     case management
 }
 
@@ -87,7 +87,7 @@ final class ServerLoop {
     private let pushLog: PushLog?
     private var responses = ResponseQueue()
     private var connections: [ObjectIdentifier: ServerConnection] = [:]
-    /// Added to the wall clock, so that a simulation can skip hours.
+    /// How far the simulated clock is ahead of the wall clock, so that a simulation can skip hours.
     private var clockAdvanceMilliseconds: Int64 = 0
     private var responseTimer = TimerIdentifier.none
     private var responseTimerDueMilliseconds = Int64.max

@@ -2,7 +2,7 @@
 public struct ServiceStatistics: Sendable {
     /// Complete requests to the push service, including those with faults.
     public internal(set) var requests = 0
-    /// Accepted pushes, by `apns-priority`.
+    /// The number of accepted pushes with `apns-priority` 5. `priority10` counts those with 10.
     public internal(set) var priority5 = 0
     public internal(set) var priority10 = 0
     /// Accepted broadcasts.
@@ -16,7 +16,7 @@ public struct ServiceStatistics: Sendable {
     /// Signatures of provider tokens that were checked.
     public internal(set) var tokenVerifications = 0
     public internal(set) var goAways = 0
-    /// Connections that were cut.
+    /// Connections that the simulator closed without GOAWAY and close_notify.
     public internal(set) var connectionsCut = 0
     /// Connections that were left half open: the simulator sends nothing on them any more.
     public internal(set) var connectionsSilenced = 0
@@ -29,7 +29,7 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var requestsUnanswered = 0
     /// Pushes that are missing in the push log, because it could not be written.
     public internal(set) var pushLogLinesLost = 0
-    /// Requests in the last whole second, and in the busiest second.
+    /// Requests in the last whole second. `requestsPerSecondMax` has those of the busiest second.
     public internal(set) var requestsLastSecond = 0
     public internal(set) var requestsPerSecondMax = 0
     private var reasons: [Int] = Array(repeating: 0, count: Reason.allCases.count)

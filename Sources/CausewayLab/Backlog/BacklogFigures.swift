@@ -1,6 +1,5 @@
 import Numbers
 
-/// The figures of a backlog run.
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int

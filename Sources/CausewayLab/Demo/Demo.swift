@@ -5,7 +5,6 @@ import Kafka
 import LiveActivity
 import Numbers
 
-/// The options of a demo.
 struct DemoOptions {
     var followers = 50
     var addressees = SeasonFeed.Addressees.activities

@@ -37,9 +37,9 @@ struct DemoFigures: Codable, Equatable, RunFigures {
 
     /// The figures of the phones on broadcast channels, which are half of all phones.
     struct Channels: Codable, Equatable {
-        /// Phones whose activities should be on channels.
+        /// The number of phones that must be on channels.
         var phones: Int
-        /// Phones among them that a broadcast reached.
+        /// How many of the phones on channels got at least one broadcast.
         var phonesReached: Int
         /// Update tokens of phones on channels. Activities on channels have no update tokens, so this must be
         /// 0.

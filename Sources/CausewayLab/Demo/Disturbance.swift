@@ -19,7 +19,7 @@ struct Disturbance: Equatable {
         }
     }
 
-    /// The time from the first ball.
+    /// How long after the first ball the demo causes the fault.
     var afterMilliseconds: Int64
     var kind: Kind
 }

@@ -42,8 +42,8 @@ final class ChildProcess {
     private let output: Int32
     private(set) var ending: Ending?
 
-    /// - Parameter variables: the environment, as `NAME=value`. The default leaves out variables that would
-    ///   configure a worker.
+    /// - Parameter variables: the environment, as `NAME=value`. Variables with the prefix `CAUSEWAY_` are not
+    ///   passed on, because they would configure a worker.
     init(
         name: String,
         command: [String],
@@ -132,7 +132,6 @@ final class ChildProcess {
         return identifier
     }
 
-    /// The environment of this program.
     static var ownVariables: [String] {
         var variables: [String] = []
         var next = environ

@@ -13,14 +13,13 @@ protocol DeployedRun: AsyncParsableCommand {
 
     /// The directory of the season's records; nil: the directory in this project.
     var data: String? { get }
-    /// Whether the work directory is kept.
+    /// Whether the work directory is kept after the run.
     var keep: Bool { get }
     /// The file for the figures, as JSON.
     var json: String? { get }
 
     func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> Figures
-    /// Returns the figures as text.
     func text(_ figures: Figures) -> String
     /// Waits after the figures are printed, for example until the user ends the run. The parts run until this
     /// method returns.

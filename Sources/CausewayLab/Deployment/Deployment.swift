@@ -47,7 +47,6 @@ final class Deployment {
         httpPort = try LoopbackPort.free()
     }
 
-    /// The path of the program `causeway`.
     var causewayProgram: String { programs.causeway }
 
     func path(_ name: String) -> String { "\(directory)/\(name)" }

@@ -1,7 +1,6 @@
 import Glibc
 import Reactor
 
-/// Ports of this machine's loopback interface.
 enum LoopbackPort {
     /// Returns a port that is free at this moment, for servers that cannot choose one themselves. Another
     /// process may take the port before the server uses it. So the caller must be ready to try again with

@@ -3,7 +3,7 @@
 struct FanoutContent {
     /// The id of the command, which results name.
     let identifier: String
-    /// 1 for the first command, 2 for the second.
+    /// The number of the command in its run: 1 or 2.
     let number: Int
     /// The `aps.timestamp`, UNIX seconds.
     let timestamp: Int64

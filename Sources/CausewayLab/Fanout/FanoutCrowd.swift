@@ -44,7 +44,6 @@ struct FanoutCrowd {
         self.client = client
     }
 
-    /// Creates the phones in the simulator.
     func createPhones() throws(LabError) {
         try client.object(
             "POST",
@@ -78,7 +77,6 @@ struct FanoutCrowd {
         return answer
     }
 
-    /// Declares the crowd's app to the simulator.
     static func declareApp(_ client: ControlClient) throws(LabError) {
         try client.object("POST", "/apps", ["app": FanoutDeployment.app, "attributesTypes": [String]()])
     }

@@ -1,6 +1,5 @@
 import Numbers
 
-/// The figures of a fan-out run.
 struct FanoutFigures: Codable, Equatable, RunFigures {
     var members: Int
     var workers: Int

@@ -6,7 +6,7 @@ import Kafka
 /// activities outside the audience.
 struct SingleCommandLoad {
     enum Phase: String, CaseIterable {
-        /// The time without a round.
+        /// The time before the command to the audience.
         case before
         /// The time from the command to the audience until every member shows it.
         case during

@@ -22,7 +22,6 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
         var p99Milliseconds: Int64
     }
 
-    /// The result of a run.
     struct Verdict: Encodable, Equatable, Sendable {
         var isGood: Bool
         /// One sentence, as at the end of the demo's output.

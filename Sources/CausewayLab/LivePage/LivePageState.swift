@@ -5,7 +5,7 @@ import Synchronization
 final class LivePageState: Sendable {
     /// How the page asks a worker's Redis and results about an activity, with `causeway inspect`.
     struct Inspection: Sendable, Equatable {
-        /// The program `causeway`.
+        /// The path of the program `causeway`.
         var program: String
         var configurationFile: String
         /// The log of the processes of `causeway inspect`.

@@ -59,7 +59,7 @@ struct PageFrame {
         return bytes
     }
 
-    /// Returns a text as JSON.
+    /// Returns a text as a JSON string, with quotes.
     static func quoted(_ text: String) -> String {
         // Encoding cannot fail, because every text has a JSON form.
         (try? StableJSON.text(text)) ?? "\"\""

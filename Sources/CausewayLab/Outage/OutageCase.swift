@@ -126,7 +126,7 @@ struct OutageStep {
         case releaseTokens
     }
 
-    /// The time from the first command.
+    /// When the run carries out the step, counted from the first command.
     var milliseconds: Int64
     var kind: Kind
     /// Alerts that rang within this time before the step may ring again; nil: no alert may ring again.

@@ -23,7 +23,6 @@ final class OutageDeployment {
     /// broker serves only one member of a group.
     private let rebalancingBroker: [String]?
     private let httpPorts: [UInt16]
-    /// Parts that are frozen.
     private var frozen: [ChildProcess] = []
 
     init(

@@ -34,7 +34,7 @@ struct Ball: Equatable {
     /// The umpire's decision. A wide or a no-ball is bowled again, so an over can have more than six balls.
     enum Legality { case legal, wide, noBall }
 
-    /// 0 for the first innings, 1 for the second.
+    /// The innings: 0 for the first, 1 for the second.
     var innings: Int
     /// The number of the over, counted from 0.
     var over: Int

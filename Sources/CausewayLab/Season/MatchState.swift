@@ -88,7 +88,6 @@ extension MatchState {
         if let result { json.member("result", result) }
     }
 
-    /// The content state as JSON.
     var json: [UInt8] { JSONWriter.object { write(to: &$0) } }
 }
 

@@ -7,7 +7,7 @@ import Redis
 
 import enum CausewayRecords.JSONValue
 
-/// `causeway replay rebuild`: writes to Redis what it has lost, from the topics.
+/// `causeway replay rebuild`: reads the topics, and writes to Redis the data that Redis has lost.
 struct ReplayRebuildCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rebuild",

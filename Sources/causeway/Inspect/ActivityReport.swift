@@ -19,7 +19,7 @@ struct ActivityReport {
     }
 
     struct Sent: Equatable {
-        /// The `aps.timestamp` that Causeway gave this version.
+        /// The `aps.timestamp` with which Causeway sent the version. It can be above the command's own (R11).
         var timestamp: Int64
         var atMilliseconds: Int64
     }

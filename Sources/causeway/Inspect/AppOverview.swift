@@ -48,7 +48,6 @@ struct AppOverview {
         return left.sent?.atMilliseconds ?? 0 > right.sent?.atMilliseconds ?? 0
     }
 
-    /// Returns the summary as text.
     func lines(app: InspectedApp, policy: Policy, now: Int64, isComplete: Bool) -> [String] {
         var lines = LabelledLines(labelWidth: 15)
         lines.add("app", "\(app.bundleIdentifier), policy \(policy.name)")

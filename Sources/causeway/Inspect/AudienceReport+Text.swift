@@ -5,7 +5,6 @@ extension AudienceReport {
     /// The most ranges that are listed. The list has the ranges with the most work left.
     private static let rangesMax = 5
 
-    /// Returns the report as text.
     func lines() -> [String] {
         var lines = LabelledLines()
         lines.add("audience", "\(audience) of \(app)")

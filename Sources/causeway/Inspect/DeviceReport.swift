@@ -22,7 +22,6 @@ struct DeviceReport {
     /// The tokens and held starts of each attributes type, in the order of the types' names.
     var addresses: [Address]
 
-    /// Returns the report as text.
     func lines() -> [String] {
         var lines = LabelledLines()
         lines.add("device", "\(device) of \(app)")

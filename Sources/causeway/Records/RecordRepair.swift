@@ -63,7 +63,7 @@ struct RecordRepair {
         return [.device, .activity, .environment].contains(field) || field.path.description.hasPrefix("aps.")
     }
 
-    /// A valid value for each field.
+    /// A valid value for each field. A repair writes it for a missing or faulty value.
     private static let samples: [Field: String] = [
         .event: #""update""#, .aps: #"{"event":"update","timestamp":1000000000,"content-state":{}}"#,
         .app: #""a""#, .activity: #""a""#, .audience: #""a""#, .device: #""d""#, .id: #""i""#, .sequence: "1",

@@ -11,7 +11,7 @@ struct RebuiltMembership {
 
     var leaveCount: Int { entries.count - joinCount }
 
-    /// Derives the changes from a store call and its reply. Nil if the reply changes no audience.
+    /// Derives the changes from a store call and its reply. Returns nil if the reply changes no audience.
     init?(_ call: StoreCall<[UInt8]>, _ reply: StoreReply<[UInt8]>) {
         let subject = call.subject
         let joining = reply.verdict == .registered ? JoiningMember(call.operation) : nil

@@ -88,7 +88,6 @@ enum ReplayReason: String, CaseIterable {
     }
 }
 
-/// The decision on one command.
 struct ReplayVerdict: Equatable {
     var reason: ReplayReason
     /// Whether the command would be sent without its alert, because the alert is too old.

@@ -164,7 +164,7 @@ struct ReplayRebuilding {
         subjects.insert(name)
     }
 
-    /// Makes the collected calls.
+    /// Makes the collected calls. Without a store, only remembers their tokens.
     mutating func flush() throws {
         defer {
             calls.removeAll(keepingCapacity: true)

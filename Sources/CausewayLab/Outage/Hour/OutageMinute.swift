@@ -1,4 +1,3 @@
-/// The observations of one minute.
 struct OutageMinute {
     var number: Int
     /// Whether the affected app's host was unreachable during the whole minute.

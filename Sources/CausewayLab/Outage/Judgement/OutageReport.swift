@@ -1,7 +1,6 @@
 import CausewayCommandLine
 import Numbers
 
-/// The report on one case.
 struct OutageReport {
     private static let examplesMax = 5
 
