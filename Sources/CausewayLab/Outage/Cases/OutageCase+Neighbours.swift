@@ -1,8 +1,8 @@
 import CausewayConfiguration
 
 extension OutageCase {
-    /// The time, in milliseconds, that 99 of 100 pushes of a healthy app may take. Other load on the machine
-    /// is allowed for.
+    /// The time, in milliseconds, that 99 of 100 pushes of a healthy app may take. It is long, because the
+    /// machine may have other load.
     private static let freshness: Int64 = 2_500
 
     /// How long a record may wait for its commit with the worker's defaults. A worker defers a command when

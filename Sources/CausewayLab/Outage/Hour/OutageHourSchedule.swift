@@ -15,8 +15,8 @@ struct OutageHourSchedule {
 
     /// How long a record of any partition may wait for its commit.
     var commitMilliseconds: Int64 = 60_000
-    /// The time that 99 of 100 pushes of the healthy app may take in any minute. Other load on the machine is
-    /// allowed for.
+    /// The time that 99 of 100 pushes of the healthy app may take in any minute. It is long, because the
+    /// machine may have other load.
     var freshnessMilliseconds: Int64 = 2_500
     /// How much more resident memory the second half of the outage may need than the first half, per cent.
     var growthPercentMax: Int64 = 5
