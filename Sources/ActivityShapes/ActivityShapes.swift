@@ -10,13 +10,14 @@ import Foundation
 ///         file: URL(fileURLWithPath: "Shapes/ride.json")
 ///     )
 ///
-/// `check` fails if the file in the repository differs from the types; `write` updates the file. An
-/// example should have no nil and no empty array. The recorder knows only the type of a missing value, or
-/// records it as `"any"`.
+/// `check` fails if the file in the repository differs from the types; `write` updates the file. An example
+/// should have no nil and no empty array. For a missing value, the recorder sees only the declared type, and
+/// may have to record `"any"`.
 ///
 /// The types may be any `Codable` types; ActivityKit is not needed. The recorder decodes each example with a
-/// `Decoder` of its own and notes what the type decodes: optionals, nested types and coding keys, as a
-/// `JSONDecoder` does. Dates must have the default strategy, because ActivityKit uses it.
+/// `Decoder` of its own, as a `JSONDecoder` would. It notes the coding key and the type of each value that
+/// the example's type decodes, and whether the value is optional. A date has the shape `"date"`: a number of
+/// seconds since 2001, as ActivityKit decodes it.
 public enum ActivityShapes {
     /// One type of `ActivityAttributes` with its `ContentState`.
     public struct Activity: Sendable {
@@ -41,7 +42,7 @@ public enum ActivityShapes {
         }
     }
 
-    /// The error of a file that differs from the app's types.
+    /// Thrown by `check` for a file that differs from the app's types.
     public struct Difference: Error, CustomStringConvertible {
         public var file: String
         /// The number of the first line that differs, counted from 1.
@@ -60,13 +61,14 @@ public enum ActivityShapes {
     /// Returns the shape of a value's type, recorded from the value.
     public static func shape<Value: Codable>(of example: Value) throws -> FieldShape {
         let json = try JSONEncoder().encode([example])
-        // An example that its own type cannot decode would be recorded wrongly.
+        // Throws if the type cannot decode its own example. The recorder would record a wrong shape from such
+        // an example.
         _ = try JSONDecoder().decode([Value].self, from: json)
         let value = try JSONDecoder().decode(ExampleValue.self, from: json).elements.first
         return Recorder.shape(of: Value.self, from: value, depth: 0)
     }
 
-    /// Returns the text of the file. Equal types give equal texts.
+    /// Returns the text of a file of shapes. Equal types give equal texts.
     public static func text(app: String, _ activities: [Activity]) -> String {
         let types = activities.map { activity in
             """
@@ -88,7 +90,7 @@ public enum ActivityShapes {
             """
     }
 
-    /// Writes the file.
+    /// Replaces the file in one step, so that a write that fails leaves the old file.
     public static func write(app: String, _ activities: [Activity], to file: URL) throws {
         try Data(text(app: app, activities).utf8).write(to: file, options: .atomic)
     }

@@ -1,4 +1,4 @@
-/// The JSON value of an example.
+/// A JSON value: an example, or a part of an example.
 enum ExampleValue: Codable, Sendable {
     case null
     case bool(Bool)

@@ -1,9 +1,9 @@
-/// The form of the JSON value that a Swift value is decoded from.
+/// The form of the JSON value from which a Swift value is decoded.
 ///
-/// The JSON form is that of a file of shapes: `"int"`, `"string?"`, `{"array": "date"}`, `{"object": {…}}`,
-/// `{"enum": ["a", "b"]}`.
+/// A file of shapes writes it as `"int"`, `"string?"`, `{"array": "date"}`, `{"enum": ["a", "b"]}` or
+/// `{"object": {…}}`.
 public indirect enum FieldShape: Equatable, Sendable {
-    /// A value of one of the kinds that have a name: `string`, `int`, `date` and others.
+    /// A value whose kind a file of shapes names with one word: `string`, `int`, `date` and others.
     case scalar(String)
     /// An enum with these raw values.
     case texts([String])
@@ -22,8 +22,8 @@ public indirect enum FieldShape: Equatable, Sendable {
     /// The same shape, but null or a missing value is allowed too.
     var asOptional: FieldShape { isOptional || self == .any ? self : .optional(self) }
 
-    /// Returns a shape that allows the values of both shapes: the shape if they are equal, an
-    /// optional shape, or `any`.
+    /// Returns a shape that allows all values of both shapes. Shapes of different kinds, such as `string` and
+    /// `int`, give `any`.
     func merged(with other: FieldShape) -> FieldShape {
         if self == other { return self }
         switch (self, other) {

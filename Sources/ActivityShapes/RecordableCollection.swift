@@ -19,8 +19,8 @@ extension Set: RecordableCollection where Element: Decodable {
 
 extension Dictionary: RecordableCollection where Key: Decodable, Value: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        // A dictionary with other keys is encoded as an array, or with numbers as keys. No shape
-        // describes either form.
+        // JSON encodes a dictionary as an object only if its keys are strings or integers. With other keys it
+        // is an array. No shape describes an array of keys and values, or an object whose keys are numbers.
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }

@@ -3,7 +3,8 @@ import Foundation
 /// A `Decoder` that notes which values a type decodes. It returns the values of an example, and invents
 /// values that the example lacks.
 struct Recorder: Decoder {
-    /// The most nested types. A type that contains itself is recorded to this depth.
+    /// The maximum depth of nested types. It ends the recording of a type that contains itself: deeper values
+    /// have the shape `any`.
     static let depthMax = 12
 
     /// The example whose values are returned; nil: all values are invented.
@@ -23,8 +24,8 @@ struct Recorder: Decoder {
         var nested: [String: Note] = [:]
         var single: FieldShape?
         var isNullable = false
-        /// Whether the type chooses what it decodes. The note then does not describe everything
-        /// that the type accepts.
+        /// Whether the type looks at the example's values before it decides what to decode. The note then
+        /// describes only the example, not everything that the type accepts.
         var choosesWhatItDecodes = false
 
         var shape: FieldShape {
@@ -44,8 +45,8 @@ struct Recorder: Decoder {
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        // The type decodes an array itself, as a point may do. The number of elements that
-        // it needs is not known.
+        // The type decodes an array element by element: for example, a point decodes two numbers. The
+        // recorder cannot know how many elements the type needs.
         note.choosesWhatItDecodes = true
         return UnkeyedRecorder(elements: example?.elements ?? [], depth: depth)
     }
@@ -54,7 +55,8 @@ struct Recorder: Decoder {
 
     // MARK: - Shapes
 
-    /// Returns the shape of a type, recorded from an example; nil: from the type alone.
+    /// Returns the shape of a type, recorded while the type decodes the example. If `example` is nil, the
+    /// type decodes invented values.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
         if let scalar = scalars[ObjectIdentifier(type)] { return .scalar(scalar) }
@@ -65,15 +67,16 @@ struct Recorder: Decoder {
         {
             return shape
         }
-        // The type is not `Optional` and yet is encoded as null. It decodes null itself, so
-        // its shape is not known.
+        // The example is null, although the type is not `Optional`. The type decodes null itself, so the
+        // recorder cannot see which other values it accepts.
         if example?.isNull == true { return .any }
         let note = Note()
         guard (try? Value(from: Recorder(example: example, note: note, depth: depth + 1))) != nil else { return .any }
         return note.shape
     }
 
-    /// Returns a shape that allows all examples; without examples, the shape of the type alone.
+    /// Returns a shape that allows all examples. Without examples, the shape is recorded from invented
+    /// values.
     static func merged<Value: Decodable>(_ type: Value.Type, _ examples: [ExampleValue], depth: Int) -> FieldShape {
         let shapes = examples.map { shape(of: type, from: $0, depth: depth) }
         guard let first = shapes.first else { return shape(of: type, from: nil, depth: depth) }
@@ -93,8 +96,9 @@ struct Recorder: Decoder {
         ObjectIdentifier(URL.self): "url", ObjectIdentifier(Data.self): "data", ObjectIdentifier(UUID.self): "uuid",
     ]
 
-    /// Returns the raw values of an enum as a shape; nil if the enum is not decoded from them. Some enums
-    /// also decode values of later versions, which are no case. Their shape allows any raw value.
+    /// Returns the raw values of an enum as a shape; nil if the enum is not decoded from its raw values. Some
+    /// enums also decode unknown raw values, because a later version may add cases. Their shape allows any
+    /// raw value.
     private static func caseShape<Cases: CaseIterable & RawRepresentable & Decodable>(
         of type: Cases.Type
     ) -> FieldShape? {
@@ -110,7 +114,8 @@ struct Recorder: Decoder {
         guard numbers.count == type.allCases.count, let largest = numbers.max(), largest < 1 << 50,
             numbers.allSatisfy({ $0 > -(1 << 50) && decodes(.number(Double($0))) })
         else { return nil }
-        // The unused number is at most 127, so that it fits the smallest raw type, `Int8`.
+        // Tests whether the enum also decodes a number that is not one of its cases. The number is at most
+        // 127, so that it fits the smallest raw type, `Int8`.
         let free = (Int64(0)...Int64(127)).first { !numbers.contains($0) }
         return free.map { decodes(.number(Double($0))) } == true ? .scalar("int") : .numbers(numbers)
     }

@@ -3,8 +3,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: Recorder
     var codingPath: [any CodingKey] { [] }
 
-    /// The example's keys. A type that reads them decides by them what it decodes, as enums with
-    /// associated values do.
+    /// The example's keys. A type that reads this property chooses by the keys what to decode. An enum with
+    /// associated values does this.
     var allKeys: [Key] {
         recorder.note.choosesWhatItDecodes = true
         guard case .object(let members)? = recorder.example else { return [] }
@@ -37,7 +37,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         do {
             return try Recorder.value(of: type, from: example(key), depth: recorder.depth)
         } catch {
-            // The type may now try to decode another type, so the field's shape is not known.
+            // The decoding failed, and the type may now try another type for this field. So the field's shape
+            // is not known.
             recorder.note.fields?[key.stringValue] = .any
             throw error
         }
