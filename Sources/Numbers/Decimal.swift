@@ -37,7 +37,8 @@ public enum Decimal {
     /// - Returns: the count of its digits.
     public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         if value < 100_000_000 { return writePairs(value, to: destination) }
-        // A time in milliseconds has thirteen digits: write five of them, and then the last eight at once.
+        // Most long numbers are times in milliseconds, with thirteen digits: write the first five in pairs,
+        // and the last eight at once.
         let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
         let count = writePairs(high, to: destination)
         (destination + count).storeBytes(of: eightDigits(low).littleEndian, as: UInt64.self)
@@ -77,7 +78,8 @@ public enum Decimal {
     public static func write(_ value: UInt64, digits: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
         var position = digits
-        // Write eight digits at a time from the end, because a time in milliseconds has thirteen.
+        // Most long numbers are times in milliseconds, with thirteen digits. So eight digits are written at
+        // once.
         while position >= 8 {
             position &-= 8
             let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
@@ -95,9 +97,10 @@ public enum Decimal {
 
     /// Returns the digits of a number below 10^8 as ASCII, the first digit in the lowest byte.
     ///
-    /// Divides by 10,000, then by 100 and by 10, each time all parts at once. The multiplications with
-    /// reciprocals are exact for parts of this size: n × 10,486 >> 20 is n / 100 below 10,000, and n × 103 >>
-    /// 10 is n / 10 below 100.
+    /// Divides the number into halves of four digits, then into pairs, then into single digits. Each step
+    /// divides all parts at once, because they are in one 64-bit word. Multiplications replace the divisions.
+    /// They are exact for these numbers: `n * 10_486 >> 20` is `n / 100` for every `n` below 10,000, and
+    /// `n * 103 >> 10` is `n / 10` for every `n` below 100.
     @inlinable
     @inline(__always)
     public static func eightDigits(_ value: UInt64) -> UInt64 {

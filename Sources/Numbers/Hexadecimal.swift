@@ -1,4 +1,4 @@
-/// Hexadecimal digits as ASCII, to and from bytes and UUIDs, without allocation.
+/// Hexadecimal digits as ASCII, to and from bytes and UUIDs. Only the functions `text` allocate memory.
 public enum Hexadecimal {
     /// Returns the value of one digit of either case; nil for any other byte.
     @inlinable
@@ -29,12 +29,14 @@ public enum Hexadecimal {
             isValid = isValid && areDigits(bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
             position &+= 8
         }
-        // The last eight bytes cover the rest; some of them are read twice.
+        // The loop left at most seven bytes unread. Reads the last eight bytes as one word, so some bytes are
+        // read twice.
         return isValid && areDigits(bytes.loadUnaligned(fromByteOffset: bytes.count &- 8, as: UInt64.self))
     }
 
-    /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`. All eight are tested at
-    /// once: no byte has its top bit set, so no addition carries into the next byte.
+    /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`. Additions test all eight
+    /// bytes at once. No addition carries into the next byte, because a word with a byte of 0x80 or more is
+    /// refused before.
     @inlinable
     @inline(__always)
     static func areDigits(_ word: UInt64) -> Bool {
@@ -61,9 +63,9 @@ public enum Hexadecimal {
     @inlinable static var ones: UInt64 { 0x0101_0101_0101_0101 }
     @inlinable static var tops: UInt64 { 0x8080_8080_8080_8080 }
 
-    /// Returns the top bit of each of the eight bytes that is `0`-`9` or `a`-`f`. Each addition sets the top
-    /// bit of a byte that reaches a bound. No addition carries into the next byte, because the bytes are
-    /// first reduced below 0x80.
+    /// Returns a word in which a byte has its top bit set if the same byte of `block` is `0`-`9` or `a`-`f`.
+    /// Each addition sets the top bit of the bytes that reach a bound. No addition carries into the next
+    /// byte, because the top bits of `block` are cleared before.
     @inlinable
     @inline(__always)
     static func lowerCaseTops(_ block: UInt64) -> UInt64 {
@@ -115,7 +117,8 @@ public enum Hexadecimal {
         )
     }
 
-    /// Returns the number whose eight digits these are: the inverse of `digits`.
+    /// Returns the number that eight hexadecimal digits represent. The first digit is in the lowest byte, as
+    /// `digits` returns it.
     @inlinable
     static func number(_ digits: UInt64) -> UInt32 {
         // A letter has the bit 0x40, and its low nibble is 9 less than its value.
@@ -126,7 +129,7 @@ public enum Hexadecimal {
         return UInt32(truncatingIfNeeded: nibbles).byteSwapped
     }
 
-    /// Returns the eight digits of a number, the first digit in the lowest byte.
+    /// Returns the eight hexadecimal digits of a number, the first digit in the lowest byte.
     @inlinable
     static func digits(_ number: UInt32) -> UInt64 {
         // Spread the eight nibbles over the eight bytes, in three steps.
@@ -134,8 +137,8 @@ public enum Hexadecimal {
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
         nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
-        // Sets 1 in each byte whose nibble is 10 or more. Such a digit is a letter, whose ASCII code is 39
-        // above 0x30 plus the nibble.
+        // `letters` has 1 in each byte whose nibble is 10 or more. Such a nibble is written as a letter. The
+        // ASCII code of the letter is 0x30, plus the nibble, plus 39.
         let letters = (nibbles &+ ones &* 6) >> 4 & ones
         return (nibbles &+ ones &* 0x30 &+ letters &* 39).littleEndian
     }

@@ -23,8 +23,9 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         bound == 0 ? 0 : next().multipliedFullWidth(by: bound).high
     }
 
-    /// Returns a time between half of `milliseconds` and `milliseconds`, so that calls which failed together are
-    /// not repeated together. `milliseconds` is at least 1.
+    /// Returns a random time between half of `milliseconds` and `milliseconds`, so that calls which failed at
+    /// the same time are not all repeated at the same time.
+    /// - Precondition: `milliseconds` is at least 1.
     public mutating func jittered(_ milliseconds: Int64) -> Int64 {
         let half = milliseconds / 2
         return half + Int64(next(below: UInt64(milliseconds - half))) + 1
