@@ -44,18 +44,18 @@ extension DocumentValue {
         if case .object(let members) = self { members } else { [] }
     }
 
-    /// Returns the object with the title, if there is one, and the description as its first members.
+    /// Returns the object with a description, and with a title if there is one, before its other members.
     package func described(_ description: String, title: String? = nil) -> DocumentValue {
         .object(
             (title.map { [Member("title", .text($0))] } ?? []) + [Member("description", .text(description))] + members
         )
     }
 
-    /// The value as JSON, indented by two spaces for each level. A short array or object of plain values is
-    /// on one line.
+    /// The value as JSON, indented by two spaces for each level. An array or object without nested objects is
+    /// on one line if it is short.
     package var json: String { json(indentation: 0) + "\n" }
 
-    /// The longest line, with its indentation, on which a whole array or object is written.
+    /// The maximum length of a line that holds a whole array or object, including its indentation.
     private static let lineCharacters = 110
 
     private func json(indentation: Int) -> String {

@@ -1,7 +1,7 @@
 import FoundationEssentials
 
-/// Reads and writes JSON: on one line, with members sorted by name and slashes not escaped. A value always
-/// gives the same bytes.
+/// Reads and writes JSON. Equal values give equal bytes: one line, members sorted by name, slashes not
+/// escaped.
 package enum StableJSON {
     package static func bytes(_ value: some Encodable) throws -> [UInt8] { Array(try data(value)) }
 
