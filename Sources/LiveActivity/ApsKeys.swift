@@ -1,5 +1,5 @@
-/// The keys that Apple's dictionary (`aps`) has. They are checked when all are read, because `aps.event`,
-/// which may come last, decides which keys are required.
+/// The keys that were found in Apple's dictionary (`aps`). They are checked after all keys are read, because
+/// `aps.event` decides which keys are required and may come last.
 struct ApsKeys {
     /// Whether the title, or the body, of an alert is absent, empty or present.
     enum Text {

@@ -1,7 +1,8 @@
 /// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as the producer wrote
 /// them.
 ///
-/// The body is `{"aps":`, the dictionary, and then either `}`, or `,`, the custom keys and `}`.
+/// The body is `{"aps":` and the dictionary. Then follow a comma and the custom keys, if there are any, and
+/// `}`.
 public enum Body {
     /// The bytes before the dictionary.
     private static let opening: StaticString = "{\"aps\":"

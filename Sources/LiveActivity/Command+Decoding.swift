@@ -28,8 +28,8 @@ extension Command {
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record, even if its body is
     /// too large (``fits``).
-    /// - Parameter forms: the forms of recent states. A state with one of these forms is read by comparison,
-    ///   and fits its shape (``RecentStateTemplates/hasRead(_:ofApp:)``).
+    /// - Parameter forms: the forms of recent states. A state that has one of these forms is only compared
+    ///   with it, and fits its shape (``RecentStateTemplates/hasRead(_:ofApp:)``).
     public static func decodeAnySize(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps,
@@ -38,7 +38,8 @@ extension Command {
         try decode(record, recalling: &last, &forms, isHeld: false, isLimited: false)
     }
 
-    /// Decodes a command that ``CommandRecord`` wrote. It may have keys that a producer must not write.
+    /// Decodes a command that ``CommandRecord`` wrote. Such a record may have keys that a producer must not
+    /// write.
     public static func decodeWrittenByCauseway(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
         var forms = RecentStateTemplates.nothing
@@ -76,8 +77,8 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(aps)
         command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
-        // The size is checked here and not in the callers, because returning the command through one more
-        // function would copy it once more.
+        // The size is checked here and not by the callers, because each further function would copy the
+        // command once more.
         guard command.fits || !isLimited else { throw command.sizeFault }
         return command
     }
@@ -194,7 +195,7 @@ extension Command {
         }
     }
 
-    /// Reads `channel`, which asks for a channel or names one.
+    /// Reads `channel`: `true` if the command asks for a broadcast channel, or the id of a channel.
     @inline(never)
     private mutating func decodeChannel(_ text: JSONText, _ position: Int) throws(Fault) -> Int {
         guard position < text.count, text.byte(position) == UInt8(ascii: "\"") else {
@@ -275,7 +276,7 @@ extension Command {
 }
 
 extension Members {
-    /// Refuses the keys that only Causeway writes, in commands that it holds or defers.
+    /// Refuses the keys that only Causeway may write, when it holds or defers a command.
     @inline(__always)
     fileprivate func refuseHeldKeys(_ start: Int) throws(Fault) {
         if has(.alertTimestamp) { throw Fault(.unknownKey, .alertTimestamp, at: start) }

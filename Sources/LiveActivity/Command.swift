@@ -11,7 +11,7 @@ public struct Command: Sendable, BitwiseCopyable {
     /// The activity's id. Absent in a command to an audience, except in a start, where it is a
     /// ``DeviceTemplate``.
     public var activity: TextRange
-    /// The audience that the command is for, instead of an activity.
+    /// The id of the audience that the command is for. Such a command has an activity only if it is a start.
     public var audience: TextRange
     /// The id of a broadcast channel that the producer manages. Such a command names no activity and no
     /// audience.
@@ -19,14 +19,15 @@ public struct Command: Sendable, BitwiseCopyable {
     /// Whether a command to an audience asks for a broadcast channel, even if the configuration gives the
     /// audience none.
     public var asksForChannel: Bool
-    /// The device whose push-to-start token is used. Present in an ``Event/start`` of one activity and
-    /// nowhere else.
+    /// The device whose push-to-start token is used. Present only in a start of a single activity.
     public var device: TextRange
-    /// The command's own `id`. If absent, the command is named by its place in the topic.
+    /// The command's own `id`. If it is absent, results name the command by its place,
+    /// `topic/partition/offset`.
     public var identifier: TextRange
     /// Hexadecimal digits in upper or lower case, never escaped. Present only with ``environment``.
     public var token: TextRange
-    /// The environment of the token or of the channel; nil for a channel in production.
+    /// The environment of the token or of the channel. A command to a channel without an environment means
+    /// production.
     public var environment: DeviceEnvironment?
     /// The policy that the command names, never escaped. If absent, its app's policy applies.
     public var policy: TextRange
@@ -41,12 +42,13 @@ public struct Command: Sendable, BitwiseCopyable {
     /// The value of `aps.content-state`, and of a start's `aps.attributes`, inside ``aps``.
     public var contentState: ByteRange
     public var attributes: ByteRange
-    /// The object of custom keys, including its braces.
+    /// The `payload`: an object of custom keys, including its braces.
     public var payload: ByteRange
     /// The members of ``payload`` without its braces and without the white space at both ends; also absent if
     /// there are none.
     public var payloadMembers: ByteRange
-    /// `apns-priority`: 5 or 10; 0 leaves it to the policy.
+    /// The priority that the command asks for, 5 or 10. 0 if absent: Causeway then uses 5 for an update
+    /// without an alert, and 10 for all other commands.
     public var priority: UInt8
     /// The command is not sent after this time, UNIX seconds; -1 if absent.
     public var expiration: Int64
@@ -57,7 +59,7 @@ public struct Command: Sendable, BitwiseCopyable {
     /// past time.
     public var dismissalDate: Int64
     /// In a command that Causeway wrote: the version of the older command whose alert this command carries.
-    /// Its timestamp is 0 if there is none.
+    /// Its timestamp is 0 if the alert is the command's own, or absent.
     public var alertVersion: Version
     /// The length of the request body that ``Body/write(_:from:into:)`` composes. May exceed ``bodyBytesMax``
     /// only if one of the functions `decodeAnySize` decoded the command.

@@ -5,35 +5,36 @@
 /// for byte, except for an alert that the command carries.
 public struct CommandRecord {
     public var app: UnsafeRawBufferPointer
-    /// The activity's id; nil for a command to an audience that is not a start.
+    /// The activity's id; nil for an update or end to an audience.
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
     /// The channel that the command is broadcast to, instead of an activity or an audience.
     public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
-    /// For a command to an audience: it asks for a broadcast channel.
+    /// Whether a command to an audience asks for a broadcast channel.
     public var asksForChannel = false
     public var device: UnsafeRawBufferPointer?
     /// Apple's dictionary, including its braces.
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
-    /// The command's `id`, or the id that its results must use: at most ``Limits/commandIdentifierBytes``.
+    /// The command's `id`. For a command without one: the place of its first record, because results must
+    /// name this record. Callers leave out an id that is longer than ``Limits/commandIdentifierBytes``.
     public var identifier: UnsafeRawBufferPointer?
     public var sequence: UInt64 = 0
-    /// 5, 10, or 0 to leave the priority to the policy.
+    /// The priority that the command asks for: 5, 10, or 0 as in ``Command/priority``.
     public var priority: UInt8 = 0
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
     /// UNIX seconds; -1 for none.
     public var expiration: Int64 = -1
-    /// The version of the older command that brought the alert; nil if the alert is the command's own. No
-    /// producer may write it.
+    /// The version of the older command that brought the alert; nil if the alert is the command's own. Only
+    /// Causeway may write this field.
     public var alertVersion: Version?
     /// In a start whose ``aps`` comes from ``StartAddress/openDictionary(_:into:)``: the address that
     /// completes ``aps``.
     public var address: StartAddress?
-    /// The token that the command brings. A held command has none, because another token may be valid when it
-    /// is sent.
+    /// The token that came with the command. A held command has no token, because another token may be valid
+    /// when the command is sent.
     public var token: (digits: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
 
     public init(app: UnsafeRawBufferPointer, activity: UnsafeRawBufferPointer, aps: UnsafeRawBufferPointer) {

@@ -4,8 +4,9 @@
 /// changes. It is not keyed. A producer that chooses an activity's content can make two contents collide,
 /// which harms only that activity.
 struct Digest {
-    // The fractional parts of the square roots of 2, 3 and 5, the last one made odd. None is eight bytes of
-    // well-formed UTF-8, so no text makes a factor zero.
+    // The fractional parts of the square roots of 2, 3 and 5, the last one made odd. Input words are combined
+    // with the first two by XOR. These two are not well-formed UTF-8, so no text can make a factor of the
+    // multiplication zero.
     private static let first: UInt64 = 0x6A09_E667_F3BC_C908
     private static let second: UInt64 = 0xBB67_AE85_84CA_A73B
     private static let multiplier: UInt64 = 0x3C6E_F372_FE94_F82B
@@ -14,7 +15,7 @@ struct Digest {
 
     var value: UInt64 { Digest.fold(state ^ Digest.first, Digest.multiplier) }
 
-    /// Adds one part. The same bytes in other parts give another digest.
+    /// Adds one part. The digest depends on where parts begin and end, not only on all bytes together.
     mutating func add(_ bytes: UnsafeRawBufferPointer) {
         let count = bytes.count
         var position = 0
@@ -22,8 +23,9 @@ struct Digest {
             add(word(bytes, position), word(bytes, position &+ 8))
             position &+= 16
         }
-        // Adds the remaining bytes, together with bytes before them if there are any. The number of bytes is
-        // added too, so two inputs never give the same words.
+        // Adds the last bytes as one word pair. If fewer than 16 bytes are left, the pair includes bytes that
+        // were added before. The number of bytes is added too, so two different inputs never add the same
+        // words.
         if count >= 16 {
             add(word(bytes, count &- 16), word(bytes, count &- 8))
         } else if count >= 8 {

@@ -84,7 +84,8 @@ extension Fault {
 extension FieldPath {
     /// The maximum length of an unknown key that is shown, in bytes.
     private static let nameBytes = 64
-    /// A run of hexadecimal digits of this length might be part of a token.
+    /// A key with a run of this many hexadecimal digits is not shown, because the digits might be part of a
+    /// token.
     private static let hexadecimalRun = 16
 
     /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and

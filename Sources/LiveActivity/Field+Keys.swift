@@ -1,5 +1,5 @@
 /// Finds the field that a key names: one function for each object. The key's length is checked first, so that
-/// the key is compared with few words.
+/// the key is compared only with names of this length.
 extension Field {
     @inline(__always)
     static func ofCommand(_ key: UnsafeRawBufferPointer) -> Field? {

@@ -6,11 +6,11 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case staleDate, dismissalDate, relevanceScore, inputPushToken, inputPushChannel
     case alertTitle, alertBody, alertSound
     case titleKey, titleArguments, bodyKey, bodyArguments
-    /// Only in commands that Causeway wrote, to hold or defer them.
+    /// Keys of commands that Causeway wrote, to hold or defer them. A producer must not write these keys.
     case alertTimestamp, alertSequence
     case registeredAt, attributesType, frequentUpdates, shows, showsTimestamp, showsSequence, audiences, channels
     case channel
-    /// Not a key: the request body that the command results in.
+    /// Not a key: stands for the request body that is composed from the command.
     case body
 
     /// The keys from the record's object down, joined with dots; empty for the record itself.

@@ -12,7 +12,7 @@ public struct InvalidationRecord {
     /// Hexadecimal digits.
     public var token: UnsafeRawBufferPointer
     public var environment: DeviceEnvironment
-    /// APNs' reason.
+    /// The reason in APNs' answer.
     public var reason: UnsafeRawBufferPointer
     /// The time since which the token is known to be dead, UNIX milliseconds: APNs' time if its answer has
     /// one.

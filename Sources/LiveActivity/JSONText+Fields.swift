@@ -24,8 +24,8 @@ extension JSONText {
         guard end == count else { throw Fault(.trailingBytes, .record, at: end) }
     }
 
-    /// Reads a name: a string that is not empty, contains no control character, and has at most `most` bytes
-    /// without its escapes.
+    /// Reads a name: a string that is not empty and contains no control character. Its text has at most
+    /// `most` bytes after the escapes are decoded.
     @inline(__always)
     func name(_ position: Int, atMost most: Int, _ field: Field) throws(Fault) -> JSONString {
         let string = try string(position, field)
@@ -57,7 +57,8 @@ extension JSONText {
         return string
     }
 
-    /// Reads a policy's name: letters, digits, `-` and `_`, so it has no escapes.
+    /// Reads a policy's name. It consists of letters, digits, `-` and `_`, so a string with escapes is
+    /// refused.
     func policyName(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
         let string = try string(position, field)
         let name = bytes(string.range)
@@ -102,7 +103,7 @@ extension JSONText {
         }
     }
 
-    /// Reads an object that is not interpreted.
+    /// Validates an object without interpreting it.
     /// - Parameter depth: the number of open containers around the object.
     @inline(__always)
     func object(_ position: Int, depth: Int, _ field: Field) throws(Fault) -> Int {

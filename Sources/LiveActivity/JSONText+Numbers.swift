@@ -83,8 +83,8 @@ extension JSONText {
         return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)
     }
 
-    /// Returns the whole part of a non-negative number: the digits before the decimal point, which the
-    /// exponent moves.
+    /// Returns the whole part of a non-negative number: the digits before the decimal point, after the
+    /// exponent has moved the point.
     @inline(never)
     private func wholePart(_ start: Int, _ end: Int) -> Int64 {
         var pointAfter = 0
@@ -117,7 +117,7 @@ extension JSONText {
     }
 
     /// Reads the exponent whose "e" is at `start`; 0 if there is none. Clamped to twice the length of a
-    /// record, because a larger exponent changes nothing.
+    /// record, because a larger exponent moves the decimal point beyond all digits too.
     private func exponent(_ start: Int, _ end: Int) -> Int {
         guard start < end else { return 0 }
         var value = 0

@@ -37,8 +37,8 @@ struct JSONText {
         return UnsafeRawBufferPointer(start: base + Int(range.offset), count: Int(range.count))
     }
 
-    /// Returns the byte at `position`, or 0 at the end. Outside of strings, a zero byte is a fault like the
-    /// end.
+    /// Returns the byte at `position`, or 0 at the end. Callers need not distinguish the end from a zero
+    /// byte, because outside of strings both are faults.
     @inline(__always)
     func peek(_ position: Int) -> UInt8 {
         position < count ? byte(position) : 0

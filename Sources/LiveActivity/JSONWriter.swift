@@ -60,7 +60,7 @@ public struct JSONWriter: ~Copyable {
         isFirst = false
         put(UInt8(ascii: "\""))
         // For a name that is known at compile time, the copy becomes a few store instructions. They cost less
-        // than a call of the library.
+        // than a call of `memcpy`.
         put(name.utf8Start, length)
         put(UInt8(ascii: "\""))
         put(UInt8(ascii: ":"))
@@ -95,7 +95,7 @@ public struct JSONWriter: ~Copyable {
         count &+= Decimal.write(value, to: base + count)
     }
 
-    /// Appends bytes unchanged: JSON that is known to be valid, or members of the open object.
+    /// Appends bytes unchanged. They must be valid JSON, or members of the open object.
     public mutating func raw(_ bytes: UnsafeRawBufferPointer) {
         reserve(bytes.count)
         put(bytes)
@@ -197,7 +197,7 @@ public struct JSONWriter: ~Copyable {
         put(byte)
     }
 
-    // Functions named `put` write where ``reserve(_:)`` has made room.
+    // The functions named `put` do not check the buffer's length: callers call ``reserve(_:)`` before.
 
     @inline(__always)
     private mutating func put(_ byte: UInt8) {
