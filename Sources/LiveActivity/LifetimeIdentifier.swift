@@ -3,12 +3,13 @@ import Numbers
 /// The id of a command that Causeway makes when an activity's lifetime has ended: the end of the activity, or
 /// its new start. No producer may use such an id.
 ///
-/// The id of an end is `lifetime:<began>`, that of a start `lifetime:<began>:<timestamp>.<sequence>`.
+/// The id of an end is `lifetime:<began>`. The id of a start is `lifetime:<began>:<timestamp>.<sequence>`.
 public struct LifetimeIdentifier: Sendable, Equatable {
-    /// The time at which the life began that the command ends or starts, UNIX milliseconds.
+    /// When a life began, UNIX milliseconds. In the id of an end, this is the life that has ended; in the id
+    /// of a start, the new life.
     public let beganMilliseconds: Int64
-    /// In the id of a start: the version of the command whose content state the start repeats. Nil for an
-    /// end.
+    /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of
+    /// an end.
     public let state: Version?
 
     private static let prefix: StaticString = "lifetime:"

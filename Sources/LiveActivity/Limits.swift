@@ -27,10 +27,11 @@ public enum Limits {
     /// The number of broadcast channels of one app in one environment (Apple, "Sending channel management
     /// requests to APNs").
     public static let channelsPerApp = 10_000
-    /// The number of unknown keys that are passed on in one of Apple's dictionaries. The limit keeps the
-    /// search for duplicates cheap.
+    /// The number of unknown keys that Apple's dictionary, or an object inside it, may have. Causeway passes
+    /// unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
     public static let passedKeys = 32
-    /// The length of the longest known key, with some reserve.
+    /// The length of the room into which a key with escapes is decoded, in bytes. The longest known key is
+    /// shorter.
     static let knownKeyBytes = 32
     /// The number of audiences that one registration names.
     public static let audiences = 8
@@ -48,6 +49,6 @@ public enum Limits {
     public static let shapeFields = 128
     /// The nesting of types in a shape.
     public static let shapeDepth = 16
-    /// The number of one app's `ActivityAttributes` types, each version counted.
+    /// The number of `ActivityAttributes` types of one app. Each version of a type counts as one.
     public static let shapeTypes = 64
 }

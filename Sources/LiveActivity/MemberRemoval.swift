@@ -38,7 +38,7 @@ struct MemberRemoval {
     /// - Returns: the position after the object.
     private mutating func walk(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
         var members = try Members(text, at: start, of: .contentState, unknown: .free)
-        // The position in the result of the comma after the last member that stays.
+        // Where the result has the comma that follows the last member that stays.
         var commaPlace: Int?
         while try members.next(in: text, { _ in nil }) != nil {
             let key = members.keyPosition

@@ -1,10 +1,9 @@
-/// Reads the members of an object one by one. The caller knows some of the keys; ``Unknown`` says what
-/// becomes of the others.
+/// Reads the members of an object one by one. The caller knows some of the keys; ``Unknown`` says how all
+/// other keys are handled.
 ///
 /// ``next(in:_:)`` reads a key up to its value. The caller reads the value at ``position`` and sets
-/// ``position`` to the byte after it.
+/// ``position`` to the byte after the value.
 struct Members {
-    /// How unknown keys are handled.
     enum Unknown {
         /// Unknown keys are refused with a fault that names the key.
         case refused
@@ -43,8 +42,8 @@ struct Members {
 
     /// Reads the next key.
     /// - Parameter known: returns the field for the bytes of a key.
-    /// - Returns: the field whose value is at ``position``; the object's own field for a key that is passed on; nil at the end of
-    ///   the object, where ``position`` is after its brace.
+    /// - Returns: the field whose value is at ``position``. For an unknown key that is not refused: the
+    ///   object's own field. At the end of the object: nil, and ``position`` is after the closing brace.
     @inline(__always)
     mutating func next(
         in text: JSONText,
@@ -112,8 +111,8 @@ struct Members {
     }
 
     /// Throws if two keys of the object are equal. Called at the object's end if more than one unknown key
-    /// was passed on. Known keys occur only once, because ``next(in:_:)`` refuses a second one. So the array
-    /// has room for all keys.
+    /// was passed on. The array has room for all keys, because ``next(in:_:)`` has refused a second known key
+    /// and too many unknown keys.
     @inline(never)
     private func refuseDuplicates(_ text: JSONText) throws(Fault) {
         let most = Limits.passedKeys + Field.allCases.count

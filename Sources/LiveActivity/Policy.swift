@@ -1,16 +1,15 @@
-/// How often one activity gets pushes, and how urgently. Apple does not publish these numbers, so the user
-/// sets them.
+/// How often one activity gets pushes, and how urgently.
 ///
 /// Apple documents that the device has a budget for pushes of priority 10 and none for priority 5, that
-/// frequent updates widen that budget, and that starts have their own. Apple publishes none of the numbers
-/// ("Starting and updating Live Activities with ActivityKit push notifications"). `Config/causeway.yaml` says
-/// for each default where it comes from.
+/// frequent updates widen this budget, and that starts have a budget of their own. Apple publishes none of
+/// the numbers ("Starting and updating Live Activities with ActivityKit push notifications"), so an operator
+/// can configure them. `Config/causeway.yaml` says for each default where it comes from.
 public struct Policy: Sendable, Equatable {
-    /// A bucket of pushes that fills at a constant rate and starts full.
+    /// A token bucket: each push takes one token. The bucket starts full and is refilled at a constant rate.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int
-        /// The pushes that the bucket gains in an hour. 1...``refillPerHourMax``.
+        /// The number of pushes that the bucket gains in an hour. 1...``refillPerHourMax``.
         public var refillPerHour: Int
         /// How many of `pushes` only alerts and ends may take. 0...`pushes`.
         public var reservedForAlerts: Int
@@ -28,7 +27,7 @@ public struct Policy: Sendable, Equatable {
         public var intervalMilliseconds: Int64 { 3_600_000 / Int64(refillPerHour) }
     }
 
-    /// The numbers that pace one activity. Every admission carries them, so they are kept small.
+    /// The numbers that pace one activity. Every admission carries a copy, so the integers are small.
     public struct Pace: Sendable, Hashable, BitwiseCopyable {
         private struct SmallBucket: Hashable, BitwiseCopyable {
             let pushes: Int32
@@ -77,17 +76,17 @@ public struct Policy: Sendable, Equatable {
         }
     }
 
-    /// How long starts, alerts and states may be sent, in seconds. 1...43,200: an activity is visible for at
-    /// most 12 hours.
+    /// How old starts and alerts may be when they are sent, and how long APNs stores updates and ends. All in
+    /// seconds, 1...43,200: an activity is visible for at most 12 hours.
     public struct Expiration: Sendable, Equatable {
-        /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs does not store
-        /// it for longer.
+        /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the
+        /// start until it has this age.
         public var startSeconds: Int64 = 600
-        /// The maximum age of an alert of an update or end when it is sent, counted from its command's
-        /// `aps.timestamp`. The state is sent without an older alert.
+        /// The maximum age of the alert of an update or end when it is sent, counted from its command's
+        /// `aps.timestamp`. If the alert is older, the state is sent without it.
         public var alertSeconds: Int64 = 300
-        /// How long APNs stores an update without an expiration and without a stale date. An update with a
-        /// stale date is stored until then.
+        /// How long APNs stores an update that has no expiration and no stale date. An update with a stale
+        /// date is stored until that date.
         public var updateSeconds: Int64 = 600
         public var endSeconds: Int64 = 14_400
         public init() {}
@@ -98,11 +97,11 @@ public struct Policy: Sendable, Equatable {
     /// The minimum time between two pushes to one activity. 1,000...3,600,000. Apple's timestamps count whole
     /// seconds, so a shorter time is not useful.
     public var spacingMilliseconds: Int64 = 1_000
-    /// Pushes of priority 10 to one activity.
+    /// The budget for pushes of priority 10 to one activity.
     public var budget = Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 5)
-    /// Pushes of priority 10 to one activity while its user allows frequent updates.
+    /// The budget for pushes of priority 10 to one activity while its user allows frequent updates.
     public var frequentBudget = Bucket(pushes: 200, refillPerHour: 200, reservedForAlerts: 50)
-    /// Starts on one device, for all its activities. Nothing is reserved.
+    /// The budget for starts on one device, for all its activities together. Nothing is reserved for alerts.
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
     /// The longest spacing of an activity whose token APNs limits. Each answer 429 doubles the activity's
     /// spacing, up to this time. From ``spacingMilliseconds`` to 3,600,000.
@@ -119,13 +118,14 @@ public struct Policy: Sendable, Equatable {
     public var lifetimeSeconds: Int64 = 0
     /// Apple's system ends an activity after eight hours.
     public static let lifetimeSecondsMax = 28_800
-    /// What happens after an activity was ended because its lifetime had ended.
+    /// What happens after Causeway has ended an activity because its lifetime was over.
     public var afterLifetime = AfterLifetime.end
 
     public enum AfterLifetime: String, Sendable, CaseIterable {
         /// The activity stays ended.
         case end
-        /// The activity is started again, by its device's push-to-start token, if a start began it.
+        /// Causeway starts the activity again with its device's push-to-start token. An activity that the app
+        /// itself began stays ended, because Causeway knows no start that it could repeat.
         case restart
     }
 

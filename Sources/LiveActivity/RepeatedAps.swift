@@ -8,7 +8,7 @@ import Glibc
 /// A dictionary ends at its closing brace, and no byte outside changes its meaning. So bytes that begin with
 /// the remembered dictionary have the same meaning, whichever bytes follow.
 public struct RepeatedAps: ~Copyable {
-    /// Nil: nothing is remembered.
+    /// Nil if this value never remembers a dictionary (``nothing``).
     private let bytes: UnsafeMutableRawPointer?
     private var count = 0
     /// The number of the last dictionary that was parsed, even if it is not remembered. Records that are
@@ -32,7 +32,7 @@ public struct RepeatedAps: ~Copyable {
         bytes?.deallocate()
     }
 
-    /// Remembers nothing and costs nothing.
+    /// A value that never remembers a dictionary, for decoding a single record.
     static var nothing: RepeatedAps { RepeatedAps(remembering: nil) }
 
     /// Copies the fields of the last dictionary into `command`, if the dictionary at `start` has the same
@@ -50,8 +50,8 @@ public struct RepeatedAps: ~Copyable {
         return start &+ count
     }
 
-    /// Forgets the last dictionary and changes the number. Called when the body that was composed is not that
-    /// of the dictionary, because fields were dropped.
+    /// Forgets the last dictionary and changes the number. Called after fields were dropped, because the body
+    /// that was composed then differs from the dictionary.
     public mutating func forget() {
         dictionary &+= 1
         count = 0

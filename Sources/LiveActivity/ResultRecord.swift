@@ -6,15 +6,15 @@ public struct ResultRecord {
     /// The command's `id`. If it is absent, the result names the command by its place,
     /// `topic/partition/offset`.
     public var command: UnsafeRawBufferPointer?
-    /// Absent if the record could not be decoded.
+    /// The app's bundle id; nil if the record could not be decoded.
     public var app: UnsafeRawBufferPointer?
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
-    /// The channel that the command names, instead of an activity or an audience.
+    /// The channel of a command that names a channel instead of an activity or an audience.
     public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
-    /// The number of commands that this command replaced and that have no result of their own.
+    /// The number of older commands that this command replaced and that get no result of their own.
     public var superseded: Int = 0
     /// The HTTP status of APNs' answer; 0 if there was none.
     public var status: UInt16 = 0
@@ -26,7 +26,8 @@ public struct ResultRecord {
     public var apnsIdentifier: (UInt64, UInt64)?
     /// The priority that was sent, 5 or 10; 0 if nothing was sent.
     public var priority: UInt8 = 0
-    /// A push of priority 10 was sent at 5, because the activity's budget did not allow 10.
+    /// Whether the command asked for priority 10 and was sent at 5, because the activity's budget was used
+    /// up.
     public var isDemoted = false
     /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's
     /// reserve; -1 if nothing was drawn.
@@ -44,8 +45,8 @@ public struct ResultRecord {
     public var sourceTopic: UnsafeRawBufferPointer
     public var sourcePartition: Int32
     public var sourceOffset: Int64
-    /// UNIX milliseconds, each -1 if it did not happen: the record's own time, its receipt by the worker, its
-    /// admission, its last sending and APNs' answer.
+    /// UNIX milliseconds, each -1 if not known. In this order: the record's timestamp in Kafka, its receipt
+    /// by the worker, its admission, its last sending, and APNs' answer.
     public var recordMilliseconds: Int64 = -1
     public var receivedMilliseconds: Int64 = -1
     public var admittedMilliseconds: Int64 = -1
@@ -114,7 +115,7 @@ public struct ResultRecord {
 }
 
 extension JSONWriter {
-    /// Writes the name of a command: its id, or else its place in a topic.
+    /// Writes the name of a command: its id, or its place `topic/partition/offset` if it has no id.
     @inline(__always)
     mutating func commandName(
         _ identifier: UnsafeRawBufferPointer?,

@@ -8,7 +8,7 @@ import Numbers
 struct UnescapedBytes: Sequence, IteratorProtocol {
     private let source: UnsafeRawBufferPointer
     private var position = 0
-    /// The remaining UTF-8 bytes of an escape, the next byte lowest.
+    /// The UTF-8 bytes of an escape that were not returned yet. The next byte is the lowest one.
     private var pending: UInt32 = 0
     private var pendingCount = 0
 

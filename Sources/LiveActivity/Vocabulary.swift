@@ -71,8 +71,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The push-to-start token of a start is dead, or the update token of an end that Causeway sent because a
     /// lifetime had ended.
     case unregistered
-    /// APNs or Redis refused this command itself, for a reason that no retry removes. The result's reason
-    /// says which.
+    /// APNs or Redis refused this command for a reason that no retry removes. The result has the reason.
     case failed
     /// A start was sent and its answer was lost.
     case unknown
