@@ -1,6 +1,6 @@
-/// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. The app
-/// is stored beside the digest. Among 60,000 audiences of an app, two have the same digest with a probability
-/// of 10⁻¹⁰.
+/// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. The app's
+/// id is kept next to the digest, so only audiences of one app can collide. Even among 60,000 audiences, two
+/// have the same digest only with a probability of 10⁻¹⁰.
 public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
     public var value: UInt64
 
@@ -15,9 +15,10 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
 }
 
 extension AudienceDigest {
-    /// Digests a broadcast channel that the producer manages. Commands to such a channel are admitted like
-    /// commands to an audience without members. A channel is digested in two parts (environment, id) and an
-    /// audience's id in one, so equal texts give different digests.
+    /// The name of a broadcast channel that the producer manages. Redis admits commands to such a channel
+    /// like commands to an audience without members. Two parts of a channel are digested (environment, id),
+    /// and only one part of an audience (id). So a channel and an audience with the same id have different
+    /// digests.
     ///
     /// - Parameter channel: the channel's id.
     public init(ofChannel channel: UnsafeRawBufferPointer, in environment: DeviceEnvironment) {

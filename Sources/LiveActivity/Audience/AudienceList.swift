@@ -17,11 +17,11 @@ public struct AudienceList: RandomAccessCollection {
     }
 }
 
-/// The change that a notification reports to an audience: a member joined, left, or has another token.
+/// How a member's registration changed an audience.
 public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case joined
     case left
-    /// The member was in the audience before and has another token, or its registration came again.
+    /// The member was in the audience before. It has another token now, or its registration was read again.
     case moved
 
     /// The name in metrics.
@@ -34,8 +34,8 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     }
 }
 
-/// The audiences that a member has left. Redis names them in its replies until a worker confirms that all of
-/// them were told.
+/// The audiences that a member has left, but that may still have it. Redis repeats them in its replies until
+/// a worker confirms that all of them have the entry about the departure.
 public struct AudienceDepartures {
     /// The number of bytes of ``atMilliseconds``, which comes first, little-endian. The digests follow.
     public static let timeBytes = 6
@@ -50,8 +50,8 @@ public struct AudienceDepartures {
         self.bytes = bytes
     }
 
-    /// UNIX milliseconds. An audience removes the member unless the member registered later than this time.
-    /// ``StoreCall/Operation/confirmLeaves(atMilliseconds:)`` names this time.
+    /// When the member left, UNIX milliseconds. An audience keeps the member if it registered again after
+    /// this time. ``StoreCall/Operation/confirmLeaves(atMilliseconds:)`` must name the same time.
     public var atMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }

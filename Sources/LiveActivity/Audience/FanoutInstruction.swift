@@ -5,24 +5,25 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     public var range: SegmentRange
     /// The channel to broadcast to; nil if the members of the range get the command.
     public var channel: AudienceChannel?
-    /// What the admission decided. `grant.rangeCount` equals `range.count`.
+    /// How to send the command, as Redis decided at its admission. `grant.rangeCount` equals `range.count`.
     public var grant: AudienceGrant
     /// The place of the command's record in the commands topic. Results name it as their source.
     public var partition: Int32
     public var offset: Int64
-    /// UNIX milliseconds, for the command's record: its own time (-1 if it has none), its receipt, and its
-    /// admission.
+    /// Times of the command's record, UNIX milliseconds: its timestamp in Kafka (-1 if it has none), its
+    /// receipt by a worker, and its admission by Redis.
     public var recordMilliseconds: Int64
     public var receivedMilliseconds: Int64
     public var admittedMilliseconds: Int64
     /// The version of the older command whose alert this command carries (R14); nil if the alert is the
     /// command's own, or absent.
     public var alertVersion: Version?
-    /// Whether an alert was removed because it was too old. The result reports this.
+    /// Whether the command's alert was removed because it was too old. The result reports the removal.
     public var isAlertExpired: Bool
     /// For a start: the audience's channels, on which activities may begin.
     public var startChannels: AudienceChannels
-    /// Why the audience had no channel although it should have one. Results have this reason.
+    /// Why the audience had no channel although it should have one; nil if it has one or needs none. Results
+    /// report the reason.
     public var channelAbsence: ChannelAbsence?
 
     public init(

@@ -2,11 +2,12 @@ import Numbers
 
 /// A page of a segment as the store keeps it: the members whose positions are between two bounds.
 ///
-/// A page is a log: a header, then entries (``StoredMember``) in the order of their arrival. For each member,
-/// the entry with the latest time counts; of several with that time, the last.
+/// A page is a log: a header, then entries (``StoredMember``) in the order of their arrival. Of the entries
+/// of a member, only the one with the latest time is valid. If several have this time, the last of them is
+/// valid.
 ///
-/// The bytes come from outside the process, so nothing about them is assumed: any bytes give some members or
-/// none. Reading a page allocates nothing.
+/// The bytes come from Redis and may be damaged. Any bytes can be read without a trap: entries that cannot be
+/// read are left out. Reading a page allocates nothing.
 public struct MemberPage {
     /// Numbers are little-endian.
     ///
@@ -14,7 +15,7 @@ public struct MemberPage {
     /// | --- | --- |
     /// | 1 | ``format`` |
     /// | 2 | the bits of ``Flag`` |
-    /// | 3–4 | the page's capacity: how many bytes it may have before the store makes room for more |
+    /// | 3–4 | the page's capacity: a page that is longer is written again with more memory reserved |
     /// | 5–8 | the first position of the page |
     /// | 9–12 | the first position of the next page; 0 for the segment's last page |
     /// | 13–16 | when the page's expiry was last renewed, UNIX seconds |
@@ -28,7 +29,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// At least one device has joined, so the page expires as late as devices do.
+        /// At least one device has joined. The page then expires as late as devices do, because they live
+        /// longer than activities.
         public static let holdsDevices: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has compacted or split it.
         public static let isFull: UInt8 = 2
@@ -136,7 +138,7 @@ public struct MemberPage {
         }
     }
 
-    /// Keeps for each member the entry that counts. Removes members that have left.
+    /// Keeps the valid entry of each member, and removes members whose valid entry says that they left.
     ///
     /// - Parameter references: sorted by position, and for equal positions by the entry's offset.
     /// - Returns: the number of references left, which are at the beginning.
@@ -145,7 +147,7 @@ public struct MemberPage {
         var next = 0
         while next < references.count {
             let position = references[next].position
-            // In most cases a position has one member with one entry.
+            // Compares only the entries at one position. Most positions have a single entry.
             let first = count
             while next < references.count && references[next].position == position {
                 place(references[next], in: references, from: first, count: &count)
@@ -180,7 +182,8 @@ public struct MemberPage {
     }
 }
 
-/// The place of a member's entry in its page. References sort by the members' positions.
+/// The place of a member's entry in its page. Sorting by `value` sorts by the members' positions, and for
+/// equal positions by the entries' offsets.
 public struct MemberReference: Sendable, Equatable, BitwiseCopyable {
     @usableFromInline let value: UInt64
 
@@ -200,7 +203,7 @@ public struct PageMember {
     private let identifierAt: Int
     private let tokenAt: Int
 
-    /// Nil if ``StoredMember`` did not write the entry.
+    /// Nil if the entry does not have the form that ``StoredMember`` writes.
     ///
     /// - Parameter entry: at least ``StoredMember/bytesMin`` bytes, and exactly as long as its length field
     ///   says.
@@ -239,7 +242,8 @@ public struct PageMember {
 
     /// When the token was registered, UNIX milliseconds.
     public var atMilliseconds: Int64 {
-        // Reads eight bytes, from the byte of the flags before the time, and keeps the 48 bits of the time.
+        // Loads eight bytes at once: the flags, the six bytes of the time, and the byte after the time. Keeps
+        // only the time.
         let word = entry.loadUnaligned(fromByteOffset: StoredMember.atMilliseconds - 1, as: UInt64.self)
         return Int64(UInt64(littleEndian: word) >> 8 & UInt64(StoredMember.millisecondsMax))
     }

@@ -5,8 +5,8 @@ public struct RangeResultRecord {
     public var range: SegmentRange
     public var members: MemberCounts
     public var times: RoundTimes
-    /// Whether a newer version replaced this version before it had reached all members. Set even if
-    /// ``members`` counts no member as `superseded`.
+    /// Whether a newer version replaced this version before it had reached all members. The outcome is then
+    /// `superseded`, even if ``members`` counts no member as `superseded`.
     public var isOvertaken = false
 
     public init(command: AudienceCommandName, range: SegmentRange, members: MemberCounts, times: RoundTimes) {
@@ -35,16 +35,18 @@ public struct RangeResultRecord {
 public struct AudienceResultRecord {
     public var command: AudienceCommandName
     public var members: MemberCounts
-    /// The broadcasts by outcome; empty for an audience without a channel.
+    /// The number of broadcasts for each outcome; all 0 for an audience without a channel.
     public var broadcasts = MemberCounts()
-    /// Why the audience had no channel although it should have one.
+    /// Why the audience had no channel although it should have one; nil if it has one or needs none.
     public var channelAbsence: ChannelAbsence?
     public var times: RoundTimes
-    /// Whether a newer version replaced this version in the range or broadcast that finished last.
+    /// Whether a newer version replaced this version in the range or broadcast that finished last. The
+    /// outcome is then `superseded`.
     public var isOvertaken = false
-    /// A push of priority 10 was sent at 5, because one of the audience's budgets did not allow 10.
+    /// Whether pushes were sent at priority 5 although the command asked for 10, because one of the
+    /// audience's budgets was used up.
     public var isDemoted = false
-    /// The alert was too old, so the members were sent the state without it.
+    /// Whether the members got the state without its alert, because the alert was too old.
     public var isAlertExpired = false
     /// The names of the dropped fields, as in ``ResultRecord/dropped``.
     public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -52,7 +54,8 @@ public struct AudienceResultRecord {
     public var timestamp: Int64
     /// The number of ranges that the members were divided into. Each has a result of its own.
     public var rangeCount: Int
-    /// UNIX milliseconds, each -1 if not known: the command record's own time, and its admission.
+    /// The timestamp of the command's record in Kafka, and the time of its admission: UNIX milliseconds, each
+    /// -1 if not known.
     public var recordMilliseconds: Int64 = -1
     public var admittedMilliseconds: Int64 = -1
 
@@ -106,7 +109,8 @@ public struct BroadcastResultRecord {
     public var command: AudienceCommandName
     public var channel: AudienceChannel
     public var outcome: MemberOutcome
-    /// APNs' last answer: its status, 0 for none, and its reason, empty for none.
+    /// The HTTP status of APNs' last answer; 0 without an answer. The reason in this answer is empty if it
+    /// has none.
     public var status: UInt16 = 0
     public var reason: UnsafeRawBufferPointer
     /// What an operator can do about the reason; empty if there is no advice.
@@ -185,7 +189,7 @@ public struct AudienceCommandName {
         writer.member("audience", audience)
     }
 
-    /// Ends a result with its source and its times. A time of -1 is not known.
+    /// Ends a result with its source and its times. Leaves out times of -1, which are not known.
     fileprivate func writeEnd(
         _ times: RoundTimes,
         recordMilliseconds: Int64 = -1,

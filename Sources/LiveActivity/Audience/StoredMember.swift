@@ -54,8 +54,8 @@ public enum StoredMember {
     /// Writes an entry.
     ///
     /// - Parameter destination: has room for ``bytesMax``.
-    /// - Returns: the entry's length; nil if the id is empty or too long, if the token is invalid, or if a member that leaves has
-    ///   a token.
+    /// - Returns: the entry's length; nil if the id is empty or too long, if the token is invalid, or if a
+    ///   member that leaves has a token.
     public static func write(
         _ entry: MemberEntry<UnsafeRawBufferPointer>,
         to destination: UnsafeMutableRawBufferPointer

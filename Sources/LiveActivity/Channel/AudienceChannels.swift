@@ -14,8 +14,8 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     /// channel's creation.
     private static let fieldHeadBytes = 9
 
-    /// Reads the field of an audience's record that names its channel in an environment; nil if the field is
-    /// invalid.
+    /// Reads the field that names the channel of one environment in an audience's record in Redis; nil if the
+    /// field is invalid.
     public init?(field: UnsafeRawBufferPointer, environment: DeviceEnvironment) {
         guard field.count > Self.fieldHeadBytes, let storage = ChannelStorage(rawValue: field[0]),
             let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.fieldHeadBytes...]))

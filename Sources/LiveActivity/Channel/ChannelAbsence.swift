@@ -4,8 +4,8 @@ public enum ChannelAbsence: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case notInTime
     /// The channel could not be created. The worker's log says why.
     case refused
-    /// The command did not wait: another command of the audience waited without success less than a minute
-    /// ago, or too many commands wait.
+    /// The command did not wait for the channel. Either another command of the audience has waited without
+    /// success less than a minute ago, or too many commands wait already.
     case notAwaited
 
     /// The name in results and headers.

@@ -59,7 +59,7 @@ extension ChannelIdentifier: Hashable {
 }
 
 extension ChannelIdentifier: CustomStringConvertible {
-    /// The text itself. It is not secret: sending to the channel requires the app's key.
+    /// The id's text. It may be logged: only a sender with the app's key can send to the channel.
     public var description: String {
         withBytes { String(decoding: $0, as: UTF8.self) }
     }
