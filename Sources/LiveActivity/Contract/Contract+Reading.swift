@@ -103,8 +103,8 @@ private struct ShapesReading {
         }
         var found: [String: Int] = [:]
         for member in try members(of: position, place: place) {
-            // Only the simulator, which reads the same file, uses `identifierAttribute`. So the reason does
-            // not name it.
+            // Only the simulator, which reads the same file, uses `identifierAttribute`. So the message about
+            // an unknown key does not offer it.
             guard ["name", "attributes", "contentState", "identifierAttribute"].contains(member.key) else {
                 let place = "\(place).\(member.key)"
                 throw ShapesFault(place: place, reason: "is not a key; use name, attributes, contentState")

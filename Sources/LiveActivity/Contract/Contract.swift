@@ -90,8 +90,8 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// A field's name in ``Contract/bytes``.
     var nameOffset: UInt32 = 0
     var nameCount: UInt32 = 0
-    /// Up to eight bytes of a field's name with its closing quote, and a mask of the bytes to compare. The
-    /// mask is 0 if JSON must escape a character of the name.
+    /// The first bytes of the field's name as JSON writes it: up to eight, with the closing quote if it is
+    /// among them. The mask has the bits of these bytes. It is 0 if JSON must escape a character of the name.
     var beginning: UInt64 = 0
     var beginningMask: UInt64 = 0
     /// The required fields of an object: one bit for each child.

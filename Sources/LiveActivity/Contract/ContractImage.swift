@@ -32,13 +32,13 @@ public struct ContractImage: BitwiseCopyable {
         bytes.deallocate()
     }
 
-    /// Whether a phone could decode the command. Allocates nothing.
+    /// Checks whether a phone could decode the command. Allocates nothing.
     ///
-    /// A start names its type, and is checked against the type's attributes and content state. An update or
-    /// an end does not name its type, so it must fit the content state of any type.
+    /// A start names its type, and is checked against the attributes and the content state of this type. An
+    /// update or an end does not name its type, so it must fit the content state of any type.
     /// - Parameter record: the bytes from which `command` was decoded.
-    /// - Throws: the mismatch. If no type of several fits, the mismatch of the type that fits the longest
-    ///   part of the value.
+    /// - Throws: the mismatch. If the command fits none of several types, the mismatch of the type that fits
+    ///   the longest part of the record.
     public func check(_ command: Command, in record: UnsafeRawBufferPointer) throws(ContractMismatch) {
         try check(command, in: record, noting: nil)
     }
@@ -73,7 +73,7 @@ public struct ContractImage: BitwiseCopyable {
         throw best ?? .unknownType(at: Int(command.attributesType.range.offset) &- 1)
     }
 
-    /// The address of the first name.
+    /// The address of ``bytes``, from which names are counted.
     @inline(__always)
     var start: UnsafeRawPointer { bytes.baseAddress.unsafelyUnwrapped }
 

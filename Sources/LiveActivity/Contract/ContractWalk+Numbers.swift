@@ -5,7 +5,7 @@ extension ContractWalk {
     /// The maximum number of digits that ``integer(_:_:_:)`` reads. `longInteger` reads longer numbers.
     private static let plainDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
-    /// and a `Decimal`.
+    /// and a `Decimal`. The largest `Float` has 39 digits.
     private static let plainCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further characters cannot change
     /// whether a number fits.
@@ -93,8 +93,8 @@ extension ContractWalk {
         var fractionDigits = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
-        // Counts the digits that `value` does not have yet. They are added with the next digit other than 0,
-        // or with the exponent.
+        // The number of digits that were read and are not yet in `value`. Zeros are appended only when
+        // another digit follows, or at the end, so that zeros at the end of a fraction do not overflow.
         var zeros = 0
         for position in start..<end {
             let byte = text.byte(position)

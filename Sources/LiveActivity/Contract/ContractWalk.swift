@@ -3,8 +3,8 @@ import Glibc
 /// Compares a value of a record with its shape, in one pass over the bytes.
 ///
 /// The rules are those of a `JSONDecoder` with default strategies, for types with a synthesized
-/// `init(from:)`. Unknown keys are ignored. Of equal keys, the first counts. An optional field may be missing
-/// or null. A whole number may be written `2.0` or `2e3`.
+/// `init(from:)`. Unknown keys are ignored. If a key occurs twice, the first one is read. An optional field
+/// may be missing or null. A whole number may be written `2.0` or `2e3`.
 ///
 /// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``. The
 /// recursion follows the shape, whose depth is at most ``Limits/shapeDepth``.
@@ -155,13 +155,13 @@ struct ContractWalk {
     }
 
     /// Reads a field's value in bytes that have not been validated.
-    /// - Returns: the position after the value; nil if the value is not valid JSON, does not fit, or may be
-    ///   nested too deeply. Then the decoder must read the state.
+    /// - Returns: the position after the value. Nil if the value is not valid JSON, does not fit, or may be
+    ///   nested too deeply: the decoder must then read the whole state.
     func unknownValue(_ node: Int, _ position: Int) -> Int? {
         let shape = image.nodes + node
         let first = text.peek(position)
         if let end = quick(shape, position) {
-            // JSON allows no zero before another digit. `quick` does not check this.
+            // JSON does not allow 0 as the first of several digits. `quick` does not check this rule.
             return first == UInt8(ascii: "0") && end > position &+ 1 ? nil : end
         }
         let valid: Int?
@@ -170,8 +170,8 @@ struct ContractWalk {
         case UInt8(ascii: "\""): return try? value(node, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             valid = try? text.number(position, .contentState)
-        // At most these containers are around the value: the record, Apple's dictionary, and those of the
-        // shape.
+        // `depth` is the largest possible number of containers around the value: the record, Apple's
+        // dictionary, and the objects and arrays of the shape.
         default: valid = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepth, .contentState)
         }
         // The size is limited, because a dictionary with many repeated keys takes quadratic time. A larger
@@ -257,7 +257,8 @@ struct ContractWalk {
         return self.end(end)
     }
 
-    /// Whether an object has a key before a position.
+    /// Whether an object has a key before a position. `JSONDecoder` ignores the second value of a repeated
+    /// key, so this value need not fit.
     private func occurs(_ key: JSONString, in start: Int, before end: Int) -> Bool {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {

@@ -6,10 +6,10 @@ struct NotedValue: BitwiseCopyable {
     var end: UInt32
 }
 
-/// A state that fits its contract, and the places of its values. Another state has the same form if only
-/// these values differ.
+/// A state that fits its contract, and the places of its values. Another state has the same form if all bytes
+/// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values that may differ. All further values must be equal.
+    /// The maximum number of values that may differ. Values after these must be equal in both states.
     static let valuesMax = 128
 
     var application: UInt16 = 0
@@ -53,9 +53,9 @@ struct StateTemplate: BitwiseCopyable {
     /// Reads another state, if it has this form: its bytes are the same, except that each of ``values`` may
     /// be any value that fits its node.
     ///
-    /// All bytes before a difference are equal, so in both states the differing value begins at the same
-    /// place and has the same node. The stored state is valid JSON, and so is each value that replaces
-    /// another. So the other state is valid JSON too.
+    /// All bytes before a difference are equal. So in both states the value that differs begins at the same
+    /// place and has the same node. The stored state is valid JSON, and so is each new value. So the other
+    /// state is valid JSON too.
     /// - Parameter start: the position of the other state, whose bytes have not been validated.
     /// - Returns: the position after the other state; nil if the state has another form, or may be nested too
     ///   deeply.
@@ -82,7 +82,7 @@ struct StateTemplate: BitwiseCopyable {
     @inline(__always)
     private func equalBytes(_ own: Int, _ text: JSONText, _ other: Int, atMost most: Int) -> Int {
         var same = 0
-        // A word may reach beyond `most`, but not beyond the text.
+        // Compares eight bytes at a time. The last eight may reach beyond `most`, but never beyond the text.
         let wordsEnd = min(most, text.count &- other &- 7)
         while same < wordsEnd {
             let difference = eightBytes(own &+ same) ^ text.eightBytes(other &+ same)
@@ -104,12 +104,11 @@ struct StateTemplate: BitwiseCopyable {
 /// The forms of the last states that were checked completely and fit.
 ///
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
-/// values. Of such a state, the decoder reads only the values that differ. So the check of such a state costs
-/// next to nothing.
+/// values. The decoder then reads and checks only the values that differ, which costs next to nothing.
 public struct RecentStateTemplates: ~Copyable {
     static let formsMax = 4
 
-    /// Nil: nothing is remembered.
+    /// Nil if no form is ever remembered, because no app has a contract.
     private let forms: UnsafeMutablePointer<StateTemplate>?
     /// The index of the form that the previous state had.
     private var last = 0
@@ -135,7 +134,7 @@ public struct RecentStateTemplates: ~Copyable {
         forms.deallocate()
     }
 
-    /// Remembers nothing and costs nothing.
+    /// A value that never remembers a form, for decoding without contracts.
     static var nothing: RecentStateTemplates { RecentStateTemplates(isNeeded: false) }
 
     /// Forgets the state of the previous record.
@@ -187,7 +186,7 @@ public struct RecentStateTemplates: ~Copyable {
             }
     }
 
-    /// Checks a command, and remembers the form of its state if it fits.
+    /// Checks a command against a contract. Remembers the form of the command's state if the command fits.
     public mutating func check(
         _ command: Command,
         ofApp application: UInt16,
