@@ -21,11 +21,11 @@ public struct AudienceCall<Bytes> {
         // Operations on the audience's record.
 
         /// Decides about a command to the audience. Reply: `send` with an ``AudienceGrant``, `wait`,
-        /// `superseded`, `duplicate`, `unchanged`, `ended`. A version that was admitted and not ``settle``d
-        /// gets its grant again.
+        /// `superseded`, `duplicate`, `unchanged` or `ended`. A repetition for a version that was admitted,
+        /// but has no ``settle`` yet, gets the same grant.
         case admit(AudienceAdmission<Bytes>)
-        /// Records that the version's fan-out records are in Kafka. From now on the version is a `duplicate`.
-        /// Reply: `settled`.
+        /// Records that the version's fan-out records are in Kafka. A later admission of the version is a
+        /// `duplicate`. Reply: `settled`.
         case settle(version: Version)
         /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version,
         /// timestamp and body; or `unknown` if no state was admitted or the newest has expired.
@@ -33,22 +33,23 @@ public struct AudienceCall<Bytes> {
 
         // Operations on a range of the audience.
 
-        /// Claims the range and returns its round's progress: `progress`, with the text of the last
-        /// checkpoint (empty for none) and the newest admitted version. Afterwards the previous owner can
-        /// write no checkpoint.
+        /// Claims the range for the caller. Reply: `progress`, with the text of the last checkpoint (empty
+        /// for none) and the newest admitted version. Afterwards, checkpoints of the previous owner are
+        /// refused.
         case claim(SegmentRange, claim: UInt64)
-        /// Stores the range's progress. Reply: `settled`, or `foreign` if the range has another claim; both
-        /// with the newest admitted version. After a failover that lost the last writes, Redis may have the
-        /// previous owner's claim again. So an owner that gets `foreign` and still has the range claims the
-        /// range again.
+        /// Stores the range's progress. Reply: `settled`, or `foreign` if the range has another claim. Both
+        /// replies have the newest admitted version.
+        ///
+        /// After a failover that lost the last writes, Redis may have the previous owner's claim again. So an
+        /// owner that gets `foreign`, but still owns the range, claims it again.
         /// - `text`: in the format of the core of audiences, at most ``AudienceLimits/progressBytes``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
-        /// Adds the range's counts to the version's totals. Reply: `finished`, for the last range with the
-        /// totals.
+        /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts
+        /// of the version are now finished, the reply has the totals.
         case finish(SegmentRange, version: Version, MemberCounts, RoundTimes)
 
-        /// Adds a broadcast's outcome to the version's totals. Reply: `finished`, with the totals if all
-        /// ranges and broadcasts of the version are finished.
+        /// Adds a broadcast's outcome to the version's totals. Reply: `finished`. If all ranges and
+        /// broadcasts of the version are now finished, the reply has the totals.
         case finishBroadcast(BroadcastPart, version: Version, MemberOutcome, RoundTimes)
 
         // Operations on a segment.
@@ -59,8 +60,8 @@ public struct AudienceCall<Bytes> {
         /// Reads the page with this lower bound. Reply: `page` with the bytes of a ``MemberPage``; empty if
         /// there is no such page.
         case page(segment: UInt8, lowerBound: UInt32)
-        /// Adds an entry to the segment. Reply: `joined`. For each member, the entry with the latest time
-        /// counts (``MemberPage``). So a repetition, or another order, changes nothing.
+        /// Adds an entry to the segment. Reply: `joined`. A member's entry with the latest time is valid
+        /// (``MemberPage``). So a repetition, or another order, changes nothing.
         case append(MemberEntry<Bytes>)
     }
 }
@@ -73,17 +74,18 @@ public struct AudienceAdmission<Bytes> {
     public var digest: UInt64
     public var pace: Policy.Pace
     public var isEnd: Bool
-    /// A start to an audience of devices, which also opens an ended audience.
+    /// Whether the command is a start to an audience of devices. A start opens an audience that has ended.
     public var isStart: Bool
-    /// Whether the command asks for priority 10. The two budgets, without and with frequent updates, decide
-    /// separately.
+    /// Whether the command asks for priority 10. An audience has one budget for members without frequent
+    /// updates, and one for members with them. Each budget allows or refuses priority 10 separately.
     public var asksForHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
-    /// The number of ranges into which the caller would divide the audience. A round that is under way keeps
-    /// its own number.
+    /// The number of ranges into which the caller would divide the audience. Not used while a round is under
+    /// way, because the round keeps its own number.
     public var rangeCount: UInt16
-    /// The push to a member that joins later: its body without the alert, and its expiration, UNIX seconds.
+    /// The body that a member gets if it joins later. It has no alert, because the alert would come late. The
+    /// expiration is in UNIX seconds.
     public var body: Bytes
     public var expiration: Int64
 
@@ -129,13 +131,13 @@ public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
 
 /// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one above the audience's last if its
-    /// own is not higher.
+    /// The `aps.timestamp` to send, UNIX seconds. If the command's own timestamp is not above the last one of
+    /// the audience, it is raised to one second above it.
     public var timestamp: Int64
-    /// 5 or 10, for members without and with frequent updates.
+    /// The priority, 5 or 10, for members without frequent updates and for members with them.
     public var priority: UInt8
     public var frequentPriority: UInt8
-    /// Whether the command asked for 10 and was lowered to 5, because a budget had no push left.
+    /// Whether the command asked for priority 10 and got 5, because a budget was used up.
     public var isDemoted: Bool
     public var rangeCount: UInt16
     /// The number of the command's broadcasts, one for each channel of the audience.
@@ -213,7 +215,7 @@ public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// When a round got its first and its last answer, UNIX milliseconds; -1 without an answer.
+/// When the first and the last of a round's pushes were answered, UNIX milliseconds; -1 without an answer.
 public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
     public var firstResponseMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
@@ -223,7 +225,7 @@ public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
         self.lastResponseMilliseconds = lastResponseMilliseconds
     }
 
-    /// Adds the times of another range: the earliest and the latest.
+    /// Combines the times with those of another range: the earliest first answer and the latest last answer.
     public mutating func add(_ other: RoundTimes) {
         let first = other.firstResponseMilliseconds
         if first >= 0, firstResponseMilliseconds < 0 || first < firstResponseMilliseconds {
@@ -241,10 +243,10 @@ public struct MemberEntry<Bytes> {
     public var environment: DeviceEnvironment
     /// For an activity: whether frequent updates are allowed.
     public var frequentUpdates: Bool
-    /// For a device: its activities may begin on a broadcast channel.
+    /// For a device: whether its activities may begin on a broadcast channel.
     public var takesChannels: Bool
-    /// When the member's token was registered, UNIX milliseconds. If the member registered later, an entry
-    /// that says that the member leaves has no effect.
+    /// When the member's token was registered, UNIX milliseconds. For a member that leaves: the time of the
+    /// departure. The member stays if it registered later than this time.
     public var atMilliseconds: Int64
     /// The activity's or the device's id.
     public var identifier: Bytes

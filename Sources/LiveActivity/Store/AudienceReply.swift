@@ -3,7 +3,7 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     /// In reply to an admission: fan the command out as ``AudienceReply/grant`` says. In reply to
     /// ``AudienceCall/Operation/newest``: send this state to the member that joins.
     case send
-    /// Ask again after ``AudienceReply/waitMilliseconds``.
+    /// Make the call again after ``AudienceReply/waitMilliseconds``.
     case wait
     /// A newer version was admitted.
     case superseded
@@ -31,26 +31,26 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
 /// A reply of the store about an audience. Borrowed bytes are valid during the call that brings the reply.
 public struct AudienceReply<Bytes> {
     public var verdict: AudienceVerdict
-    /// With ``AudienceVerdict/wait``: how long, at least 1.
+    /// With ``AudienceVerdict/wait``: how many milliseconds to wait, at least 1.
     public var waitMilliseconds: Int64 = 0
-    /// With ``AudienceVerdict/send`` for an admission.
+    /// How to send the admitted command. Set in a ``AudienceVerdict/send`` that replies to an admission.
     public var grant: AudienceGrant?
-    /// With `grant`: the audience's channels.
+    /// The audience's channels. Set together with ``grant``.
     public var channels = AudienceChannels()
-    /// The newest admitted version, not counting starts. Set with `progress`, `foreign`, `lost`, the
-    /// `settled` of a checkpoint, and the `send` of `newest`.
+    /// The newest admitted version that is not a start. Set in `progress`, `foreign` and `lost`, in the
+    /// `settled` that replies to a checkpoint, and in the `send` that replies to `newest`.
     public var newest: Version?
-    /// With the `send` of `newest`: the timestamp to send and the expiration, UNIX seconds. The caller
-    /// chooses the priority for a single member.
+    /// The `aps.timestamp` to send and the expiration, UNIX seconds. Set in the `send` that replies to
+    /// `newest`. The caller chooses the priority.
     public var timestamp: Int64 = 0
     public var expiration: Int64 = 0
     public var isEnd = false
-    /// With `finished`: how many ranges and broadcasts of the version are not finished.
+    /// With `finished`: how many ranges and broadcasts of the version are not finished yet.
     public var rangesLeft = 0
-    /// With `finished` for the last range or broadcast: the counts and times of all ranges.
+    /// The counts and times of all ranges. Set in the `finished` of the last range or broadcast.
     public var totals: MemberCounts?
     public var times = RoundTimes()
-    /// With `totals`: the broadcasts by outcome.
+    /// The number of broadcasts for each outcome. Set together with ``totals``.
     public var broadcasts = MemberCounts()
     /// The body of `newest`, the text of `progress`, the bounds of `pages`, or the bytes of `page`.
     public var bytes: Bytes?

@@ -2,25 +2,28 @@
 /// milliseconds.
 @frozen
 public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
-    /// A start began the activity. Replaces the known life, unless a start at the same time or later began
-    /// that life.
+    /// A start began the activity. Replaces the life in the timetable, unless a start at the same time or
+    /// later began that life.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// The activity was alive at this time. Counts only if the timetable knows neither a start nor an earlier
-    /// time.
+    /// The activity was alive at this time. Ignored if the timetable has the life's start or an earlier time,
+    /// or if a new start is due.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// A newer state came after the activity's end. If the timetable has the activity, it keeps the state's
-    /// command for a restart. Nothing else changes.
+    /// A newer state came after the activity's end. If the timetable still has the activity, it keeps the
+    /// command of this state for a restart, and changes nothing else.
     case missed
-    /// The activity has ended, or its lifetime is not limited any more.
+    /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the
+    /// activity.
     case over
-    /// The activity was ended because its lifetime was over, or it could not be started again. Counts only
-    /// for the life that began at `beganMilliseconds`. If the timetable keeps the activity's start, a new
-    /// start is due at once, and the new life begins at `restartMilliseconds`. If no start is kept or
-    /// `restartMilliseconds` is 0, the timetable removes the activity.
+    /// Causeway ended the activity because its lifetime was over, or could not start it again. Ignored if the
+    /// life in the timetable did not begin at `beganMilliseconds`.
+    ///
+    /// If the timetable keeps the activity's start, a new start is due at once, and the new life begins at
+    /// `restartMilliseconds`. If no start is kept or `restartMilliseconds` is 0, the timetable removes the
+    /// activity.
     case ended(beganMilliseconds: Int64, restartMilliseconds: Int64)
-    /// Causeway's end of this life was refused, because another end of the activity was admitted. That end
-    /// may still be under way and will report how the life ended. Only after many claims, the timetable
-    /// removes the activity, because the other end seems to be lost.
+    /// Causeway's end of this life was refused, because another end of the activity was admitted. The
+    /// timetable keeps the life at first: the other end may still be under way and report how the life ended.
+    /// After many claims the other end seems to be lost, and the timetable removes the activity.
     case endedByAnother(beganMilliseconds: Int64)
 }
 

@@ -1,8 +1,8 @@
 /// A call to the activity store about one activity or one device.
 ///
-/// The core makes these values, and the store and its model consume them: nothing translates between them.
-/// `Bytes` is `UnsafeRawBufferPointer` on the way from the core, where the bytes are borrowed for one call.
-/// It is `[UInt8]` where a call must be kept.
+/// The core makes these values, and the store and its model use them without translation. `Bytes` is
+/// `UnsafeRawBufferPointer` on the way from the core, where the bytes are borrowed for one call. It is
+/// `[UInt8]` where a call must be kept.
 ///
 /// Every operation is atomic. An operation whose reply was lost can be repeated, except a refund. If a
 /// repetition has a cost, the operation's comment says so.
@@ -27,26 +27,28 @@ public struct StoreCall<Bytes> {
         /// Decides about an update or an end. The reply is any ``StoreVerdict`` except those for starts and
         /// registrations.
         case admit(StateAdmission<Bytes>)
-        /// Decides about a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller must
-        /// settle.
+        /// Decides about a start. Reply: `send`, `superseded`, `duplicate`, or `unknown`. The caller must
+        /// settle a start that is `unknown`.
         ///
-        /// The claim identifies the caller's record among all records of the start. The same claim gets its
-        /// `send` again, so a call whose reply was lost can be repeated. A claim must not be used again once
-        /// its push may have been sent. A record that was deferred brings a new claim and names its previous
-        /// claim. The new claim replaces the previous claim, and only the first record that does this gets
-        /// `send`.
+        /// The claim identifies the caller's record among all records of the start. A call with the same
+        /// claim gets the same `send` again, so a call whose reply was lost can be repeated. A claim must not
+        /// be used again once its push may have been sent.
+        ///
+        /// A record that was deferred has a new claim and names its previous claim. The first record that
+        /// names the previous claim replaces it and gets `send`; later records do not.
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
-        /// Stores an update or end until a token is registered: `held`, `superseded`, `duplicate`, or `retry`
-        /// if a token was registered meanwhile.
+        /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
+        /// `retry` if a token was registered meanwhile.
         case hold(version: Version, command: Bytes, carriesAlert: Bool)
-        /// Registers an update token: `registered`, with the command that waited for the token, or `stale`.
+        /// Registers an update token. Reply: `registered`, with the command that waited for the token, or
+        /// `stale`.
         ///
-        /// `frequentUpdates` nil keeps the setting. `shows` is the version that the app already displays: a
+        /// `frequentUpdates` nil keeps the setting. `shows` is the version that the app displays already: a
         /// held command is returned only if it is newer.
         ///
         /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on; nil keeps
-        /// them. If the activity leaves audiences, the reply has them as ``StoreReply/leaves``, instead of a
-        /// held command.
+        /// the present ones. If the activity leaves audiences, the reply names them (``StoreReply/leaves``),
+        /// and has no held command.
         case register(
             TokenRegistration<Bytes>,
             frequentUpdates: Bool?,
@@ -54,16 +56,16 @@ public struct StoreCall<Bytes> {
             source: RegistrationSource,
             audiences: Bytes?
         )
-        /// Retires the token; the reply is `settled`. The activity leaves its audiences. The newest version
-        /// keeps its state, so that its command can be held for the next token.
+        /// Retires the token. Reply: `settled`. The activity leaves its audiences. The version stays
+        /// unsettled, so that its command can be held for the next token.
         ///
         /// The version (0, 0), which no command has, retires only the token.
         case retire(version: Version, TokenRetirement<Bytes>)
-        /// Records how a version ended, and may retire the token: `settled`. If the version was accepted,
-        /// `digest` is the digest of the state that the activity shows now.
+        /// Records how a version ended, and may retire the token. Reply: `settled`. If the version was
+        /// accepted, `digest` is the digest of the state that the activity shows now.
         ///
-        /// An activity whose end is accepted, or whose token is retired, leaves its audiences:
-        /// ``StoreReply/leaves``.
+        /// An activity whose end is accepted, or whose token is retired, leaves its audiences
+        /// (``StoreReply/leaves``).
         ///
         /// `alert` is the version of the command whose alert APNs accepted with this version; nil if there
         /// was no alert, or if the alert was a start's.
@@ -74,63 +76,65 @@ public struct StoreCall<Bytes> {
             retirement: TokenRetirement<Bytes>?,
             alert: Version? = nil
         )
-        /// Records that APNs limits the activity's token (429), so that the spacing grows: `settled`.
+        /// Records that APNs limits the activity's token (429), so that the spacing grows. Reply: `settled`.
         case limit(version: Version, pace: Policy.Pace)
-        /// Allows the newest update or end to be admitted again, if it was settled but never shown. Reply:
+        /// Allows Redis to admit the newest update or end again, if it was settled but never shown. Reply:
         /// `retry`; `duplicate` if the version was shown or is a start; or `superseded`. Only `causeway
         /// replay` makes this call, never a worker.
         case reopen(version: Version)
 
         // Operations on a device.
 
-        /// Looks up a push-to-start token: `address`, which draws one start; `noToken`; or `wait` while the
-        /// budget is empty.
+        /// Looks up a push-to-start token. Reply: `address`, which draws one start from the device's budget;
+        /// `noToken`; or `wait` while the budget is empty.
         ///
-        /// A token that came with the start is registered first. A repeated call may draw twice, because a
-        /// start that comes too late is better than a start too many.
+        /// A token that came with the start is registered first. A repeated call may draw twice. Then later
+        /// starts wait longer than necessary, but the device never gets more starts than its budget allows.
         case address(
             attributesType: Bytes,
             startBudget: Policy.Bucket,
             registration: TokenRegistration<Bytes>?
         )
         /// Stores a start until its token registers. Reply: as for ``hold(version:command:carriesAlert:)``,
-        /// or `full`.
+        /// or `full` if too many starts wait for the token.
         case holdStart(HeldStart<Bytes>, command: Bytes)
-        /// Registers a push-to-start token: `registered`, with the oldest start that waits for the token, or
-        /// `stale`.
+        /// Registers a push-to-start token. Reply: `registered`, with the oldest start that waits for the
+        /// token, or `stale`.
         ///
-        /// The device leaves an audience when the registration of none of its attributes types names the
-        /// audience. `isCarried`: the token came with a command.
+        /// The device has one registration for each attributes type. It stays in an audience while at least
+        /// one of them names the audience. `isCarried`: the token came with a command.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
             DeviceRegistrationStep<Bytes>,
             isCarried: Bool
         )
-        /// Removes a held start that is finished, and may retire its token: `settled`.
+        /// Removes a held start that is finished, and may retire its token. Reply: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
-        /// Refunds the draw of a start that was not sent, as far as the bucket has not refilled since:
-        /// `settled`. Not safe to repeat.
+        /// Refunds the draw of a start that was not sent. Redis refunds only the part that time has not
+        /// refilled since. Reply: `settled`. Must not be repeated, because each call refunds again.
         case refundStart(startBudget: Policy.Bucket, draw: Int64)
 
         // Operations on either.
 
-        /// Removes the activity's token, or all tokens of the device: `unregistered`, or `stale` if a token
-        /// was registered later. The subject leaves its audiences.
+        /// Removes the activity's token, or all tokens of the device. Reply: `unregistered`, or `stale` if a
+        /// token was registered later. The activity or device leaves its audiences.
         case unregister(atMilliseconds: Int64)
-        /// Confirms that the audiences in a reply's ``StoreReply/leaves`` were told: `settled`. Until then,
-        /// replies name these audiences again. The call has no effect if the subject was registered or
-        /// unregistered since, because the reply to that call also named the audiences.
+        /// Confirms that the audiences in a reply's ``StoreReply/leaves`` have the entries about the
+        /// departure. Reply: `settled`. Until this call, replies name these audiences again.
+        ///
+        /// The call has no effect if the activity or device was registered or unregistered since. The reply
+        /// to that later call has named the audiences too, and they must be confirmed with its time.
         case confirmLeaves(atMilliseconds: Int64)
 
-        // Operations on an activity's place in the timetable of lifetimes. They touch nothing else of the
+        // Operations on an activity's life in the timetable of lifetimes. They change nothing else of the
         // activity.
 
-        /// Records an event of an activity's life in the timetable: `settled`.
+        /// Records an event of an activity's life in the timetable. Reply: `settled`.
         case noteLife(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
-        /// Asks whether the timetable still has the life that began at `beganMilliseconds`: `retry` if so,
-        /// else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`, or longer
-        /// if the activity was claimed before.
+        /// Asks whether the timetable still has the life that began at `beganMilliseconds`. Reply: `retry` if
+        /// it has, else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`,
+        /// or for longer if workers have claimed it before.
         /// - Parameter state: the version of the state that a start would show; nil for an end. If the
         ///   timetable keeps a newer state, the reply is `superseded`, and the activity is due at once.
         case checkLife(beganMilliseconds: Int64, state: Version?, leaseMilliseconds: Int64)
@@ -165,12 +169,12 @@ public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
 @frozen
 public struct StateAdmission<Bytes> {
     public var version: Version
-    /// The digest of what the activity would show, including the alert. An update that equals what is shown
-    /// is `unchanged`. 48 bits of the digest are compared. Not used for an end.
+    /// The digest of what the activity would show, including the alert. Redis compares 48 bits of it with the
+    /// digest of the shown state. If they are equal, an update is `unchanged`. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
-    /// How many seconds older the command of the carried alert is; `Int32.min` if no older command's alert is
-    /// carried.
+    /// How many seconds older the command of the carried alert is; `Int32.min` if the command carries no
+    /// older command's alert.
     @usableFromInline var carriedAlertSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
@@ -179,18 +183,19 @@ public struct StateAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.
     public var mayUseReserve: Bool
-    /// Whether Redis must not offer the alert of the held command. Either this command has an alert of its
-    /// own, or its body would be too large with the held alert.
+    /// If true, Redis does not reply with the held command to have its alert added
+    /// (``StoreVerdict/alertHeld``). True if this command has an alert of its own, or if its body would be
+    /// too large with the held alert.
     public var carriesAlert: Bool
-    /// Whether the command is older than the system lets an activity live. Such a command is `expired` if
-    /// Redis knows no version of the activity.
+    /// Whether the command is older than the longest time for which the system shows an activity. If Redis
+    /// knows no version of its activity, an old command is `expired`.
     public var isOld: Bool
     /// Whether the record is read again because Redis lost data. If Redis has no token and the command brings
     /// one, the next push gets a timestamp above the present second, as for ``RegistrationSource/readAgain``.
     public var isReadAgain: Bool
     @usableFromInline var carriedAlertSequence: UInt64
-    /// An update token that came with the command. The admission registers the token, except if it is known
-    /// already, older than the known token, or the last retired token. The setting of frequent updates stays.
+    /// An update token that came with the command. The admission registers it, unless Redis has this token
+    /// already, has a newer one, or has retired this token last. The setting of frequent updates stays.
     public var registration: TokenRegistration<Bytes>?
 
     @inlinable
@@ -242,8 +247,8 @@ public struct StateAdmission<Bytes> {
 public struct TokenRegistration<Bytes> {
     /// Not empty.
     public var token: Bytes
-    /// UNIX milliseconds. The later of two registrations counts, and of two at the same time the last one to
-    /// arrive.
+    /// UNIX milliseconds. Redis keeps the registration with the latest time, and of several with this time
+    /// the one that arrives last.
     public var registeredAtMilliseconds: Int64
     public var environment: DeviceEnvironment
 
@@ -261,8 +266,8 @@ public struct TokenRetirement<Bytes> {
     /// Not empty.
     public var token: Bytes
     public var environment: DeviceEnvironment
-    /// The token is retired only if it was registered before this time, UNIX milliseconds; nil: whenever it
-    /// was registered.
+    /// The token is retired only if it was registered before this time, UNIX milliseconds. Nil: it is retired
+    /// in any case.
     public var invalidAtMilliseconds: Int64?
 
     @inlinable
@@ -276,7 +281,7 @@ public struct TokenRetirement<Bytes> {
 /// A start that waits for a device's push-to-start token.
 @frozen
 public struct HeldStart<Bytes> {
-    /// Chooses one of the device's tokens. Not empty.
+    /// The attributes type of the activity. The device has one token for each attributes type. Not empty.
     public var attributesType: Bytes
     /// The activity that the start begins. Not empty.
     public var activity: Bytes
@@ -290,7 +295,7 @@ public struct HeldStart<Bytes> {
     }
 }
 
-/// The step of a device's registration, which makes several calls. The first call registers the token. Each
+/// The step of a device's registration, which takes several calls. The first call registers the token. Each
 /// following call returns the next held start.
 ///
 /// This is an enum so that the values of the two cases share memory. Every call is copied, so a rare call
@@ -298,11 +303,11 @@ public struct HeldStart<Bytes> {
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
     /// `audiences`: see ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``.
-    /// `takesChannels`: the device's activities may begin on a broadcast channel; only its audiences store
-    /// that.
+    /// `takesChannels`: whether the device's activities may begin on a broadcast channel. Redis stores
+    /// `takesChannels` only in the device's audiences.
     case first(audiences: Bytes?, takesChannels: Bool = false)
-    /// Names the start in the previous reply. The reply has the next start, in the order of their versions.
-    /// The audiences do not change.
+    /// Names the start in the previous reply. The reply has the next start in the order of versions. The
+    /// audiences do not change.
     case following(HeldStart<Bytes>)
 
     /// The start in the previous reply; nil for the first call.

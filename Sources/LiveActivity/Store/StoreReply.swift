@@ -4,14 +4,14 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
 
     /// Send the command with the reply's timestamp; an update or end to the reply's token.
     case send
-    /// Ask again after ``StoreReply/waitMilliseconds``.
+    /// Make the call again after ``StoreReply/waitMilliseconds``.
     case wait
     /// There is no token: hold the command.
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
-    /// A token has registered in the meantime: admit the command again instead of holding it. Or the version
-    /// was reopened.
+    /// A token has registered in the meantime: admit the command again instead of holding it. In reply to
+    /// ``StoreCall/Operation/reopen(version:)``: the version can be admitted again.
     case retry
     /// This version has been settled.
     case duplicate
@@ -29,7 +29,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// A newer registration is known.
     case stale
     case unregistered
-    /// The push-to-start token of a device.
+    /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
     case address
     /// The command carries an alert, and a newer version is admitted but not settled. That version can carry
     /// the alert.
@@ -45,12 +45,13 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case tooOld
     /// The command is old, and Redis does not know its activity.
     case expired
-    /// For a start: it is not held, because the token has the maximum number of held starts. For a
-    /// registration: register again later, because too many audiences still have to learn that the member
-    /// left, or the reply has no room for the held command.
+    /// For a start: it is not held, because the token has the maximum number of held starts.
+    ///
+    /// For a registration: register again later. Either too many audiences do not know yet that the member
+    /// has left, or the reply has no room for the held command.
     case full
-    /// Some audiences may not know that the activity has left them (``StoreReply/leaves``). Tell them,
-    /// confirm, and admit the command again. Nothing was changed.
+    /// Some audiences may not know yet that the activity has left them (``StoreReply/leaves``). Write the
+    /// departure into these audiences, confirm it, and admit the command again. Nothing was changed.
     case leaves
     /// A settlement, a limit or a refund was recorded.
     case settled
@@ -61,7 +62,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
 @frozen
 public struct StoreReply<Bytes> {
     public var verdict: StoreVerdict
-    /// With ``StoreVerdict/wait``: how long, at least 1.
+    /// With ``StoreVerdict/wait``: how many milliseconds to wait, at least 1.
     public var waitMilliseconds: Int64 = 0
     /// With ``StoreVerdict/send``: the timestamp to send, UNIX seconds.
     public var timestamp: Int64 = 0
@@ -72,8 +73,8 @@ public struct StoreReply<Bytes> {
     public var draw: Int64 = 0
     /// With ``StoreVerdict/send`` for an update or end: 5 or 10. Otherwise 0.
     public var priority: UInt8 = 0
-    /// With ``StoreVerdict/send``: the command asked for 10 and is sent at 5, because the budget had no push
-    /// left.
+    /// With ``StoreVerdict/send``: whether the command asked for priority 10 and is sent at 5, because the
+    /// budget was used up.
     public var isDemoted = false
     /// With ``StoreVerdict/send`` for an update or end: the pushes of priority 10 that the budget has after
     /// this push, including the reserve. Otherwise -1.
@@ -81,17 +82,16 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/registered``, if a command waited for the token, and with
     /// ``StoreVerdict/alertHeld``: the command record that was held.
     public var heldCommand: Bytes?
-    /// With ``StoreVerdict/settled``: the call had a retirement, and it retired the current token.
+    /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var retiredToken = false
-    /// With ``StoreVerdict/registered``: the subject was a member of each audience that the registration
-    /// names. It has another token now, or the registration came again.
+    /// With ``StoreVerdict/registered``: whether the activity or device was a member of all audiences that
+    /// the registration names. Then only its token may have changed.
     public var wasMember = false
-    /// With ``StoreVerdict/duplicate`` for an end: this version was settled, and the activity did not show
-    /// it.
+    /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown.
     public var wasNotShown = false
     /// With `leaves`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
-    /// that the subject has left them (``AudienceDepartures``). Tell them, then call
-    /// ``StoreCall/Operation/confirmLeaves(atMilliseconds:)``.
+    /// yet that the activity or device has left them (``AudienceDepartures``). Write the departure into these
+    /// audiences, then call ``StoreCall/Operation/confirmLeaves(atMilliseconds:)``.
     public var leaves: Bytes?
 
     @inlinable
@@ -103,13 +103,13 @@ extension StoreReply: Sendable where Bytes: Sendable {}
 
 /// The kind of error that left a call without a reply.
 public enum StoreFailure: Sendable {
-    /// There was no answer, or the subject is on another server. The same call may succeed at once, on this
+    /// There was no answer, or another server has the key. The same call may succeed at once, on this
     /// connection or the next.
     case unanswered
     /// The server refused the call for a temporary reason. The next call is likely to fail too.
     case busy
-    /// The server answered with an error that may not be the call's own. The call is repeated after a pause,
-    /// and other calls continue.
+    /// The server answered with an error that this call may not have caused. The call is repeated after a
+    /// pause, and other calls continue.
     case unexplained
     /// The call is refused, and a repetition does not help.
     case refused
