@@ -55,9 +55,10 @@ public final class ActivityStore {
 
     /// Writes a call, or collects it for the command that leaves at the end of the turn.
     ///
-    /// Consecutive updates, ends and settlements of activities leave as one command. So do consecutive
-    /// registrations of activities, and confirmations that audiences know of a leave. Each call succeeds or
-    /// fails alone, but an error of the whole command fails all its calls.
+    /// Consecutive updates, ends and settlements of activities leave as one command. Consecutive
+    /// registrations of activities and confirmations of departures
+    /// (``StoreCall/Operation/confirmLeaves(atMilliseconds:)``) also leave as one command. Each call succeeds
+    /// or fails alone, but an error of the whole command fails all its calls.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
         else {
@@ -85,11 +86,12 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` do not count as refusals, because
-    /// the call can be repeated.
+    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` are not refusals, because the same
+    /// call can be repeated.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // The server works: calls that do not wait for an acknowledgement by replicas can continue.
+        // Only some calls are affected, because the server works. Without enough replicas, for example, calls
+        // that do not wait for replicas can continue.
         if isUnexplained || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .unanswered

@@ -26,8 +26,9 @@ struct BatchKeys: ~Copyable {
     /// The keys, written as arguments.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
-    /// - Returns: whether the key may already be in the batch. There are no false negatives; a rare false positive costs one
-    ///   extra read.
+    /// Adds a key.
+    /// - Returns: whether the key may already be in the batch. False means that it is not there. A rare wrong
+    ///   `true` costs one extra read.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = CommandWriter(arguments, continuingAt: byteCount)

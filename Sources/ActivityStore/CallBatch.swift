@@ -40,7 +40,8 @@ struct CallBatch: ~Copyable {
     private var argumentByteCount = 0
     private let paces: UnsafeMutableBufferPointer<Policy.Pace>
     private var paceCount = 0
-    /// The place of the last call's pace. Most often the next call has the same pace.
+    /// Where the last call's pace is among the paces. It is compared first, because most often the next call
+    /// has the same pace.
     private var lastPace = 0
 
     init(capacity: Int) {
@@ -68,7 +69,8 @@ struct CallBatch: ~Copyable {
         count < capacity && (paceCount < Self.pacesMax || position(of: pace) != nil)
     }
 
-    /// Adds an update or an end. There must be room for its pace.
+    /// Adds an update or an end.
+    /// - Precondition: the batch has room for its pace (``takes(_:)``).
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = number(of: admission.pace)
         let bits = CallBits.of(admission) | appendKey(key)
@@ -87,7 +89,7 @@ struct CallBatch: ~Copyable {
     /// Adds a settlement.
     ///
     /// - Parameter pace: the activity's pace if the settlement reports a 429, otherwise nil. The batch must
-    ///   have room for it.
+    ///   have room for the pace (``takes(_:)``).
     mutating func append(
         _ key: UnsafeRawBufferPointer,
         _ number: SettlementNumber,
@@ -105,8 +107,7 @@ struct CallBatch: ~Copyable {
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
         writer.call(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
-            // Without a time, the latest possible time is written, so the token is retired whenever it was
-            // registered.
+            // Without a time, the latest possible time is written. Then the token is retired in any case.
             let before = retirement.invalidAtMilliseconds.map { StoredTime.stored($0) } ?? .max
             writer.token(retirement.token, retirement.environment, milliseconds: before)
         }
@@ -118,7 +119,7 @@ struct CallBatch: ~Copyable {
         keys.append(key) ? CallBits.keyRepeats : 0
     }
 
-    /// The maximum number of bytes that `write` needs in addition to the prefix.
+    /// The maximum length of the command that `write` writes, without the prefix.
     var commandBytesMax: Int {
         keys.bytes.count + argumentByteCount + paceCount * StoredPace.bytes
             + (paceCount + 3) * CommandWriter.argumentOverheadBytes
@@ -182,7 +183,7 @@ enum CallBits {
     static let alertFollows: UInt8 = 64
     /// The key may already be in the command, so the script reads its value again.
     static let keyRepeats: UInt8 = 128
-    /// In the pace's byte: the command is older than the system lets an activity live.
+    /// In the pace's byte: the command is older than the longest time for which the system shows an activity.
     static let isOld: UInt8 = 128
     /// In the pace's byte: the command brings a token, and is read again because Redis lost data.
     static let isReadAgain: UInt8 = 64
@@ -198,8 +199,8 @@ enum CallBits {
 /// The outcome of a settlement, as a number that the script `admit` reads.
 enum SettlementNumber: UInt8 {
     case accepted, notShown, unknown, limited
-    /// The settlement says nothing about the version. It retires a token, and the command waits for the next
-    /// token.
+    /// The settlement does not say how the version ended. It retires a token, and the command waits for the
+    /// next token.
     case retires
 
     init(_ settlement: Settlement) {

@@ -4,13 +4,13 @@ import LiveActivity
 enum CallKind: UInt8, BitwiseCopyable {
     case update, end, start, hold, register, unregister, address, reopen, confirm, settle, life
 
-    /// Whether this is an update or an end. If Redis grants such a call, the reply may be the activity's
-    /// stored value without a verdict.
+    /// Whether this is an update or an end. If Redis allows the sending exactly as asked, the reply is the
+    /// activity's stored value without a verdict.
     var isCommand: Bool { self == .update || self == .end }
 
-    /// Whether the reply waits until replicas have acknowledged the write. After the reply of such a call,
-    /// the written tokens and held commands are only in Redis. Admissions do not wait: the next command
-    /// brings its token again, and waiting would delay every turn.
+    /// Whether the reply waits until replicas have acknowledged the write. After such a reply the record is
+    /// settled, so Kafka will not bring the token or the held command again. Admissions do not wait: the next
+    /// command brings its token again, and waiting would delay every turn.
     var asksForReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true
@@ -18,8 +18,8 @@ enum CallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    /// The script, for a log. An activity's settlement runs in the script `admit`, together with the
-    /// admissions of its batch.
+    /// The script of the call, as logs name it. Activities are settled by the script `admit`, together with
+    /// the admissions of the same batch.
     var script: StoreScript {
         switch self {
         case .settle: .settle
@@ -66,8 +66,8 @@ enum CallKind: UInt8, BitwiseCopyable {
     private static let ofLife = VerdictSet(.settled, .retry, .superseded)
     private static let none = VerdictSet()
 
-    /// The verdicts that the script can give to a call of this kind. Any other verdict shows that replies and
-    /// calls are out of step.
+    /// The verdicts that the script can give to a call of this kind. After any other verdict the connection
+    /// is closed, because the reply belongs to another call.
     var verdicts: VerdictSet {
         switch self {
         case .update: Self.ofUpdate

@@ -37,7 +37,8 @@ public enum LifetimeKey {
 
     /// Returns the number of the timetable that an activity is in.
     public static func number(ofActivityKey key: UnsafeRawBufferPointer) -> Int {
-        // FNV-1a, because all processes must agree.
+        // FNV-1a, because all processes must choose the same timetable. Swift's `Hasher` has another seed in
+        // each process.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in key { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         return Int((hash ^ hash >> 32) % UInt64(count))
@@ -49,7 +50,7 @@ public enum LifetimeKey {
     /// Returns the app and the activity that a key names; nil if the key is not an activity's.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUID, ActivityKey.uppercaseUUID]
-        // A bundle id contains none of the signs.
+        // Looks for the first of the signs, because a bundle id contains none of them.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
             let end = key.firstIndex(where: signs.contains), end > 1, end < key.count - 2
         else { return nil }

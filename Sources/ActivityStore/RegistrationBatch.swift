@@ -1,8 +1,9 @@
 import LiveActivity
 import Redis
 
-/// Registrations of activities, and confirmations that audiences know of leaves, collected for one command:
-/// one key for each call, and one argument with all calls.
+/// Registrations of activities and confirmations of departures, collected for one command: one key for each
+/// call, and one argument with all calls. A confirmation says that audiences have the entries about an
+/// activity's departure.
 ///
 /// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
@@ -10,7 +11,7 @@ import Redis
 /// | 2 | the ``TokenForm`` | 0 |
 /// | 3–4 | the number of the token's bytes | 0 |
 /// | 5 | the number of audiences that the registration names | 0 |
-/// | 6–11 | when the token was registered, milliseconds | the time that a reply gave with the leaves |
+/// | 6–11 | when the token was registered, milliseconds | when the activity left, from the reply |
 /// | 12– | the token | |
 /// | | if the registration names audiences: their number (1), a 0, and their digests | |
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
@@ -71,7 +72,7 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation that audiences know of the leaves which a reply gave with this time.
+    /// Adds a confirmation that all audiences in a reply have the entry about the departure at this time.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingLeavesAt milliseconds: Int64) {
         let bits = RegistrationBits.confirms | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
@@ -79,7 +80,7 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// The maximum number of bytes that `write` needs in addition to the prefix.
+    /// The maximum length of the command that `write` writes, without the prefix.
     var commandBytesMax: Int { keys.bytes.count + argumentByteCount + 5 * CommandWriter.argumentOverheadBytes }
 
     /// Writes the command and returns its length.

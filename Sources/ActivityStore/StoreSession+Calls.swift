@@ -31,8 +31,8 @@ extension StoreSession {
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
             flushCommands(on: connection)
-            // The token came with a command. If its registration were answered with `full`, no record would
-            // repeat it. So it leaves alone: then its reply has room for a held command.
+            // A token that came with a command is registered alone, so that the reply has room for a held
+            // command. Otherwise the reply could be `full`, and no record would repeat the registration.
             let isAlone = source == .command
             if isAlone { flushRegistrations(on: connection) }
             registrations.append(
@@ -74,7 +74,6 @@ extension StoreSession {
         collected(call, on: connection)
     }
 
-    /// Notes a call that was added to a batch.
     private func collected(_ call: SessionCall, on connection: RedisConnection) {
         calls.append(call)
         connection.appendCall(isWritten: false, asksForReplicas: call.kind.asksForReplicas)

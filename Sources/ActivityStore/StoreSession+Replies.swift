@@ -14,8 +14,9 @@ extension StoreSession {
         take(reply, on: connection)
     }
 
-    /// Takes the reply to a batch. It is an array: one element for each call; then, in the same order, the
-    /// stored values of the calls that are answered with a number; then the clock, if an answer needs it.
+    /// Takes the reply to a batch: an array with one element for each call. Then, in the same order, follow
+    /// the stored values of the calls that are answered with a number. The last element is the clock, if an
+    /// answer needs it.
     private func take(
         _ reply: Reply,
         ofBatch count: Int,
@@ -85,8 +86,8 @@ extension StoreSession {
         case failure(RedisError)
         /// The reply fits its call, but it contains a stored value that the scripts did not write.
         case malformedContent
-        /// The call cannot have this reply. Replies and calls are out of step, so no later reply can be
-        /// trusted.
+        /// The call cannot have this reply. Later replies might be given to wrong calls too, so the
+        /// connection is closed.
         case violation
     }
 
@@ -174,9 +175,9 @@ extension StoreSession {
         return .reply(result)
     }
 
-    /// Reads a send verdict that is a number. The number has the timestamp and the priority, which may not be
-    /// those that the command asked for. The value, as it was before and up to the end of the answered alert,
-    /// has the token.
+    /// Reads a send verdict that is a number. The number has the timestamp and the priority, which may differ
+    /// from those that the command asked for. The token is in `value`: the activity's value before the
+    /// admission, up to the end of the answered alert.
     private func sendReply(_ number: Int64, _ value: Reply) -> Reading {
         guard value.kind == .string, value.bytes.count >= StoredRecord.token, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
@@ -193,8 +194,8 @@ extension StoreSession {
         return result.registration == nil ? .malformedContent : .reply(result)
     }
 
-    /// Reads a send verdict that is the activity's value: the command is sent as it asked. The value, as it
-    /// was before, has the token; together with the clock it gives the rest of the budget.
+    /// Reads a send verdict that is the activity's value before the admission: the command is sent exactly as
+    /// it asked. The value has the token. From the value and the clock follows what is left of the budget.
     private func sendReply(to call: SessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> Reading {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp

@@ -5,7 +5,7 @@ import Redis
 struct SessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: CallKind
-    /// What an update or end asked for. A reply that grants all of it does not repeat it.
+    /// What an update or end asked for. The reply has these numbers only if Redis decided otherwise.
     var timestamp: Int64 = 0
     var asksForHighPriority = false
     var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
@@ -22,8 +22,8 @@ final class StoreSession: RedisSession {
     /// Updates, ends and settlements that are not written yet. While there are any, their calls are the
     /// newest of ``calls``.
     var batch: CallBatch
-    /// Registrations and confirmations that are not written yet. Only one of the two batches has calls at a
-    /// time.
+    /// Registrations and confirmations that are not written yet. At any time, at most one of the two batches
+    /// has calls.
     var registrations: RegistrationBatch
     /// Memory for the unpacked token of a reply.
     let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)

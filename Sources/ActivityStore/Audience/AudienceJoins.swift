@@ -9,8 +9,8 @@ import Redis
 /// caller sees one call and one reply. A page that has grown too long is rearranged after its entry was
 /// acknowledged.
 final class AudienceJoins: RedisHandler {
-    /// How often pages may refuse an entry before its call fails. Many simultaneous joins to one page cause
-    /// fewer refusals of an entry.
+    /// The number of refusals by pages after which an entry's call fails. Even many simultaneous joins to one
+    /// page cause fewer refusals of an entry.
     private static let refusalsMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
@@ -66,8 +66,8 @@ final class AudienceJoins: RedisHandler {
         case .added:
             reportJoined(slot)
         case .addedToBeArranged:
-            // The handler may close the store, which fails outstanding calls. The call of `arrange` is not
-            // outstanding yet, so it is not affected.
+            // The handler may close the store, which fails all outstanding calls. This join has no
+            // outstanding call until `arrange` is called, so it is not reported a second time.
             let isArranged = table.isArranging(pageOf: slot)
             table[slot].stage = .arrangingAfterwards
             handler?.audienceReplied(tag: table[slot].tag, AudienceReply(.joined))

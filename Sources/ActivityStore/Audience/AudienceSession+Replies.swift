@@ -28,7 +28,7 @@ extension AudienceSession {
         }
     }
 
-    /// Takes the reply to appended entries: an outcome for each.
+    /// Takes the reply to appended entries. It has the outcome of each entry.
     private func take(
         _ reply: Reply,
         ofAppended count: Int,
@@ -77,8 +77,8 @@ extension AudienceSession {
         }
     }
 
-    /// Ends the connection: the oldest call cannot have this reply. Replies and calls are out of step, so no
-    /// later reply can be trusted.
+    /// Ends the connection, because the oldest call cannot have this reply. Later replies might be given to
+    /// the wrong calls too.
     private func violation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
         failed(error)

@@ -77,7 +77,8 @@ public final class AudienceStore {
 
     /// Writes a call, or collects it for the command that leaves at the end of the turn.
     ///
-    /// Appended entries leave as one command, except in a cluster.
+    /// Entries that are appended in one turn leave as one command. In a cluster each entry leaves alone,
+    /// because the pages are in different slots.
     public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {
@@ -114,8 +115,8 @@ public final class AudienceStore {
 }
 
 extension RedisClient {
-    /// Returns the connection for one call with this key, and its session. Only for the client of an audience
-    /// store.
+    /// Returns the connection for one call with this key, and its session. Must be called only on an audience
+    /// store's client, whose sessions all have this type.
     func audienceSession(for key: UnsafeRawBufferPointer) -> (AudienceSession, RedisConnection)? {
         guard let connection = connection(for: key) else { return nil }
         return (unsafeDowncast(connection.session, to: AudienceSession.self), connection)

@@ -113,9 +113,9 @@ extension CommandWriter {
     }
 }
 
-/// How the script `audience` stores finished broadcasts. Their indexes are above the indexes of ranges.
+/// How the script `audience` stores finished broadcasts: like ranges, with indexes that no range has.
 enum StoredBroadcast {
-    /// Returns the index of a broadcast, above the indexes of ranges.
+    /// Returns the index of a broadcast. Ranges have lower indexes.
     static func index(of environment: DeviceEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
     /// The length of the broadcasts' part, after the totals of the ranges: a byte for each outcome.

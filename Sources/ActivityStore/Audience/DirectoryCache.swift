@@ -10,8 +10,8 @@ import Redis
 struct DirectoryCache: ~Copyable {
     /// The number of places: one for each segment of 32 audiences. A power of two.
     static let capacity = 8_192
-    /// The maximum number of bounds of all segments together, four bytes each. A page has about 60 members.
-    /// Beyond this limit the whole cache is dropped.
+    /// The maximum number of bounds of all segments together. They take 4 MiB, and are enough for about 60
+    /// million members, because a page has about 60. Beyond this limit the whole cache is dropped.
     static let boundsMax = 1 << 20
 
     private struct Entry {
@@ -25,8 +25,8 @@ struct DirectoryCache: ~Copyable {
 
     private static func place(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
-    /// Returns the page of a position. If the segment is unknown: the first page, the only one of a small
-    /// segment.
+    /// Returns the page of a position. If the segment is not in the cache, returns the first page, which is
+    /// the only page of a small segment.
     ///
     /// - Parameter tag: the segment's tag (``AudienceKey``).
     /// - Returns: the lower bounds of the page and of the next page; 0 if there is no next page.

@@ -3,9 +3,9 @@ import LiveActivity
 /// The limits of a segment's pages.
 enum PageLimits {
     /// The steps in which the memory reserved for a page grows, and the length up to which each step applies.
-    /// All resulting sizes are size classes of the allocator, so it rounds nothing up (jemalloc: every 1,024
-    /// bytes from 4 to 8 KiB, every 4,096 bytes from 16 to 32 KiB). Longer pages have larger steps because
-    /// they cost more to write again.
+    /// All resulting sizes are size classes of the allocator, so it rounds nothing up. (jemalloc has a class
+    /// every 1,024 bytes from 4 to 8 KiB, and every 4,096 bytes from 16 to 32 KiB.) Longer pages have larger
+    /// steps because they cost more to write again.
     static let growthBytes = 2_048
     static let growthEndBytes = 8_192
     static let middleGrowthBytes = 4_096
@@ -14,13 +14,13 @@ enum PageLimits {
     /// The bytes that Redis adds to a string of this length: its header (`sdshdr16`) and the zero byte after
     /// it.
     static let stringOverheadBytes = 6
-    /// The maximum length of a page; a longer page is rearranged. With longer pages a round looks up fewer
-    /// keys among millions. But to split a page of this length stops the server for 0.4 ms.
+    /// The maximum length of a page, in bytes. A longer page is rearranged. A higher limit would mean fewer
+    /// pages to look up in a round. But splitting a page of this length already stops the server for 0.4 ms.
     static let bytesMax = 4 * largeGrowthBytes - stringOverheadBytes
-    /// Returns the length above which a page is split, after its compaction.
+    /// Returns the length above which a page is split, measured after outdated entries were dropped.
     static func bytesAfterCompaction(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
-    /// A page longer than this, because no worker could rearrange it, takes no entries until it is
-    /// rearranged.
+    /// The length above which a page takes no more entries until it is rearranged. A page becomes this long
+    /// only if no worker could rearrange it earlier.
     static let bytesBeforeFull = 6 * largeGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384

@@ -52,8 +52,8 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var newest: Newest?
     /// The last push that Redis allowed.
     public private(set) var sent: Sent?
-    /// The next push gets a timestamp above this one: the last that was sent, or the one that replaces it
-    /// after Redis lost data; 0: neither.
+    /// The next push gets a timestamp above this one. It is the timestamp of the last push. After Redis lost
+    /// data, it is the second in which the activity registered again. 0 if there is neither.
     private(set) var lastTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
@@ -165,7 +165,7 @@ public struct ActivityInspection: Sendable, Equatable {
 
     // MARK: - By a policy's numbers
 
-    /// Returns how often the spacing is doubled now because of 429s.
+    /// Returns how often answers 429 have doubled the spacing that applies now.
     public func spacingDoublings(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int {
         guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
         let recovered = (now &- limitedAtMilliseconds) / numbers.throttleRecoveryMilliseconds
@@ -175,7 +175,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// Returns the least time between two pushes that applies now.
     public func spacingMilliseconds(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
         let level = spacingDoublings(numbers, nowMilliseconds: now)
-        // More than 22 doublings of a millisecond exceed the longest spacing.
+        // A spacing is at least one millisecond. Doubled more than 22 times, it would exceed the longest
+        // spacing.
         let stretched = level == 0 ? 0 : numbers.spacingMilliseconds << min(level, 22)
         return max(numbers.spacingMilliseconds, min(stretched, numbers.throttledSpacingMaxMilliseconds))
     }
@@ -187,7 +188,7 @@ public struct ActivityInspection: Sendable, Equatable {
         return until > now ? until : nil
     }
 
-    /// Returns the rest of the priority-10 bucket that applies now.
+    /// Returns what is left now of the bucket of priority 10.
     public func budget(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> InspectedBudget {
         let bucket = allowsFrequentUpdates ? numbers.frequentBudget : numbers.budget
         return InspectedBudget(bucket, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)

@@ -1,6 +1,6 @@
 public import LiveActivity
 
-/// The content of an audience's record in readable form. It decides nothing.
+/// The content of an audience's record in readable form, for display.
 public struct AudienceInspection: Sendable, Equatable {
     /// The newest version, whether it was sent or was `unchanged`.
     public struct Newest: Sendable, Equatable {
@@ -92,7 +92,8 @@ public struct AudienceInspection: Sendable, Equatable {
         progress.sort { ($0.range.count, $0.range.index) < ($1.range.count, $1.range.index) }
     }
 
-    /// Returns the rest of the audience's priority-10 budgets, for members without and with frequent updates.
+    /// Returns what is left of the audience's budgets of priority 10, for members without and with frequent
+    /// updates.
     public func budgets(
         _ pace: Policy.Pace,
         nowMilliseconds now: Int64

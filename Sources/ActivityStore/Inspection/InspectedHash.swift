@@ -47,7 +47,7 @@ public struct InspectedBudget: Sendable, Equatable {
 
     init(_ numbers: Policy.Bucket, fullAtMilliseconds: Int64, nowMilliseconds: Int64) {
         self.numbers = numbers
-        // No overflow: both times have at most 13 digits, or are the clock's 63 bits.
+        // The subtraction cannot overflow, because neither time is negative.
         let missing = max(0, fullAtMilliseconds &- nowMilliseconds)
         let interval = numbers.intervalMilliseconds
         let pushes = missing / interval &+ (missing % interval == 0 ? 0 : 1)
@@ -56,7 +56,7 @@ public struct InspectedBudget: Sendable, Equatable {
     }
 }
 
-/// The fields of a hash by name. An empty field counts as absent.
+/// The fields of a hash by name. Fields with an empty value are left out.
 struct InspectedHash {
     private let fields: [String: [UInt8]]
 

@@ -44,10 +44,10 @@ public struct ActivityPace: Hashable, Sendable {
         return max(numbers.spacingMilliseconds, min(spacing, numbers.throttledSpacingMaxMilliseconds))
     }
 
-    /// Records a 429: doubles the spacing once more, unless it is at its longest. A push counts once, however
-    /// often its 429 is reported.
+    /// Records a 429: doubles the spacing once more, unless it is at its longest. Each push doubles the
+    /// spacing at most once, even if its 429 is reported several times.
     ///
-    /// - Returns: whether this report counts.
+    /// - Returns: false if the 429 of the same push was recorded before.
     mutating func limit(_ numbers: Policy.Pace, sentAt: Int64, at now: Int64) -> Bool {
         if let limitedAtMilliseconds, sentAt <= limitedAtMilliseconds && now >= limitedAtMilliseconds { return false }
         let before = doublings(numbers, at: now)

@@ -10,7 +10,7 @@ extension ActivityState {
         if !audiences.isEmpty { digest = nil }
     }
 
-    /// Leaves all audiences, because the activity's token or life has ended.
+    /// Leaves all audiences, because the token was retired or unregistered, or the end was accepted.
     mutating func leaveAllAudiences() {
         forgetShownOfMember()
         audiences.leaveAll()

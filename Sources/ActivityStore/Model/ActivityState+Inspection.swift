@@ -23,13 +23,14 @@ extension ActivityState {
             )
         }
         held = inspection.held.map {
-            // An older command is held only for its alert.
+            // Only for the newest version it matters whether the held command is an end. An older held
+            // command is kept only for its alert.
             let isEnd = ended && $0.version == version
             return Held(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
         answeredAlert = inspection.answeredAlert
-        // Audiences that the activity left are omitted. They delay an admission for a moment only, and the
-        // prediction is the verdict after that delay.
+        // Leaves out the audiences that may not know yet that the activity left them. They only delay an
+        // admission for a moment, and the prediction is the verdict after this delay.
         audiences.current = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(version: $0.version, isSettled: $0.isSettled, timestamp: $0.version.timestamp, claim: nil)
@@ -39,11 +40,11 @@ extension ActivityState {
         }
     }
 
-    /// Returns what the scripts would answer to an update or an end. A command that would wait for its pace
-    /// counts as sent.
+    /// Returns what the scripts would answer to an update or an end. Ignores the pace: `send` also for a
+    /// command that would have to wait for it.
     package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
-        // The spacing and a clock that was set back do not change whether the command is sent.
+        // Without a last push, neither the spacing nor a clock that was set back delays the command.
         state.lastSendMilliseconds = 0
         return state.command(admission, now: nowMilliseconds).0.verdict
     }

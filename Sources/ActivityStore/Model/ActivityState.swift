@@ -137,8 +137,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return isOvertaken(call, by: newest) ? .overtaken : .superseded
     }
 
-    /// Whether a newer version overtook a command whose alert must still ring. A start carries no alert of
-    /// the activity's previous life.
+    /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
+    /// start cannot carry it, because the alert belongs to the activity's previous life.
     private func isOvertaken(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
         call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startAssigned
     }
@@ -196,8 +196,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (startVerdict(start), .renewed)
     }
 
-    /// Answers a start that already got a send verdict. The record may be the same one after a lost reply,
-    /// one that was deferred with the claim, or another one.
+    /// Answers a start that has already got a send verdict. The caller may be the same record after a lost
+    /// reply, the record that was deferred with the claim, or another record.
     private mutating func startAgain(
         _ start: Start,
         claim: UInt64,
@@ -278,7 +278,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Settles a version. A change outside the record's fixed part renews the key's expiry.
+    /// Settles a version. A change outside of the record's fixed bytes renews the key's expiry.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
         switch operation {
         case .limit(_, let numbers):
@@ -320,7 +320,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return held == heldBefore ? lifetime : .renewed
     }
 
-    /// Retires a token. The registration's time grows by one, so that the same registration is stale.
+    /// Retires a token. Raises the registration's time, so that the same registration is stale afterwards.
     private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retired = RetiredToken(token)
@@ -367,7 +367,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         self.versionState = versionState
     }
 
-    /// Assigns the version's own timestamp, or one above the last if its own is not higher.
+    /// Assigns the version's own timestamp, or one second above the last if its own is not higher.
     private mutating func assignTimestamp(_ version: Version) {
         let above = min(lastTimestamp + 1, Limits.timestampMax)
         lastTimestamp =

@@ -21,8 +21,8 @@ extension AudienceState {
         }
     }
 
-    /// Returns what the script would answer to a command. A command that would wait for its pace counts as
-    /// sent.
+    /// Returns what the script would answer to a command. Ignores the pace: `send` also for a command that
+    /// would have to wait for it.
     package func verdict(
         on admission: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64

@@ -198,8 +198,8 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges of a round under way, if there is one. Ranges of another number would
-    /// overlap with its ranges.
+    /// Returns the number of ranges for a command: that of the round under way if there is one, else the
+    /// caller's. If the number changed during a round, new ranges would overlap with ranges of this round.
     private mutating func rangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
         let underWay = rounds.last {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
@@ -233,8 +233,8 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// The newest version for activities; nil if a start is the newest, because rounds of starts are
-    /// independent.
+    /// The newest version for activities. Nil if a start is the newest, because a start reaches devices and
+    /// replaces no state of activities.
     private var newestForActivities: Version? { admitted.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func take(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {

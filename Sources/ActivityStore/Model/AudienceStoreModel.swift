@@ -4,8 +4,7 @@ public import LiveActivity
 /// same pages as a Redis server.
 ///
 /// The simulation runs the model instead of Redis, and a differential test compares it with a real server.
-/// The model rearranges a page at once when it has grown too long; ``AudienceStore`` sends another command to
-/// do so.
+/// When a page has grown too long, the model rearranges it at once; ``AudienceStore`` sends another command.
 public struct AudienceStoreModel: Sendable {
     struct AudienceKey: Hashable {
         var app: [UInt8]

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A device belongs to the audiences that its registrations name, those of all attributes types together.
+/// A device is in all audiences that the registrations of its attributes types name.
 extension DeviceState {
     var leaves: [UInt8]? { MemberAudiences.leaves(left, at: leftAtMilliseconds) }
 

@@ -85,8 +85,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, isTaken ? .renewed : .unchanged)
     }
 
-    /// Returns the held start after the given one. If the given start is no longer held: the first held start
-    /// that is not older.
+    /// Returns the next held start after a given one. If the given start is not held any more, returns the
+    /// first held start that is not older.
     private func next(_ held: [Start], after: HeldStart<[UInt8]>?) -> Start? {
         guard let after else { return held.first }
         let place = held.firstIndex { $0.version == after.version && $0.activity == after.activity }

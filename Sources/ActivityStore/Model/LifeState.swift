@@ -21,7 +21,8 @@ public struct LifeState: Sendable, Equatable {
     private(set) var start: KeptCommand<[UInt8]>?
     private(set) var shown: KeptCommand<[UInt8]>?
 
-    /// The text in the hash beside the timetable, as long as no worker has claimed the activity.
+    /// The entry in the hash of lives (``LifetimeKey/lives(_:)``). The last number says that no worker has
+    /// claimed the activity.
     public var text: String {
         "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganMilliseconds)".utf8.count)))\(beganMilliseconds) 0"
     }
@@ -29,7 +30,8 @@ public struct LifeState: Sendable, Equatable {
     static func note(_ note: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout LifeState?) {
         switch note {
         case .over: life = nil
-        // Both events follow a claim, and the model claims no lives.
+        // The life does not change. A worker reports `endedByAnother` after a claim, but in the model no
+        // worker claims lives.
         case .missed, .endedByAnother: break
         case .ended(let began, let restart):
             guard let former = life, former.beganMilliseconds == began else { return }
@@ -51,9 +53,9 @@ public struct LifeState: Sendable, Equatable {
         if let kept { life?.keep(kept) }
     }
 
-    /// Whether the life that began at that time continues. A life that keeps a newer state than `state`, the
-    /// state of a start, is due at once and does not continue. Otherwise the script postpones the next claim;
-    /// the model does not.
+    /// Whether the life that began at `began` still continues. If the life keeps a newer state than `state`,
+    /// which the new start would show, it does not continue and is due at once. The script also postpones the
+    /// next claim; the model has no claims.
     static func continues(_ life: inout LifeState?, from began: Int64, showing state: Version?) -> Bool {
         guard let known = life, known.beganMilliseconds == began else { return false }
         guard let state, let shown = known.shown, shown.version > state else { return true }

@@ -90,7 +90,7 @@ struct PageState: Sendable {
         let count = byteCount
         if count > bytesMax { return .toBeArranged }
         let next = PageLimits.capacity(for: count)
-        // Redis reserves a capacity only for a string that is longer than half of it.
+        // The script reserves a larger capacity only if the page fills more than half of it.
         if count > capacity, count > next / 2 { capacity = next }
         let isOld = now / 1_000 - renewedAtSeconds >= PageLimits.renewalSeconds
         return isOld || entry.isDevice && !holdsDevices ? .toBeArranged : .done

@@ -2,11 +2,13 @@ import LiveActivity
 
 /// The format of an activity's key.
 ///
-/// A key is `{app=activity}`. ActivityKit names activities by UUIDs, so a UUID's thirty-six characters are
-/// stored as sixteen bytes. The sign before them tells how the UUID was written: `{app#…}` in lower case,
-/// `{app$…}` in upper case. A UUID in mixed case is stored as text. Redis reads a key's bytes about ten times
-/// for one admission. It also stores an argument of up to 44 bytes in one piece of memory, which saves even
-/// more. A key with a UUID is binary: `causeway inspect` finds it.
+/// A key is `{app=activity}`. ActivityKit names activities by UUIDs, so the 36 characters of a UUID are
+/// stored as sixteen bytes. The sign before them says how the UUID was written: `{app#…}` in lower case,
+/// `{app$…}` in upper case. A UUID in mixed case is stored as text.
+///
+/// Short keys save time, because Redis reads a key's bytes about ten times for one admission. They save even
+/// more because Redis stores an argument of up to 44 bytes in one piece of memory. A key with a UUID is
+/// binary and cannot be typed: `causeway inspect` finds it.
 public enum ActivityKey {
     static let lowercaseUUID = UInt8(ascii: "#")
     static let uppercaseUUID = UInt8(ascii: "$")

@@ -48,7 +48,8 @@ enum StoredRecord {
     static let assigned = 39
     static let registeredAt = 44
     static let token = 50
-    /// A flag that is added to the number of the token's bytes, which is far lower.
+    /// Added to the number of the token's bytes if this part follows the token. The number itself is far
+    /// lower.
     static let answeredAlertFollows = 32_768
     static let audiencesFollow = 16_384
     static let countFlags = answeredAlertFollows | audiencesFollow
@@ -62,8 +63,8 @@ enum StoredRecord {
     enum StateBit {
         /// Whether the newest version has drawn on the bucket.
         static let hasDrawn: UInt8 = 128
-        /// Set in every letter. If it is not set, the last assigned timestamp has a place of its own (bytes
-        /// 40–44).
+        /// Set in every letter of ASCII. The script clears it if the last assigned timestamp is not the
+        /// newest version's own, and is stored in bytes 40–44.
         static let isOwnTimestamp: UInt8 = 64
     }
 
@@ -81,8 +82,8 @@ enum StoredRecord {
     }
 }
 
-/// The lowest 48 bits of a digest; 0 is stored as 1. Two states of an activity agree in them with a chance of
-/// 1 in 2.8 × 10¹⁴.
+/// The lowest 48 bits of a digest; 0 is stored as 1. Two different states have the same 48 bits with a
+/// probability of 1 in 2.8 × 10¹⁴.
 enum StoredDigest {
     static let bytes = 6
 

@@ -8,8 +8,9 @@ import Redis
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is
 /// packed, two digits in a byte, which saves a fifth of a hash.
 enum TokenText {
-    /// The length of the part in the field `t`, after the registration's time; the rest is in `u`. Values of
-    /// up to 64 bytes keep a hash in its compact encoding (`hash-max-listpack-value`).
+    /// The length of the part in the field `t`, after the registration's time. The rest of the token is in
+    /// the field `u`. A hash whose values have at most 64 bytes keeps its compact encoding
+    /// (`hash-max-listpack-value`).
     static let headBytesMax = 64 - StoredTime.digits
     /// A letter and a token of ``StoreLimits/tokenBytesMax`` that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
