@@ -5,13 +5,13 @@
 -- most one PEXPIRE). So a server that is out of memory refuses all of an operation or nothing. Time is the server's (TIME): one
 -- clock for all workers. KEYS[1] is the key. StoredRecord.swift says how an activity is stored.
 --
--- Replies. A reply is one string: a word, for some words followed by data that StoreSession reads. A start's
--- `send` is followed by its timestamp. If an update or end is sent with its own timestamp and at the priority
--- that it asked for, the reply is the activity's value as it was read. StoreSession computes the rest of the
--- budget from this value and the clock. If an update or end is sent otherwise, the reply is a number: the
--- timestamp times 65,536, plus the priority times 16,384 (1: 5; 2: 10; 3: 5, because the budget for 10 is
--- used up), plus the rest of the budget. Some commands that are sent as they asked are also answered with a
--- number.
+-- Replies. A reply is one string. It begins with a word; some words are followed by data that StoreSession
+-- reads. After a start's `send` comes its timestamp.
+-- An update or end that is sent has another reply. If it is sent with its own timestamp and at the priority
+-- that it asked for, the reply may be the activity's value as it was read. StoreSession then computes the
+-- rest of the budget from this value and the clock. Otherwise the reply is a number: the timestamp times
+-- 65,536, plus a digit for the priority times 16,384, plus the rest of the budget. The digit is 1 for
+-- priority 5, 2 for 10, and 3 for 5 because the budget for 10 is used up.
 --
 -- Batches. Updates, ends and settlements come in batches, because a call of a script costs nearly as much as
 -- an admission. KEYS are the keys. ARGV is one string with all calls (CallBatch.swift), and then the paces.
@@ -23,27 +23,28 @@
 --
 -- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same
 -- order, it has the values of the keys that are answered with a number: as they were read, up to the end of
--- the answered alert. Last comes the clock, if a reply needs it. The reply to one key without the clock is no
--- array, unless it is a number. The replies of a batch have room for a limited number of held commands. If an
--- update's reply would exceed this room, the update is answered with `wait` (one millisecond), a registration
--- with `full`.
+-- the answered alert. Last comes the clock, if a reply needs it. If the array would have only one element,
+-- the reply is this element alone. The replies of a batch have limited room for held commands. If a held
+-- command does not fit any more, an update is answered with `wait` (one millisecond), and a registration with
+-- `full`.
 --
--- All other operations have a letter as their first argument. Registrations of activities, and confirmations
--- that audiences know of leaves, also come in batches (RegistrationBatch.swift) and are answered with an
--- array of words. All other operations come alone.
+-- All other operations have a letter as their first argument. Registrations of activities come in batches too
+-- (RegistrationBatch.swift), together with confirmations that audiences know of departures. They are answered
+-- with an array of words. The remaining operations come alone.
 --
 -- Audiences. An activity that is or was in audiences stores two lists after its token: its audiences, and the
 -- audiences that may not know yet that it left them. It leaves audiences when its token is retired, its end
--- is accepted, it is unregistered, or a registration no longer names them. The reply then names all audiences
--- that were left, after a `=`: the time of the registration, then the digests. Replies repeat this part until
--- it is confirmed with the same time. Until then an admission is answered with `leaves`. `registered+` says
--- that the member was in all named audiences before. The script does not know what a member shows, because
--- pushes of its audiences replace it.
+-- is accepted, it is unregistered, or a registration no longer names them. The reply then has a `=`, the time
+-- of the registration, and the digests of all audiences that were left. Replies repeat this part until a
+-- worker confirms it with the same time. Until then an admission is answered with `leaves`. `registered+`
+-- says that the activity was in all named audiences before. For an activity in an audience, the script does
+-- not know the shown state, because a push to the audience may have replaced it.
 --
 -- Expiry. A change of a value's length, newest version or token writes the whole value with a new expiry. A
--- send verdict overwrites a part of the record and keeps the expiry, except once in 1,000 seconds. A
--- settlement that removes nothing does the same. Every key expires, so every eviction policy except
--- `noeviction` may drop activities; the check at start warns of such a policy.
+-- send verdict overwrites only a part of the record and keeps the expiry, but once in 1,000 seconds it renews
+-- the expiry. A settlement that only changes the state and the digest keeps the expiry. Every key expires, so
+-- every eviction policy of Redis except `noeviction` may drop activities. The worker warns at its start of
+-- such a policy.
 --
 -- Speed. These are slow in Redis' Lua: a call of Redis, a call of a function, a new string (eight
 -- instructions for each of its bytes, because Lua hashes it), a conversion between number and text, each
@@ -53,13 +54,14 @@
 -- Usual updates and settlements of activities without rare parts take a short path before everything else.
 -- The long path would decide the same.
 --
--- Starts. A start may be sent once, but a record whose reply was lost asks again. The claim distinguishes
--- this record from other records of the same start. A record asks again only while APNs has processed nothing
--- of it, so its verdict is repeated, with its timestamp and without a change. Every other record gets
--- `unknown` or, once the start is settled, `duplicate`, and changes nothing. A settlement as `unknown` keeps
--- the claim, because the record with the claim may still be about to send. A deferred record has a new claim
--- and names the previous one; the first record that does so replaces the claim. A repetition is refused only
--- if an end has come since, or a newer state of an activity that has a token and so lives without the start.
+-- Starts. A start may be sent only once, but a worker asks again if the reply was lost. The claim
+-- distinguishes the record that may be sent from other records of the same start. A worker asks again with a
+-- claim only while APNs has processed no push of this record. So the verdict and the timestamp are repeated,
+-- and nothing changes. Every other record gets `unknown` or, once the start is settled, `duplicate`, and
+-- changes nothing. A settlement as `unknown` keeps the claim, because the record with the claim may still be
+-- about to be sent. A deferred record has a new claim and names the previous claim. The first such record
+-- replaces the claim. A repetition is refused in two cases only: an end has come since, or a newer state has
+-- come and the activity has a token, so it lives without this start.
 --
 -- Budget. The bucket is one number, the time at which it will be full if nothing more is drawn (the generic
 -- cell rate algorithm). A draw moves that time by one interval. The time may not be further ahead than the
@@ -115,17 +117,19 @@ if #operation > 1 then
   if values.err then return values end
   -- The clock. It is read once for all keys, and only if one of them needs it.
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
-  -- The last call whose command is older than an activity lives.
+  -- The index of the last call whose command is older than the longest life of an activity.
   local oldIndex
-  -- The last call of a command that is read again because the server lost data.
+  -- The index of the last call whose command is read again because the server lost data.
   local againIndex
-  -- What the last update or end asked for. Most often the next one asks for the same.
+  -- What the last update or end asked for. Most often the next one asks for the same, so these are computed
+  -- only when they change.
   local asked, numberOfPace, isHigh, mayUseReserve
   local format = RECORD
-  -- The shape is a value's first seven bytes: the end of its life, its lengths and its kind. A value has a
-  -- shape between these two if it has the kind and the lengths of the last usual value and its activity still
-  -- lives. If its pace and bucket are the same too, it is sent at once if its last push was at `sentMax` or
-  -- before, and at priority 10 if its bucket is full at `fullMax` or before.
+  -- The shape is a value's first seven bytes as one number: the end of its life, its lengths and its kind. A
+  -- value is usual if its shape is between these two. Then it has the kind and the lengths of the last usual
+  -- value, and its activity still lives. If its pace and bucket are the same too, two comparisons decide: it
+  -- is sent at once if its last push was not after `sentMax`, and at priority 10 if its bucket will be full
+  -- not after `fullMax`.
   local shapeMin, shapeMax, usualSize = math.huge, 0, -1
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
   -- The pace and the bucket that were read last.
@@ -145,7 +149,7 @@ if #operation > 1 then
         end
       end
       if asks >= @KEY_REPEATS@ * 256 then
-        -- An earlier call of this batch may have written the value.
+        -- An earlier call of this batch may have written the value, so it is read again.
         assignedAndAsks, asks, values[index] = assignedAndAsks - @KEY_REPEATS@ * 256, asks - @KEY_REPEATS@ * 256, call('GET', keys[index])
       end
       asked, numberOfPace = asks, asks % 256
@@ -312,7 +316,7 @@ if #operation > 1 then
         reply = MALFORMED
         break
       end
-      -- Whether the alert is not newer than the newest that APNs has accepted.
+      -- Whether APNs has already accepted this alert or a newer one.
       local isAnswered = false
       if alert and answeredLength > 0 then
         local time, low, high = read('<I5I4I4', alert)
@@ -323,18 +327,19 @@ if #operation > 1 then
       local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
       -- A settlement says how a version ended, that APNs limits the activity, or that APNs has declared a
       -- token dead. It changes only existing values and never creates an activity. The reply is 1 if the
-      -- token was retired, else 0. Acceptance overrides the other outcomes in any order, because one worker
-      -- may have a start in flight while another settles the start as unknown. A 429 counts once, however
-      -- often it is reported: only if a send verdict came after the last 429 that counted, or if the clock
-      -- was set back. The registration time of a retired token is raised by one, so that a repeated delivery
-      -- of its registration is stale. The token's fingerprint is kept, so that a command with this token does
-      -- not bring it back.
+      -- token was retired, else 0. Acceptance overrides the other outcomes, even if it arrives first. The
+      -- reason: one worker may have sent a start while another settles this start as unknown.
+      -- The spacing is doubled once for each push with a 429, even if its 429 is reported several times: only
+      -- if a send verdict came after the last recorded 429, or if the clock was set back.
+      -- The registration time of a retired token is raised by one, so that a repeated delivery of its
+      -- registration is stale. The token's fingerprint is kept, so that a command with this token does not
+      -- bring it back.
       if settles then
         reply = 0
         if isNew then break end
         local digestBefore, frees = shown, false
         letter = state
-        -- Rarer parts that must be written again; nil: they stay.
+        -- New contents of the parts about a 429 and about a start; nil: the part stays.
         local limit, begun
         if request == @LIMITS@ then
           if lifeEnd > 0 then
@@ -528,7 +533,7 @@ if #operation > 1 then
               if not same then letter = holdsAlert and @WAITING_OLDER_ALERT@ or @WAITING@ end
             else
               letter, sends = @SENDING@, true
-              -- The last send verdict was in other 1,000 seconds, so the expiry must be renewed.
+              -- The first send verdict in these 1,000 seconds (of UNIX time) renews the expiry.
               if sent < thousandBegan or sent >= thousandBegan + 1000000 then whole = true end
               if holdsAlert then
                 letter = same and holds and @SENDING_HELD_ALERT@ or @SENDING_OLDER_ALERT@
@@ -625,7 +630,8 @@ local key = KEYS[1]
 local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The length of held commands in the replies of a batch so far, for which the replies have limited room.
+-- The total length of the held commands in the replies of this batch so far. The replies have limited room
+-- for them.
 local heldBytes = 0
 
 -- Returns the digests of a list that another list does not have.
@@ -734,7 +740,8 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
         if claimed ~= claim and (claimed == '' or claimed ~= former) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- In state `b` the start is the newest version, so a token belongs to the activity's previous life.
+        -- In state `b` the start is the newest version, so a token does not refuse the start: it belongs to
+        -- the activity's previous life.
         if ended or state ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if claimed ~= claim then
           start = sub(start, 1, 19) .. claim
@@ -787,7 +794,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     if list then
       local gone = without(left, list) .. without(audiences, list)
       if #gone > 8 * @LEAVES_MAX@ then return 'full' end
-      -- An audience's push may have replaced the shown state.
+      -- A push to an audience may have replaced the shown state, so it is not known.
       if list ~= '' or audiences ~= '' or left ~= '' then shown = '\0\0\0\0\0\0' end
       if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
       audiences, left = list, gone

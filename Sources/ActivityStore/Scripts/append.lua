@@ -7,15 +7,15 @@
 --     1    the entry was added
 --     2    the entry was added, and `arrange` must rearrange the page or renew its expiry
 --
--- Each entry is added separately, and fails alone, so the script takes Redis' errors as replies.
+-- Each entry is added separately and fails alone: an error of Redis becomes the reply to its entry.
 --
 -- Memory. APPEND doubles the memory that is reserved for a string, so a page that grew by APPEND would take nearly twice its
 -- bytes. Therefore a page that has outgrown its capacity is written again. A SETRANGE of one byte at the end of the first half of
 -- the next capacity makes Redis reserve exactly that capacity. Another SETRANGE writes the entries over the zeros and beyond.
 --
--- Speed. Calls of Redis are most of what an entry costs: two for each, and five more for the few that make a
--- page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so the script reads a
--- whole page only if the page outgrows its capacity.
+-- Speed. Most of an entry's cost are the calls of Redis: two for each entry, and five more for the few
+-- entries that make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so
+-- the script reads a whole page only if the page outgrows its capacity.
 
 local call, sub, char = redis.pcall, string.sub, string.char
 local read, pack = struct.unpack, struct.pack

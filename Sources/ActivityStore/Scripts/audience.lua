@@ -6,9 +6,9 @@
 -- | --- | --- |
 -- | n | the newest version, which may be `unchanged`, and `a`, or `s` once it is settled |
 -- | a | the newest version that was admitted to be sent, and how: see ADMITTED |
--- | b | the body of its push without the alert |
+-- | b | the body, without the alert, that members get if they join after this version |
 -- | f | when the two buckets will be full, server milliseconds, six bytes each |
--- | l | rounds, oldest first: version (13), number of ranges (2), when it was admitted (6), twice its broadcasts, plus 1 once all is over |
+-- | l | rounds, oldest first: version (13), number of ranges (2), when it was admitted (6), twice its broadcasts, plus 1 once finished |
 -- | c p | each followed by a range's number of ranges and index (2 each): who claimed the range last, and its checkpoint |
 -- | m k t | each followed by a version and its number of ranges: with an index the counts of a range or broadcast; finished parts; totals |
 -- | hp hs | the channel in production and in the sandbox: storage policy (1), when it was created (8, UNIX milliseconds), its id |
@@ -103,7 +103,8 @@ if operation == 'a' then
   if newest then
     if newest == version and admitted == version and flags % 4 == asks % 4 then
       if isSettled then return 'duplicate' end
-      -- The channels may have changed since the command was fanned out.
+      -- The channels may have changed since the version was admitted first. Then the number of its broadcasts
+      -- changes.
       local place = placeOfRound(list, version .. pack('<I2', lastRanges))
       local state = place and string.byte(list, place + 21)
       if place and state % 2 == 0 and state ~= 2 * broadcasts then
@@ -120,8 +121,8 @@ if operation == 'a' then
       if newest == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newest, version) then return 'superseded' end
     end
-    -- A version that is not settled may not have reached Kafka. So its state counts as sent only once it is
-    -- settled.
+    -- A version that is not settled may not have reached Kafka. So a command with the same state is
+    -- `unchanged` only after the settlement.
     if not isStart and not isEnd and isSettled and shown == digest then
       store('n', version .. 's')
       return 'unchanged'
@@ -151,8 +152,8 @@ if operation == 'a' then
   end
   local timestamp = math.max(read('<I5', version), math.min((last or 0) + 1, @TIMESTAMP_MAX@))
 
-  -- The number of ranges of a round under way is kept, because ranges of another number would overlap with
-  -- its ranges.
+  -- A round under way fixes the number of ranges: with another number, the new ranges would overlap with the
+  -- ranges of this round.
   local rangeCount = wantedRanges
   for at = #list - ROUND_BYTES + 1, 1, -ROUND_BYTES do
     local count, since, isFinished = read('<I2I6B', list, at + 13)
@@ -165,7 +166,7 @@ if operation == 'a' then
   if lastRanges and lastRanges ~= rangeCount then
     for _, field in ipairs(call('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      -- A claim is kept: a range without a claim would look as if the server had lost it.
+      -- Claims (`c`) stay: a range without a claim would look as if the server had lost it.
       if letter == 'p' and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
     end
   end
@@ -230,7 +231,8 @@ if operation == 'f' then
   local ranges = read('<I2', round, 14)
   local broadcasts = math.floor(state / 2)
   if broadcasts == 0 and ARGV[5] then
-    -- The record was lost, and a range, which does not know the number of broadcasts, finished first.
+    -- The server lost the record, and a range finished before the broadcasts. Only a broadcast's call has
+    -- their number.
     broadcasts = ARGV[5] + 0
     list = sub(list, 1, place + 20) .. char(2 * broadcasts) .. sub(list, place + 22)
   end

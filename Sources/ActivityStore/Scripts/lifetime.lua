@@ -2,11 +2,12 @@
 --
 -- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift).
 -- The hash whose key has a `+` at the end has three words for each of these activities. The first is `b` if a
--- start began the life, `a` if the activity was first seen alive, `r` if it waits for a new start. The second
--- is the time of this event, the third how often the activity was claimed since it became due. If the policy
--- starts the activity again, two more hashes have its newest start (`*`) and the newest update that it shows
--- (`=`), each after its version. ARGV[1] is the operation, ARGV[2] the activity's key. The notes carry their
--- own times, so a note that is repeated after hours says the same.
+-- start began the life, `a` if no start is known and a record showed the activity alive, `r` if the activity
+-- waits for a new start. The second is the time of this event. The third says how often workers have claimed
+-- the activity since it became due.
+-- If the policy starts the activity again, two more hashes have its newest start (`*`) and the newest update
+-- that it shows (`=`), each after its version. ARGV[1] is the operation, ARGV[2] the activity's key. The
+-- operations bring their own times, so an operation that is repeated after hours has the same effect.
 --
 -- The operations: `b` a start began a life, `a` the activity was seen alive, `m` a newer state came after the
 -- end and is kept, `e` the keeper's end has ended the life, `x` another end was admitted, `o` the life has
@@ -60,8 +61,8 @@ if operation == 'o' then
   return 'settled'
 end
 
--- Another end was admitted, and its settlement will report the end of the life. If that end was lost, the
--- life is forgotten here.
+-- Another end was admitted, and its settlement will report the end of the life. After many claims that end
+-- seems to be lost, and the life is forgotten here.
 if operation == 'x' then
   if began == at and claims + 0 >= @CLAIMS_MAX@ then forget() end
   return 'settled'
@@ -83,12 +84,14 @@ local kept = part and timetable .. part
 local former = part and call('HGET', kept, activity)
 
 if operation ~= 'm' then
-  -- The time of a start is exact. Of other times the earliest counts, in any order, because records are read
-  -- again after the server lost data. Only a start ends the wait for a new start.
+  -- The time of a start is exact, so the latest start is stored. Without a start, the earliest time at which
+  -- the activity was alive is stored. So the order of the records does not matter when they are read again
+  -- after the server lost data. Only a start ends the wait for a new start.
   local isKnown = kind == 'b' and (operation == 'a' or at + 0 <= began + 0)
     or operation == 'a' and (kind == 'r' or kind == 'a' and at + 0 >= began + 0)
   if not isKnown then
-    -- The start that the life waited for continues it. Any other start begins another life.
+    -- The start for which the life waits keeps the stored commands. Any other start begins another life
+    -- without them.
     if operation == 'b' and not (kind == 'r' and began == at) then
       forgetCommands()
       former = nil

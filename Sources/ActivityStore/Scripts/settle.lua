@@ -7,11 +7,12 @@
 -- The event is an outcome's letter and the version; or `g`, the bucket's numbers and the draw. The reply is 1
 -- if the token was retired, else 0.
 --
--- A draw is refunded as far as time has not refilled it by now, so the bucket is never fuller than without
--- the draw. The draw is named by the time at which the bucket would have been full with it, plus the sum of
--- all refunds by then, which `s` holds after that time. Later refunds move the time of `s` to an earlier one.
--- (Simulation `repeats`, seed 7882: a draw that counted from a refunded time let the next start go too
--- early.)
+-- A refund gives back only the part of a draw that time has not refilled yet. So the bucket is never fuller
+-- than without the draw. The field `s` has the time at which the bucket will be full, and after it the sum of
+-- all refunds. A draw is named by the sum of these two numbers after the draw. Each refund lowers the time
+-- and raises the sum by the same amount, so names before and after a refund can be compared. (Simulation
+-- `repeats`, seed 7882: one draw was refunded while another was made. The other draw's name did not include
+-- the refund, and the next start was sent some milliseconds too early.)
 --
 -- The registration time of a retired token is raised by one, so that a repeated delivery of its registration
 -- is stale. The token itself is kept, so that a start with the same token does not bring it back. The device
