@@ -1,39 +1,39 @@
 /// The bounds of a record. Records are hostile input: each loop over a record is bounded by one of these
 /// numbers. (R4)
 public enum Limits {
-    /// The length of a record, in bytes.
+    /// The maximum length of a record, in bytes.
     public static let recordBytes = 65_536
-    /// The nesting of objects and arrays, including the record's own object.
+    /// The maximum nesting of objects and arrays, including the record's own object.
     public static let nestingDepth = 32
-    /// The length of a JSON string or key between its quotes, in bytes.
+    /// The maximum length of a JSON string or key between its quotes, in bytes.
     public static let stringBytes = 8_192
-    /// The length of a name, in bytes without escapes: an app, an activity, an audience, a device, an
-    /// attributes type.
+    /// The maximum length of a name (an app, an activity, an audience, a device, an attributes type), in bytes
+    /// after its escapes are decoded.
     public static let identifierBytes = 256
-    /// The length of a command's `id`, in bytes without escapes.
+    /// The maximum length of a command's `id`, in bytes after its escapes are decoded.
     public static let commandIdentifierBytes = 64
-    /// The length of a policy's name, in bytes.
+    /// The maximum length of a policy's name, in bytes.
     public static let policyNameBytes = 64
-    /// The number of a token's hexadecimal digits. Apple promises no length: update tokens of 64 to 160
-    /// digits have been seen.
+    /// The minimum and maximum number of a token's hexadecimal digits. Apple promises no length: update tokens
+    /// of 64 to 160 digits have been seen.
     public static let tokenDigitsMin = 8
     public static let tokenDigitsMax = 200
-    /// The length of a request's body to one device, in bytes (Apple, "Sending notification requests to
-    /// APNs").
+    /// The maximum length of a request's body to one device, in bytes (Apple, "Sending notification requests
+    /// to APNs").
     public static let bodyBytes = 4_096
-    /// The length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast push
+    /// The maximum length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast push
     /// notification requests to APNs").
     public static let broadcastBodyBytes = 5_120
-    /// The number of broadcast channels of one app in one environment (Apple, "Sending channel management
-    /// requests to APNs").
+    /// The maximum number of broadcast channels of one app in one environment (Apple, "Sending channel
+    /// management requests to APNs").
     public static let channelsPerApp = 10_000
-    /// The number of unknown keys that Apple's dictionary, or an object inside it, may have. Causeway passes
+    /// The maximum number of unknown keys in Apple's dictionary, and in each object inside it. Causeway passes
     /// unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
     public static let passedKeys = 32
     /// The length of the room into which a key with escapes is decoded, in bytes. The longest known key is
     /// shorter.
     static let knownKeyBytes = 32
-    /// The number of audiences that one registration names.
+    /// The maximum number of audiences that one registration names.
     public static let audiences = 8
     /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can
     /// be replaced in place: 2001-09-09 to 2286-11-20. A number with more or fewer digits is refused, because
@@ -43,12 +43,12 @@ public enum Limits {
     /// How many seconds `aps.timestamp` may be ahead of the reader's clock. A version that is further ahead
     /// would make Redis refuse every correct command after it.
     public static let timestampLeadSeconds: Int64 = 300
-    /// The number of fields, elements and raw values in all shapes of one app.
+    /// The maximum number of fields, elements and raw values in all shapes of one app.
     public static let shapeNodes = 4_096
-    /// The number of fields of one object in a shape.
+    /// The maximum number of fields of one object in a shape.
     public static let shapeFields = 128
-    /// The nesting of types in a shape.
+    /// The maximum nesting of types in a shape.
     public static let shapeDepth = 16
-    /// The number of `ActivityAttributes` types of one app. Each version of a type counts as one.
+    /// The maximum number of `ActivityAttributes` types of one app. Each version of a type counts as one.
     public static let shapeTypes = 64
 }

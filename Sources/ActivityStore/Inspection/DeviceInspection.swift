@@ -48,7 +48,7 @@ public struct DeviceInspection: Sendable, Equatable {
         return starts
     }
 
-    /// Returns the rest of the bucket of starts.
+    /// Returns what is left now of the bucket of starts.
     public func startBudget(_ numbers: Policy.Bucket, nowMilliseconds now: Int64) -> InspectedBudget {
         InspectedBudget(numbers, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)
     }

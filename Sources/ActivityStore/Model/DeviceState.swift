@@ -19,7 +19,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
     }
 
-    /// The audiences that may not know yet that the device left them, and the time of the last leave.
+    /// The audiences that may not know yet that the device left them, and the time of the last departure.
     public internal(set) var left: [UInt64] = []
     public internal(set) var leftAtMilliseconds: Int64 = 0
     /// The tokens and held starts, by attributes type.

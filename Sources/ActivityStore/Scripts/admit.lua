@@ -71,7 +71,7 @@
 --
 -- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and
 -- `u` are the token, `w` the held starts, `d` the last token that APNs has declared dead, `m` the audiences
--- that its registration names. Two fields are for all types. `l` has the time of the last leave and the
+-- that its registration names. Two fields are for all types. `l` has the time of the last departure and the
 -- audiences that may not know of it. `s` is when the bucket of starts will be full, followed, once something
 -- was refunded, by the milliseconds refunded so far.
 --

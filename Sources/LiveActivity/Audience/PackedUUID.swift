@@ -4,7 +4,7 @@
 /// Unpacking must give the same text again, so a UUID in mixed case is not packed.
 public enum PackedUUID {
     public enum LetterCase: UInt8, Sendable, BitwiseCopyable {
-        /// Also used for a UUID without letters.
+        /// Lower-case letters, or no letters at all.
         case lowercase = 1
         case uppercase
     }
