@@ -7,28 +7,28 @@ public enum Limits {
     public static let nestingDepth = 32
     /// The maximum length of a JSON string or key between its quotes, in bytes.
     public static let stringBytes = 8_192
-    /// The maximum length of a name (an app, an activity, an audience, a device, an attributes type), in bytes
-    /// after its escapes are decoded.
+    /// The maximum length of a name (an app, an activity, an audience, a device, an attributes type), in
+    /// bytes after its escapes are decoded.
     public static let identifierBytes = 256
     /// The maximum length of a command's `id`, in bytes after its escapes are decoded.
     public static let commandIdentifierBytes = 64
     /// The maximum length of a policy's name, in bytes.
     public static let policyNameBytes = 64
-    /// The minimum and maximum number of a token's hexadecimal digits. Apple promises no length: update tokens
-    /// of 64 to 160 digits have been seen.
+    /// The minimum and maximum number of a token's hexadecimal digits. Apple promises no length: update
+    /// tokens of 64 to 160 digits have been seen.
     public static let tokenDigitsMin = 8
     public static let tokenDigitsMax = 200
     /// The maximum length of a request's body to one device, in bytes (Apple, "Sending notification requests
     /// to APNs").
     public static let bodyBytes = 4_096
-    /// The maximum length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast push
-    /// notification requests to APNs").
+    /// The maximum length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast
+    /// push notification requests to APNs").
     public static let broadcastBodyBytes = 5_120
     /// The maximum number of broadcast channels of one app in one environment (Apple, "Sending channel
     /// management requests to APNs").
     public static let channelsPerApp = 10_000
-    /// The maximum number of unknown keys in Apple's dictionary, and in each object inside it. Causeway passes
-    /// unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
+    /// The maximum number of unknown keys in Apple's dictionary, and in each object inside it. Causeway
+    /// passes unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
     public static let passedKeys = 32
     /// The length of the room into which a key with escapes is decoded, in bytes. The longest known key is
     /// shorter.

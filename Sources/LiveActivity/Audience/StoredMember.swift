@@ -33,8 +33,8 @@ public enum StoredMember {
         public static let sandbox: UInt8 = 4
         /// Set for an activity whose user allows frequent updates.
         public static let frequentUpdates: UInt8 = 8
-        /// Set for a device whose activities cannot begin on a broadcast channel. Older releases, which do not
-        /// support channels, set this bit for every device and never read it.
+        /// Set for a device whose activities cannot begin on a broadcast channel. Older releases, which do
+        /// not support channels, set this bit for every device and never read it.
         public static let withoutChannels: UInt8 = 8
         /// The bits that hold the ``IdentifierForm``, shifted by `formShift`.
         static let formMask: UInt8 = 0x30
