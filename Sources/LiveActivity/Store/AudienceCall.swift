@@ -131,8 +131,8 @@ public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
 
 /// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// The `aps.timestamp` to send, UNIX seconds. If the command's own timestamp is not above the last one of
-    /// the audience, it is raised to one second above it.
+    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one second above the audience's last
+    /// timestamp if the command's own is not higher.
     public var timestamp: Int64
     /// The priority, 5 or 10, for members without frequent updates and for members with them.
     public var priority: UInt8
