@@ -1,10 +1,10 @@
-/// An activity that has waiting commands or a command under way, or whose spacing since the last push is not
-/// over.
+/// The state of one activity in a lane. The slot exists while a command of the activity waits or is under
+/// way, or while the spacing after its last push runs.
 struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let application: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
-    /// Attempts in a row that failed because APNs could not take the push, over all states of the activity.
+    /// How many attempts in a row failed because APNs could not take the push, whatever state the push had.
     /// Each failure lengthens the next wait.
     private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
@@ -13,15 +13,16 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var current: UInt32 = .max
     var waiting = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
-    /// The slot of the last command whose alert a newer state of this activity carried. Used only to prefetch
-    /// that slot, so it does not matter if the slot has been freed.
+    /// The slot of the last command whose alert a newer state of this activity carried. The index is used
+    /// only to prefetch that slot, so the slot may have been freed.
     var lastRider: UInt32 = .max
     /// The pool of the activity's pushes, or `unknownEnvironment` while its environment is not known.
     var poolKind = PoolKey.Kind.unknownEnvironment
     /// The pool from which the current command took its credit.
     var creditedPool = PoolKey.Kind.unknownEnvironment
     var deferred = ExpectedDeferral()
-    /// No push is sent earlier than this monotonic time. Redis makes the final decision about the spacing.
+    /// The end of the spacing, a monotonic time. This lane sends no push earlier. Redis makes the final
+    /// decision about the spacing.
     private(set) var spacingEndMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
@@ -33,13 +34,13 @@ struct ActivitySlot: BitwiseCopyable {
     /// Whether a command waits and the spacing has ended.
     @inline(__always) func hasWork(now: Moment) -> Bool { !waiting.isEmpty && !isWithinSpacing(now: now) }
 
-    /// Whether the waiting commands may have to wait for the spacing or for a deferred command. Quick, and
-    /// nearly always false.
+    /// Whether the activity may have a wait: its spacing, or a deferred command that must be read first. A
+    /// quick test that is nearly always false, so that the exact tests run rarely.
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || deferred.isKnown }
 
-    /// Returns the earliest end of the activity's waits: for the spacing, for a rider's carrier, for a
-    /// deferred command. A monotonic time; nil: the activity waits for none of these.
+    /// Returns the earliest end of the activity's waits, a monotonic time: the spacing, the wait for a
+    /// rider's carrier, the wait for a deferred command. Nil: the activity has no wait.
     @inline(__always)
     func pauseEndMilliseconds(now: Moment) -> Int64? {
         var end = isWithinSpacing(now: now) ? spacingEndMilliseconds : .max
@@ -50,17 +51,17 @@ struct ActivitySlot: BitwiseCopyable {
 
     mutating func countServiceFault() { if serviceFaults < .max { serviceFaults += 1 } }
 
-    /// Restores the count that a command had when it was deferred.
+    /// Restores the number of service faults that a deferred command brings back from its earlier reading.
     mutating func restore(serviceFaults: UInt8) { self.serviceFaults = max(self.serviceFaults, serviceFaults) }
 
-    /// Resets the count, because APNs' answer to a push of this activity shows that the service works.
+    /// Resets `serviceFaults`, because APNs' answer to a push of this activity shows that the service works.
     mutating func forgetServiceFaults() { serviceFaults = 0 }
 
     mutating func extendSpacing(until monotonicMilliseconds: Int64) {
         spacingEndMilliseconds = max(spacingEndMilliseconds, monotonicMilliseconds)
     }
 
-    /// Restores the end of the previous spacing, when the push that set the last one was not sent.
+    /// Restores the spacing that was valid before the last push. No stream took that push.
     mutating func restorePreviousSpacing(until monotonicMilliseconds: Int64) {
         spacingEndMilliseconds = monotonicMilliseconds
     }
@@ -68,15 +69,15 @@ struct ActivitySlot: BitwiseCopyable {
 
 /// The activities of a lane: their slots, the table that finds a slot by its id, and their phases. (R12)
 ///
-/// `enter` also sets and clears the timer and fills the queues of activities to begin, so no activity leaves
-/// a phase with its timer set.
+/// `enter` changes the phase, the timer and the queues of activities together, so a timer never stays set
+/// after its phase.
 struct Activities: ~Copyable {
     private var slots: Slab<ActivitySlot>
     private var table = ActivityTable()
     private var identifiers = Arena()
     private let seed: UInt64
     private var timers: TimerWheel
-    /// Activities whose timers fired.
+    /// Activities whose timers fired and whose next step has not run yet.
     private var due: IndexQueue<UInt32>
     private var awakened: IndexQueue<UInt32>
     private var awaitingReadAhead: IndexQueue<UInt32>
@@ -136,8 +137,8 @@ struct Activities: ~Copyable {
 
     // MARK: - Phases
 
-    /// Enters a phase that has no timer. Inlined, so that a caller with a constant phase pays only for that
-    /// phase. (R7)
+    /// Enters a phase that has no timer. Inlined: where the phase is a constant, the compiler removes the
+    /// tests for the other phases. (R7)
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32) {
         precondition(!phase.hasTimer)

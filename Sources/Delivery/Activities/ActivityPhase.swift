@@ -28,8 +28,9 @@ enum ActivityPhase: UInt8 {
     case paused
     /// A command may be sent, but the lane reads ahead (R21). → `idle` when reading ahead ends.
     case awaitingReadAhead
-    /// A command may be sent, but its pool has the maximum of pushes in flight. → `idle` when a push is
-    /// answered. A start that is already current, because it waited for the service, → `admitting`.
+    /// A command may be sent, but its pool has the maximum of pushes in flight. → `idle` when APNs answers a
+    /// push of the pool. A start that is already the current command waited for the service before; →
+    /// `admitting`.
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. → `admitting`, or `holding` when there is
     /// no token.
@@ -37,8 +38,8 @@ enum ActivityPhase: UInt8 {
     /// Redis is deciding about the current command. → `ready`; `holding` when the command has no token;
     /// `registering` when another worker admitted a newer command and this one brought a token.
     case admitting
-    /// Another worker admitted a newer command. The current command's token is still registered, which may
-    /// release a held command. → `idle`.
+    /// Another worker admitted a newer command. Redis still registers the token of the current command,
+    /// because a command may be held for this token. → `idle`.
     case registering
     /// The current command has no token and is being stored in Redis until one registers. → `lookingUpToken`
     /// or `admitting` when a token registered meanwhile.
@@ -58,13 +59,13 @@ enum ActivityPhase: UInt8 {
     /// for a start; `awakened` or `paused` when a newer state replaces the command.
     case backingOff
     /// The service could not take the current command, or the pool's retry budget is empty. The command waits
-    /// for the timer and holds no credit. A command that is delayed by a fault that is not its own repeats
-    /// this phase until it expires. → `idle`, to be admitted again in its next turn; for a start `admitting`
-    /// or `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
+    /// for the timer and holds no credit. If the fault is not the command's own, it enters this phase after
+    /// each attempt until it expires. → `idle`, so that Redis admits it again in its next turn; for a start
+    /// `admitting` or `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
     case awaitingService
 
-    // Each of these properties tests one bit and is inlined, because an activity enters eight phases for each
-    // command that is sent.
+    // Each of these properties tests one bit and is inlined: an activity enters eight phases for each command
+    // that is sent, and each change reads the properties.
 
     /// Whether the activity's timer is set.
     @inline(__always) var hasTimer: Bool { self == .paused || isBackingOff }

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// How an activity begins its next command, waits or ends.
+/// Begins an activity's next command, makes the activity wait, or removes it.
 extension Delivery {
     /// Ends a batch of `receive` calls and begins the activities that the batch awakened. By then, newer
     /// states of the batch have replaced older ones.
@@ -9,7 +9,7 @@ extension Delivery {
     }
 
     /// Advances the core to the time `now`: begins the activities whose spacing, back-off or wait for a
-    /// rider's carrier is over.
+    /// rider's carrier is over, defers commands, and ends reading ahead.
     public mutating func advance(now: Moment) {
         advanceReadAhead(now: now)
         if readingDueMilliseconds <= now.monotonicMilliseconds { readingDueMilliseconds = .max }
@@ -71,7 +71,7 @@ extension Delivery {
         }
     }
 
-    /// Sets the activity's pool from the environment of the token that its next command brings.
+    /// Sets the activity's pool if its next command brings a token, whose environment names the pool.
     @inline(__always)
     private mutating func noteLine(of activity: UInt32) {
         let head = activities[activity].waiting.first
@@ -111,8 +111,8 @@ extension Delivery {
         return true
     }
 
-    /// Ends the commands at the front of the waiting list that have expired, and drops those whose partition
-    /// is revoked.
+    /// Removes commands from the front of the waiting list: finishes those that have expired, and drops those
+    /// whose partition is revoked.
     mutating func dropStale(_ activity: UInt32, now: Moment) {
         while let record = activities[activity].waiting.head {
             let isRevoked = isRevoked(record)
@@ -139,7 +139,7 @@ extension Delivery {
     private func pauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         let slot = activities.address(of: activity)
         let spacingEnd = slot.pointee.spacingEndMilliseconds
-        // The fast path: nearly always there is a spacing of usual length or no wait at all.
+        // The fast path: nearly always the activity has a short spacing or no wait at all.
         guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferred.isKnown,
             !isLong(spacingEnd - now.monotonicMilliseconds)
         else { return rarePauseEndMilliseconds(of: activity, now: now) }
@@ -149,8 +149,8 @@ extension Delivery {
     @inline(never)
     private func rarePauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         guard let until = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
-        // Commands that arrive during a long pause are deferred (`deferOverdue`), so the activity is checked
-        // again before the pause ends.
+        // A command that arrives during a long pause must be deferred (`deferOverdue`). So the pause ends
+        // early, and the activity is checked again.
         guard isWaitLong(activity, now: now) else { return until }
         return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
@@ -168,8 +168,8 @@ extension Delivery {
     /// the attempt.
     mutating func dropCurrent(of activity: UInt32, now: Moment) {
         let (record, heldCredit) = (activities[activity].current, activities[activity].phase.holdsCredit)
-        // `enter` comes first, because `drop` puts the record's rider back and compares it with the current
-        // command.
+        // `enter` comes first and clears the current command. Then `drop` puts the record's rider back, and
+        // compares the rider's alert only with alerts that are still under way.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if heldCredit { returnCredit(of: activity, now: now) }
@@ -185,8 +185,8 @@ extension Delivery {
 
     /// Begins activities that wait for a credit of this pool.
     mutating func beginWithFreeCredits(of poolKey: PoolKey, now: Moment) {
-        // An activity whose commands have expired needs no credit. The loop continues until activities have
-        // taken all free credits.
+        // A free credit may remain after an activity begins: if its commands have expired, it takes none. So
+        // the loop continues until all free credits are taken or no activity waits.
         while let next = pools.popForFreeCredit(of: poolKey) {
             precondition(activities[next].phase == .awaitingCredit)
             if activities[next].current != .max {

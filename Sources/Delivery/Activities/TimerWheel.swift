@@ -39,8 +39,8 @@ struct TimerWheel: ~Copyable {
     mutating func set(_ index: UInt32, dueMilliseconds: Int64) {
         if Int(index) >= capacity { grow(toHold: Int(index)) }
         precondition(entries[Int(index)].slot == .max, "an activity has one timer")
-        // The slot after the due time's own: a slot fires when its span begins, and a timer must not fire
-        // early.
+        // Use the slot after the one that contains the due time. A slot fires when its span begins, and a
+        // timer must not fire early.
         let dueTick = max(dueMilliseconds / Self.slotMilliseconds + 1, firedTick + 1)
         let tick = min(dueTick, firedTick + Int64(Self.slotCount) - 1)
         let slot = Int(tick) & (Self.slotCount - 1)
@@ -72,7 +72,7 @@ struct TimerWheel: ~Copyable {
             firedTick = nowTick
             return
         }
-        // If more time passed than the wheel spans, one round already visits every slot.
+        // If more time passed than the wheel spans, one pass over all slots is enough.
         let lastTick = min(nowTick, firedTick + Int64(Self.slotCount))
         var tick = firedTick + 1
         firedTick = nowTick
@@ -82,10 +82,10 @@ struct TimerWheel: ~Copyable {
         }
     }
 
-    /// Returns the time of the next slot that may hold a due activity, never later than the first due time's
-    /// slot. nil: no timer is set.
-    /// - Parameter searchSlots: how many slots are searched. If they are empty, the time of the last of them
-    ///   is returned.
+    /// Returns the time of the next slot that may hold a due activity. This time is never later than the slot
+    /// of the first due activity. Nil: no timer is set.
+    /// - Parameter searchSlots: how many slots are searched. If all of them are empty, the time of the last
+    ///   one is returned.
     func nextFireMilliseconds(searchSlots: Int) -> Int64? {
         guard count > 0 else { return nil }
         for ahead in 1...searchSlots {
