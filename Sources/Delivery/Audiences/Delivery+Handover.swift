@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// Commands to audiences. This core reads their records and writes their results. The core of audiences
-/// decides about them.
+/// Passes commands to audiences on to the core of audiences, which decides about them. This core reads the
+/// records of these commands and writes their results.
 ///
-/// What must hold: each record that the core of audiences took is passed to `handoverEnded` exactly once. Until
-/// then its slot, body and texts stay in place, and its offset is not settled.
+/// What must hold: each record that the core of audiences took is passed to `handoverEnded` exactly once.
+/// Until then its slot, body and texts stay in memory, and its offset is not settled.
 extension Delivery {
-    /// Queues a received command to an audience for the core of audiences.
+    /// Queues a command to an audience, just received, for the core of audiences.
     mutating func handOver(
         _ record: UInt32,
         _ command: Command,
@@ -14,8 +14,8 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         dropped: UnsafeRawBufferPointer
     ) {
-        // For an audience, `subject` holds the audience or channel, and `device` holds the template of the
-        // activities' ids.
+        // A command to an audience uses two fields in another way: `subject` holds the audience or channel,
+        // and `device` holds the template of the activities' ids.
         var addressed = command
         let isOfChannel = !command.channel.isAbsent
         (addressed.activity, addressed.device) = (isOfChannel ? command.channel : command.audience, command.activity)
@@ -34,10 +34,11 @@ extension Delivery {
     /// The next command for the core of audiences; nil if there is none now. The command stays first until
     /// `handoverTaken`.
     ///
+    /// While the lane reads ahead, all commands wait. When it has caught up, the core of audiences gets the
+    /// newest command of each audience together with the older commands that it replaces. (R21)
+    ///
     /// A command that is read again because Redis lost data waits until the audience's members have been read
-    /// again too. Newer commands do not wait behind it. While the lane reads ahead, all commands wait. Then
-    /// the core of audiences gets the newest command of each audience together with the older ones that it
-    /// replaces. (R21)
+    /// again too. Newer commands do not wait behind it.
     public var nextHandover: UInt32? {
         guard !isReadingAhead else { return nil }
         return handovers.first ?? (membersAreComplete ? handoversReadAgain.first : nil)
@@ -53,7 +54,7 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
-    ///   - admittedMilliseconds: when the command was admitted, UNIX milliseconds; -1: never.
+    ///   - admittedMilliseconds: when the command was admitted, UNIX milliseconds; -1: it was not.
     public mutating func handoverEnded(
         _ record: UInt32,
         _ ending: HandoverEnding,

@@ -2,17 +2,20 @@ import LiveActivity
 
 /// Notifies audiences of the activities and devices that join or leave them. (R27)
 ///
-/// A member's record in Redis lists the audiences that the member is in, and the audiences that it left and
-/// that may not have been notified yet. A change has three steps. First a registration, a tombstone, an
-/// accepted end or a dead token changes this record. Then the core of audiences notifies the audiences. Then
-/// Redis records that they are notified. If a worker dies between two steps, either the Kafka record is read
-/// again, or the next reply about the member names the audiences once more. An admission waits until they are
-/// notified (`StoreVerdict.leaves`).
+/// A member's record in Redis has two lists: the audiences that the member is in, and the audiences that it
+/// left and that may not know this yet. A change has three steps:
+/// - A registration, a tombstone, an accepted end or a dead token changes the member's record.
+/// - The core of audiences notifies the audiences.
+/// - Redis records that the audiences are notified.
+///
+/// If a worker dies between two steps, nothing is lost: the Kafka record is read again, or the next reply
+/// about the member names the audiences once more. An admission waits until the audiences are notified
+/// (`StoreVerdict.leaves`).
 ///
 /// What must hold:
-/// - A record is settled only when the audiences that its replies named are notified, and Redis has recorded
-///   this.
-/// - A change counts as one acknowledgement that its record waits for.
+/// - A record is settled only after the audiences that its replies named are notified, and after Redis has
+///   recorded this.
+/// - A record waits for its change as for one more acknowledgement.
 extension Delivery {
     /// The next change for the core of audiences; nil if there is none. The change stays first until
     /// `membershipChangeTaken`.
@@ -33,7 +36,8 @@ extension Delivery {
     /// Removes the change that `nextMembershipChange` named, because the core of audiences has taken it.
     public mutating func membershipChangeTaken() { memberships.removeFirst() }
 
-    /// Continues the record of a taken change, after all audiences of the change have been notified.
+    /// Continues the record whose change was taken. Called when all audiences of the change have been
+    /// notified.
     public mutating func membershipChanged(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard memberships.leaves(of: member) == nil else {
@@ -46,11 +50,11 @@ extension Delivery {
         continueAfterChange(record, change.continuation, now: now)
     }
 
-    /// Begins a change if a reply names audiences that may not have been notified that the member left.
+    /// Begins a change if a reply names audiences that the member left and that may not know this yet.
     mutating func noteLeaves(_ ticket: StoreTicket, _ leaves: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // A record can have two calls for one member. The reply to the second call needs no change of its own: it
-        // names the same audiences, or a later reply names its audiences again.
+        // A record can have two calls for one member, but one change is enough. The second reply names the
+        // same audiences, or a later reply names them again.
         guard ticket.purpose != .limit, !memberships.has(member), AudienceDepartures(leaves) != nil else { return }
         let block = records.allocateBlock(leaves.count)
         UnsafeMutableRawBufferPointer(start: block.base, count: leaves.count).copyMemory(from: leaves)
@@ -62,14 +66,15 @@ extension Delivery {
 
     /// Begins the change of audiences that the reply to a registration requires.
     ///
-    /// - Returns: whether the registration must wait. The audiences are notified before Redis is asked for
-    ///   the command that is held for the token. In this order they are notified even if the held command
-    ///   fails, or a crash makes another worker read the registration again.
+    /// The audiences are notified before Redis is asked for the command that is held for the token. So they
+    /// are notified even if the held command fails, or if a crash makes another worker read the registration
+    /// again.
+    /// - Returns: whether the registration must wait for the change.
     mutating func changesAudiences(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
-            // Redis' list of the audiences that the member left, and that are not notified yet, is full. The
-            // registration is made again later.
+            // Redis limits the list of audiences that the member left and that are not notified yet, and the
+            // list is full. The lane makes the registration again later.
             records[record].awaitAcknowledgement()
             recordsAwaitingStore += 1
             storeQueue.setAside(StoreTicket(.register, application: slot.pointee.application, record: record), now: now)
@@ -78,7 +83,8 @@ extension Delivery {
         let joins = reply.verdict == .registered && !slot.pointee.audiencesKnow && slot.pointee.audiences.count > 0
         guard joins || reply.leaves != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.device.count > 0 ? .device : .activity)
-        // A reply that names audiences which the member left does not bring a held command.
+        // A reply that names audiences brings no held command, even if there is one. So the registration must
+        // be made again to get it.
         let mayHold = reply.verdict == .registered && (reply.heldCommand != nil || reply.leaves != nil)
         let continuation: PendingMembershipChanges.Continuation = mayHold ? .register : .settle
         if !memberships.has(member) {

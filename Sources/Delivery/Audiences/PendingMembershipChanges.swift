@@ -1,17 +1,17 @@
 import LiveActivity
 
-/// The changes of members' audiences that have begun and are not confirmed yet. (R27)
+/// The changes of members' audiences that have begun, until Redis has recorded them as notified. (R27)
 struct PendingMembershipChanges: ~Copyable {
-    /// The next step of the record when its audiences are notified.
+    /// What the record does next when the audiences of its change are notified.
     enum Continuation: UInt8 {
-        /// Nothing more: the change was one of the acknowledgements that the record waits for.
+        /// The record waits for its other acknowledgements. The change was one of them.
         case acknowledged
-        /// The record is a tombstone. It is settled if no other call of the record is outstanding.
+        /// The record is a tombstone. It settles if no other call of the record is outstanding.
         case unregistered
-        /// The record is a registration without a held command. It is settled.
+        /// The record is a registration, and no command is held for its token. It settles.
         case settle
-        /// The record is a registration. Redis is asked again, because the next reply brings the command that
-        /// is held for the token.
+        /// The record is a registration, and a command may be held for its token. The lane makes the
+        /// registration again, because the second reply brings the held command.
         case register
         /// The record is its activity's current command: the lane asks Redis again to admit it.
         case admit
@@ -28,7 +28,8 @@ struct PendingMembershipChanges: ~Copyable {
         var continuation: Continuation
     }
 
-    /// Bytes of memory for one change: its place in the table, at most half full, and in the queue.
+    /// Bytes of memory for one change: its entry in the queue, and its entry in the dictionary, which counts as
+    /// half full.
     static var bytesPerChange: Int { 2 * (MemoryLayout<Change>.stride + MemoryLayout<ChangingMember>.stride) + 16 }
 
     private var changes: [ChangingMember: Change] = [:]
@@ -73,13 +74,13 @@ struct PendingMembershipChanges: ~Copyable {
 }
 
 extension ChangingMember {
-    /// The member of a call that records in Redis: the audiences which this member left are notified.
+    /// The member that a call `confirmActivityLeaves` or `confirmDeviceLeaves` is about.
     init(_ ticket: StoreTicket) {
         let kind: StoreSubjectKind = ticket.purpose == .confirmDeviceLeaves ? .device : .activity
         self.init(record: ticket.record, application: ticket.application, kind: kind)
     }
 
-    /// The member that a call of a record is about.
+    /// The activity or device that a call of the record in `slot` is about.
     init(_ ticket: StoreTicket, _ slot: RecordSlot) {
         let kind: StoreSubjectKind =
             switch ticket.purpose {

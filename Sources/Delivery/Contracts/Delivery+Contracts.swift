@@ -3,11 +3,11 @@ import LiveActivity
 /// Rejects commands that no phone of their app could decode. APNs would accept them, and the phones would
 /// show nothing.
 extension Delivery {
-    /// How many states were compared completely with their shapes. A state that is remembered is not compared
-    /// again.
+    /// How many states were compared completely with their shapes. The lane remembers a state that it has
+    /// compared, and does not compare it again.
     public var statesCompared: UInt64 { contracts.compared }
 
-    /// Rejects a command that no phone could decode, unless its app only wants to be warned.
+    /// Rejects a command that no phone could decode, unless its app is configured to get only a warning.
     @inline(__always)
     mutating func rejectsUndecodable(
         _ command: Command,
@@ -27,8 +27,8 @@ extension Delivery {
         return handle(mismatch, of: command, application, from: record, value, index)
     }
 
-    /// Counts a command that does not fit its app's contract. Rejects it, unless the app only wants to be
-    /// warned.
+    /// Counts a command that does not fit its app's contract. Rejects it, unless the app is configured to get
+    /// only a warning.
     /// - Returns: whether the command was rejected.
     @inline(never)
     mutating func handle(
@@ -41,8 +41,8 @@ extension Delivery {
     ) -> Bool {
         countUndecodable(application)
         let isRefusing = contracts.isRefusing(application)
-        // The dead letter has the whole record, so its header may quote the value. The log has no person's
-        // data.
+        // The message of a dead letter may quote the value, because the dead letter has the whole record
+        // anyway. The message of a warning goes to the log, which must not have personal data.
         if isRefusing || contractWarning == nil {
             let message = contracts.message(mismatch, of: command, application, in: value, showsValue: isRefusing)
             guard !isRefusing else {
@@ -58,8 +58,8 @@ extension Delivery {
         return false
     }
 
-    /// Removes and returns the oldest warning that was not taken yet. One warning is kept; later commands are
-    /// only counted until it is taken.
+    /// Removes and returns the kept warning; nil if there is none. The core keeps one warning. Until the
+    /// shell takes it, further commands are only counted.
     public mutating func takeContractWarning() -> ContractWarning? {
         guard let warning = contractWarning else { return nil }
         contractWarning = nil
@@ -67,11 +67,12 @@ extension Delivery {
     }
 }
 
-/// A command that is sent although no phone could decode it, because its app only wants to be warned.
+/// A command that is sent although no phone could decode it, because its app is configured to get only a
+/// warning.
 public struct ContractWarning: Equatable, Sendable {
     public var application: Int
-    /// The command's place: topic, partition and offset.
+    /// Where the command was read first: topic, partition and offset.
     public var source: String
-    /// The path, what was found there, and the type that is expected.
+    /// The path in the content, the value's type there, and the type that the contract expects.
     public var message: String
 }

@@ -2,19 +2,21 @@ import LiveActivity
 
 /// The contracts of one lane's apps, and the states that are known to fit them.
 struct LaneContracts: ~Copyable {
-    /// The number of states that are remembered as fitting: 32 KiB of digests. A power of two.
+    /// The number of states that are remembered as fitting: 32 KiB of digests. A power of two, because bits
+    /// of the digest are the index.
     static let seenMax = 4_096
 
     private struct Entry: BitwiseCopyable {
         /// Nil: the app has no contract.
         var image: ContractImage?
         var isRefusing: Bool
-        /// Mixed into digests, so that equal states of two apps differ. Random, so that no producer knows
-        /// which states share a place.
+        /// Mixed into digests, so that equal states of two apps have different digests. Random, so that no
+        /// producer can choose states that replace each other in the table.
         var salt: UInt64
     }
 
-    /// The number of states that are remembered as not fitting. A power of two.
+    /// The number of states that are remembered as not fitting. A power of two, because bits of the digest
+    /// are the index.
     static let refusedMax = 64
 
     private struct Refused: BitwiseCopyable {
@@ -26,18 +28,19 @@ struct LaneContracts: ~Copyable {
     private let entries: [Entry]
     /// Whether any app has a contract.
     let isNeeded: Bool
-    /// The digests of states that fit. The lowest bits of a digest name two places; the newer digest is in
-    /// the first one. 0: the place is empty. The buffer is empty if no app has a contract.
+    /// The digests of states that fit. The lowest bits of a digest name two neighbouring entries; the first
+    /// has the newer digest. 0: the entry is empty. The buffer is empty if no app has a contract.
     private let seen: UnsafeMutableBufferPointer<UInt64>
-    /// For each of ``refusedMax`` places, the last state that did not fit. Remembered, because producers
-    /// repeat such states. Empty if no app has a contract.
+    /// The last state that did not fit, for each value of the digest's lowest bits. Remembered, because
+    /// producers repeat such states. Empty if no app has a contract.
     private let refused: UnsafeMutableBufferPointer<Refused>
-    /// The keys and fixed bytes of the last states that fit. The decoder checks only the values that differ
-    /// from such a form.
+    /// The keys and fixed bytes of the last states that fit. If a new state has the same keys, the decoder
+    /// checks only the values that differ.
     var forms: RecentStateTemplates
-    /// How many states were compared completely with their shapes, because no remembered result applied.
+    /// How many states were compared completely with their shapes, because the lane remembered no result for
+    /// them.
     private(set) var compared: UInt64 = 0
-    /// The number of the last `aps` dictionary that fits, and the app of its command.
+    /// The number that `RepeatedAps` gave to the last `aps` dictionary that fits, and the app of its command.
     private var lastDictionary: UInt64 = 0
     private var lastApplication: UInt16 = 0
 
@@ -68,9 +71,9 @@ struct LaneContracts: ~Copyable {
     /// Returns why no phone of the app could decode the command; nil if a phone could, or if the app has no
     /// contract.
     ///
-    /// A state is not compared again if its `aps` dictionary has the same bytes as the last one, or while its
-    /// digest is remembered. If a new state has the form of a remembered state, the decoder has already
-    /// checked the values that differ.
+    /// A state is not compared in three cases: its `aps` dictionary has the same bytes as the last one; its
+    /// digest is remembered; or it has the keys of a remembered state, and the decoder has checked the values
+    /// that differ.
     /// - Parameter dictionary: the number of the `aps` dictionary; the same number means the same bytes.
     ///   (``RepeatedAps``)
     mutating func mismatch(
@@ -108,8 +111,9 @@ struct LaneContracts: ~Copyable {
         return nil
     }
 
-    /// Returns why a state that was compared before does not fit. A start is compared each time: its mismatch
-    /// may lie in its attributes, whose position differs from record to record.
+    /// Returns why a state that was compared before does not fit; nil: the state must be compared. A start is
+    /// compared each time: its mismatch may be in its attributes, whose position differs from record to
+    /// record.
     private func remembered(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let place = Int(truncatingIfNeeded: digest & UInt64(Self.refusedMax &- 1))
         guard command.event != .start, refused[place].digest == digest, var mismatch = refused[place].mismatch else {
