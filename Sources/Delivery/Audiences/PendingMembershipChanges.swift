@@ -28,8 +28,8 @@ struct PendingMembershipChanges: ~Copyable {
         var continuation: Continuation
     }
 
-    /// Bytes of memory for one change: its entry in the queue, and its entry in the dictionary, which counts as
-    /// half full.
+    /// Bytes of memory for one change: its entry in the queue, and two entries in the dictionary, because
+    /// half of the dictionary may be free.
     static var bytesPerChange: Int { 2 * (MemoryLayout<Change>.stride + MemoryLayout<ChangingMember>.stride) + 16 }
 
     private var changes: [ChangingMember: Change] = [:]

@@ -2,15 +2,13 @@ import LiveActivity
 
 /// A record's deferrals: their number, the last cause, and the pause before the next push.
 struct DeferralMark: BitwiseCopyable {
-    /// How often the command has been deferred.
+    /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
-    /// The cause of the last deferral.
     private(set) var cause = DeferralCause.pool
-    /// Whether `deferBlocked` has found the push ready once. Since then the push has been offered to its
-    /// pool, so it may be deferred.
+    /// Whether the push has been offered to its pool: `deferBlocked` found it ready at an earlier check. Only
+    /// then may it be deferred because of its pool.
     var isSeenReady = false
-    /// How many attempts of the activity had failed in a row because of the service when the command was
-    /// deferred.
+    /// The activity's `serviceFaults` at the time when the command was deferred.
     var serviceFaults: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
     var pauseEndMilliseconds: Int64 = 0
@@ -25,18 +23,18 @@ struct DeferralMark: BitwiseCopyable {
     }
 }
 
-/// What an activity waits for: a command in the deferred topic that this lane expects to read again, or the
-/// end of the pause of a command that was read from that topic.
+/// What an activity waits for: a deferred command that this lane expects to read again, or the end of the
+/// pause of a command that was read again.
 struct ExpectedDeferral: BitwiseCopyable {
-    /// The time after its due time within which a deferred command is still expected.
+    /// How late a deferred command may be read again. Later, the activity no longer waits for it.
     static let slackMilliseconds: Int64 = 5_000
 
     /// The end of the wait, a monotonic time; `.min`: nothing is expected.
     private(set) var untilMilliseconds: Int64 = .min
-    /// The version of the newest alert among the expected commands.
+    /// The version of the newest alert among the deferred commands that the activity expects.
     private(set) var alert: Version?
-    /// Whether the wait is the pause of a command that was read again. A newer command may replace this
-    /// command, so the record itself says whether it pauses.
+    /// Whether the wait is the pause of a command that was read again. If a newer command has replaced the
+    /// paused one, the wait is over: the next command's own `deferral` says whether it pauses.
     private(set) var isPause = false
 
     init() {}

@@ -1,56 +1,63 @@
 import LiveActivity
 import Numbers
 
-/// Commands that cannot be sent soon leave their partition. The command is written to the deferred topic.
-/// When that write is acknowledged, the command's offset is settled without a result. The command is read
-/// again after a while, and is an ordinary command then.
+/// Defers commands that cannot be sent soon, so that they leave their partition. The lane writes such a
+/// command to the deferred topic. When Kafka acknowledges the write, the command's offset is settled without
+/// a result. The command is read again after `deferredDelayMilliseconds`, and is an ordinary command from
+/// then on.
 ///
-/// A command is deferred when it has been in the lane for `deferAfterMilliseconds` and is not likely to be
-/// sent within `deferredDelayMilliseconds`, the time after which it would be read again. There are three
-/// reasons: its pool sends nothing, or less than what waits for the pool (`PoolProgress`); its activity may
-/// not send within this time; or APNs has just not taken the push. One second in the lane is enough for a
-/// command that was deferred before, and while the lane holds more than half of its records or of their
-/// bytes.
+/// A command is deferred when it has been in the lane for `deferAfterMilliseconds` and will probably not be
+/// sent within `deferredDelayMilliseconds`. The lane expects this for three reasons:
+/// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolProgress`).
+/// - Its activity may not send within this time.
+/// - APNs has just not taken the push.
 ///
-/// A push that APNs did not take pauses: the more faults its activity had in a row, the longer, up to
-/// minutes. The pause and the number of faults are written beside the command. All records of the deferred
-/// topic wait for the same delay, so that no record waits behind one with a longer pause. A command whose
-/// pause is longer is deferred again.
+/// One second in the lane is enough in two cases: the command was deferred before, or the lane holds more
+/// than half of its records or of their bytes.
+///
+/// A push that APNs did not take pauses. The pause grows with the faults that its activity had in a row, up
+/// to minutes. Pause and number of faults are written beside the command. The deferred topic has one delay
+/// for all records, so that no record waits behind one with a longer pause. A command whose pause is longer
+/// than this delay is deferred again.
 ///
 /// What must hold:
 /// - The deferred record has all that its next reading needs (`Deferral`): the claim of a start, the token
-///   that the command brought, the superseded commands that it counts, and the alert that it carries. The
-///   rider of the command is finished when the write is acknowledged.
+///   that the command brought, the superseded commands that it counts, and the alert that it carries. When
+///   the write is acknowledged, the command's rider is finished.
 /// - While a pool is blocked, an activity has one deferred command at a time. A newer state waits in the lane
-///   until the older one is read again, then replaces it and carries its alert. Otherwise an outage would
-///   leave one copy for each state. A lane with many activities does not wait for this.
-/// - A command that a registration released is deferred with the registration as its source. The
-///   registration's offset is settled, and Redis admits the equal version again. A held start takes its token
-///   along. When this start is finished, its record registers the token again.
-/// - A state without an alert does not overtake a deferred alert: the phone would show that state without ringing.
-/// - The record goes to the partition number that its source had, which the same lane reads. If the deferred topic has fewer
-///   partitions, or a rebalance separates the two, Redis still decides which state is newest. But then a newer state without an
-///   alert may overtake the deferred alert.
+///   until the deferred one is read again, then replaces it and carries its alert. Otherwise an outage would
+///   leave one deferred copy for each state. In a lane with many activities, newer states do not wait.
+/// - A command that a registration released is deferred with the registration as its source, and the
+///   registration's offset is settled. When the deferred record is read, Redis admits the command although it
+///   knows its version. A held start is deferred with its token. When the start is finished, its record
+///   registers the token again.
+/// - A state without an alert does not overtake a deferred alert. Otherwise the phone would show the newer
+///   state without ringing.
+/// - The record goes to the partition of the deferred topic with the number of its source's partition. The
+///   same lane reads both. If the deferred topic has fewer partitions, or a rebalance gives the two to
+///   different workers, Redis still decides which state is newest. But a newer state without an alert may
+///   then overtake the deferred alert.
 ///
-/// Commands that wait for Redis are not deferred, because nothing can be decided about any command then. If
-/// such commands hold all credits of a pool, the commands that wait for these credits are not deferred
-/// either.
+/// Commands that wait for Redis are not deferred: while Redis is silent, nothing can be decided about any
+/// command. If such commands hold all credits of a pool, the commands that wait for these credits are not
+/// deferred either.
 extension Delivery {
     /// The interval between two checks of the commands that wait for pools.
     private static var checkMilliseconds: Int64 { 500 }
-    /// The time in the lane after which a command is deferred if it was deferred before, or if the lane is
-    /// more than half full.
+    /// Replaces a longer `deferAfterMilliseconds` for a command that was deferred before, and while the lane
+    /// is more than half full.
     private static var patienceMillisecondsMin: Int64 { 1_000 }
-    /// The longest pause that can be configured. A longer one is cut, because the clock of the worker that
-    /// wrote it may be wrong.
+    /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong
+    /// clock of the worker that wrote it.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
-    /// Begins to write a command to the deferred topic. The command must not be in a waiting list.
+    /// Begins to write a command to the deferred topic. The caller has removed the command from its waiting
+    /// list.
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         completeIdentifier(of: record)
-        // Restore the command's own version, which its next reading needs: an admission may have raised the
-        // timestamp.
+        // Restore the timestamp of the command's own version, which its next reading needs. An admission may
+        // have raised it.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.note(cause)
         records[record].deferral.serviceFaults = activities[records[record].activity].serviceFaults
@@ -60,8 +67,9 @@ extension Delivery {
         if records[record].refundDrawForDeferral() { call(.refundStart, record) }
     }
 
-    /// Makes the activity's newer states wait until the deferred command is read again. A lane with many
-    /// activities does not wait: then both states are admitted, in order.
+    /// Makes the activity's newer states wait until the deferred command is read again. Does nothing in a
+    /// lane with many activities, because each wait keeps the slot of an activity. Redis then decides about
+    /// each state.
     private mutating func expectReturn(of record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
         let delay = configuration.deferredDelayMilliseconds + ExpectedDeferral.slackMilliseconds
@@ -74,7 +82,7 @@ extension Delivery {
     }
 
     /// Defers the current command and begins the activity's next one.
-    /// - Parameter pauseMilliseconds: how long the push must not be tried again; 0: no pause.
+    /// - Parameter pauseMilliseconds: for how long the push must not be tried again; 0: no pause.
     mutating func deferCurrent(
         of activity: UInt32,
         _ cause: DeferralCause,
@@ -90,7 +98,7 @@ extension Delivery {
         begin(activity, now: now)
     }
 
-    /// Whether a command has been in the lane for so long that it is deferred unless it can be sent soon.
+    /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon.
     func isOverdue(_ record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isRevoked(record) else { return false }
@@ -104,16 +112,18 @@ extension Delivery {
         return received <= now.monotonicMilliseconds - patience
     }
 
-    /// Whether an admitted start of a revoked partition is deferred with its claim, so that the next owner
-    /// sends it. Its pool sends nothing, so the start may have to wait for longer than this lane has the
-    /// partition.
+    /// Whether an admitted start is deferred with its claim, so that the next owner of its partition sends
+    /// it: the partition is revoked, and the start's pool is blocked. This lane may lose the partition before
+    /// the pool works again.
     func isDeferredToNextOwner(_ record: UInt32) -> Bool {
         records[record].isStart && isRevoked(record) && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Queues a command again that the deferred topic did not accept, if its pool sends again. The topic may
-    /// be missing, and then nothing else would send the command. A start is not queued again: its draw is
-    /// refunded, because its next reading draws again.
+    /// Queues a command for its activity again, if its pool sends again and the deferred topic did not accept
+    /// the command. The topic may be missing, and nothing else would send the command.
+    ///
+    /// A start is not queued again. Its draw on the device's budget is already refunded, and only the next
+    /// reading of its deferred record draws again.
     /// - Returns: false if the deferral must be produced again.
     mutating func takeBackDeferral(_ record: UInt32, now: Moment) -> Bool {
         guard !records[record].isStart, !isRevoked(record),
@@ -134,7 +144,8 @@ extension Delivery {
 
     // MARK: - Activities that may not send yet
 
-    /// Defers the overdue commands of an activity that must wait long, or whose next push has a long pause.
+    /// Defers the overdue commands of an activity that must wait long for its spacing, or for the pause of
+    /// its next command.
     mutating func deferOverdue(_ activity: UInt32, now: Moment) {
         let isWithinSpacing = isLong(activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds)
         guard isWithinSpacing || activities[activity].deferred.isPause else { return }
@@ -148,7 +159,7 @@ extension Delivery {
         }
     }
 
-    /// Whether a wait is so long that the command waits in the deferred topic.
+    /// Whether a wait is so long that a command spends it in the deferred topic.
     @inline(__always)
     func isLong(_ milliseconds: Int64) -> Bool { milliseconds > configuration.deferredDelayMilliseconds }
 
@@ -165,8 +176,8 @@ extension Delivery {
         return isLong(records[head].deferral.pauseMilliseconds(now: now))
     }
 
-    /// Whether an activity's next command waits for a deferred command to be read again, or was read again
-    /// itself and pauses.
+    /// Whether an activity must not begin its next command yet: a deferred command must be read first, or the
+    /// next command was deferred and still pauses.
     func awaitsDeferred(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard slot.pointee.deferred.isExpected(now: now), let head = slot.pointee.waiting.head else { return false }
@@ -184,8 +195,8 @@ extension Delivery {
         pools.queuedCount > 0 ? nextDeferralCheckMilliseconds : nil
     }
 
-    /// Checks the commands that wait for each pool. Ends commands that have expired or that a newer one
-    /// replaces, and defers commands that will not be sent soon.
+    /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one
+    /// replaces, and defers those that will not be sent soon.
     mutating func deferBlocked(now: Moment) {
         guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
         nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkMilliseconds
@@ -204,9 +215,10 @@ extension Delivery {
             }
             reviewReady(poolKey, now: now)
             if pools.isBlocked(poolKey), !isStoreAway { reviewAwaitingCredit(poolKey, now: now) }
-            // While production is blocked, activities of unknown environment wait for credits of their own
-            // kind. Usually an activity begins when another one returns its credit. Perhaps none holds a credit
-            // of this kind, so begin the waiting activities here.
+            // While a production pool is blocked, activities of unknown environment wait for credits of a
+            // kind of their own. Usually an activity begins when another one returns its credit. If no
+            // activity holds a credit of this kind, no credit is returned, so begin the waiting activities
+            // here.
             beginWithFreeCredits(of: poolKey, now: now)
         }
     }
@@ -227,9 +239,9 @@ extension Delivery {
             {
                 deferCurrent(of: activity, .pool, now: now)
             } else {
-                // Each push is offered to its pool once before it is deferred. Otherwise no push would be
-                // sent that shows that the pool works again (simulation `deferrals`, seeds 1 and 81). While
-                // the lane reads ahead, no push is offered, so this time does not count.
+                // Each push is offered to its pool once before it is deferred. Before this rule, every push
+                // was deferred, and none was sent that could show that the pool works again (simulation
+                // `deferrals`, seeds 1 and 81). While the lane reads ahead, no push is offered.
                 records[record].deferral.isSeenReady = !pools.watch(poolKey).pointee.isReading
                 pools.appendReady(record, to: poolKey, now: now)
             }
@@ -249,8 +261,8 @@ extension Delivery {
                 continue
             }
             dropStale(activity, now: now)
-            // The activity's environment is unknown, and the pool that is assumed for it has changed. The
-            // activity moves to the other pool.
+            // The activity's environment is unknown, and by now another pool is assumed for it. The activity
+            // moves to that pool.
             if activities[activity].poolKind == .unknownEnvironment,
                 pools.poolKey(of: poolKey.application, .unknownEnvironment) != poolKey
             {
@@ -273,14 +285,16 @@ extension Delivery {
 
     // MARK: - Deferred commands that are read again
 
-    /// Whether a pool that sent nothing, or too little, has begun to send again since the last call. Then the
-    /// deferred commands are read at once, although they are not due. The lane tells the Kafka thread at most
+    /// Whether a blocked pool has begun to send again since the last call. If so, the Kafka thread reads the
+    /// deferred commands at once, although they are not due. The lane asks the Kafka thread for this at most
     /// once in `worker.deferredDelayMilliseconds`.
     public mutating func takePoolRecovery() -> Bool { pools.takeRecovery() }
 
-    /// Receives a command from the deferred topic, as `receive(_:now:)` receives other records.
+    /// Receives a command from the deferred topic. `receive(_:now:)` receives the records of the other
+    /// topics.
     ///
-    /// - Parameter dropped: the names of the fields that the command's first reader dropped, separated by commas.
+    /// - Parameter dropped: the names of the fields that the command's first reader dropped, separated by
+    ///   commas.
     public mutating func receive(
         _ record: IncomingRecord,
         deferred deferral: Deferral,
@@ -308,7 +322,7 @@ extension Delivery {
         receiveCommand(value, index: index, record: record, deferral: deferral, dropped: dropped, now: now)
     }
 
-    /// Restores the pause, the counts and the alert's version that a command had when it was deferred.
+    /// Restores what a command had when it was deferred: its pause, its counts and the version of its alert.
     mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
         let activity = activity ?? activityOf(record)
         let pause = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
@@ -322,7 +336,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Refunds the draw of a deferred start, even if its push was tried: its next reading draws again.
+    /// Refunds the draw of a start that is being deferred, because its next reading draws again. A start
+    /// whose push was tried is refunded too.
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
         guard case .drawn(let draw) = startDraw else { return false }
@@ -340,7 +355,7 @@ extension RecordSlot {
         if deferral.isAlertExpired { noteExpiredAlert() }
         guard isStart else { return }
         previousClaim = deferral.claim
-        // Redis held the start until the token that comes with it registered.
+        // The token in the deferred record released this held start. The command itself brought no token.
         if deferral.isHeldStart, hasOwnToken { (isHeldStart, hasOwnToken) = (true, false) }
     }
 }
