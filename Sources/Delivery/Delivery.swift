@@ -4,26 +4,28 @@ import Synchronization
 
 /// The core of one lane: decides about every record, and does no I/O. (R1)
 ///
-/// Events come in as calls (a record, a reply of the store, an APNs answer, a delivery report, the time),
-/// each with the `Moment` at which it happened. Decisions go out through three queues that the shell empties
-/// when it can: store calls, pushes, productions. The same events in the same order give the same decisions,
-/// so one seed replays any interleaving of faults.
+/// Each event comes in as a call, with the `Moment` at which it happened: a record, a reply of the store, an
+/// APNs answer, a delivery report, the time. Decisions go out through three queues: store calls, pushes,
+/// productions. The shell empties the queues when it can. The same events in the same order give the same
+/// decisions, so a simulation can repeat any sequence of faults from its seed.
 ///
-/// The steps of a record: `receive` → (it waits, and newer commands of its activity may replace it) → `admit`
-/// in Redis → push → `finish`: its result is produced and its outcome is settled in Redis → both are
-/// acknowledged: its offset counts as settled in its partition's ledger.
+/// The steps of a record:
+/// - `receive` reads it. While it waits, newer commands of its activity may replace it.
+/// - `admit` asks Redis whether it may be sent, and APNs gets the push.
+/// - `finish` produces its result and settles its outcome in Redis.
+/// - When both are acknowledged, its partition's ledger counts its offset as settled.
 ///
 /// What must hold:
-/// - At most one command of an activity is worked on at a time (`ActivitySlot.current`). All others wait without an admission,
-///   where a newer state still replaces them.
-/// - A slot is freed only when no call, push or production names it, so a reply never meets another record's
-///   slot.
+/// - At most one command of an activity is worked on at a time (`ActivitySlot.current`). All others wait
+///   without an admission, and a newer state still replaces them.
+/// - A slot is freed only when no call, push or production names it. Otherwise a late reply would change
+///   another record, to which the slot was given.
 /// - A record is settled in its ledger exactly once, and only after its result was acknowledged.
 /// - The settlement in Redis is sent together with the result, not after it. If the worker dies between the
-///   two, the record is read again and its result may say `duplicate` although its first outcome was never
+///   two, the record is read again, and its result may say `duplicate` although its first outcome was never
 ///   published.
-/// - A record's key is not compared with its address. If commands of one activity are in two partitions, Redis still orders them,
-///   but equal versions have no order.
+/// - A record's key is not compared with its address. If commands of one activity are in two partitions,
+///   Redis still orders them, but commands with the same version have no order.
 public struct Delivery: ~Copyable {
     private(set) var configuration: DeliveryConfiguration
     var randomness: SplitMix64
@@ -34,48 +36,50 @@ public struct Delivery: ~Copyable {
     var records: Records
     var activities: Activities
     var partitions = PartitionTable<Partition>()
-    /// The last `aps` dictionary that was read. It is remembered so that a dictionary that many commands
-    /// repeat is decoded once.
+    /// The last `aps` dictionary that was read. If the next command has the same dictionary, as many do, it
+    /// is not decoded again.
     var lastAps = RepeatedAps()
-    /// The apps' contracts, which say what their phones can decode.
+    /// The apps' contracts: what the phones of each app can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
     var readAhead: ReadAhead
     var storeWatch = OutageWatch()
-    /// When the activities and calls that wait for reading ahead are checked again; `.max`: nothing waits for
-    /// it.
+    /// When the lane next checks whether it has read ahead, for activities and calls that wait for this;
+    /// `.max`: nothing waits for it.
     var readingDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
     let applicationNames: ApplicationNames
-    /// Writes held commands. Kept between two uses, so that its memory is used again.
+    /// Writes held commands. A property, so that its memory is used again.
     var heldCommandWriter = JSONWriter()
     var productions: ProductionQueue<Production>
     /// Commands that are being produced to the deferred topic.
     var deferrals: ProductionQueue<Production>
     /// Commands to audiences that the core of audiences has not taken yet.
     var handovers: IndexQueue<UInt32>
-    /// Commands to audiences that are read again. They wait until Redis holds the audiences' members.
+    /// Commands to audiences that were settled before and are read again. They wait until Redis has the
+    /// audiences' members again.
     var handoversReadAgain: IndexQueue<UInt32>
-    /// Whether the store holds the members of all audiences, as far as the shell knows. If not, commands to
-    /// audiences that are read again wait.
+    /// Whether the store has the members of all audiences, as far as the shell knows. If not, the commands in
+    /// `handoversReadAgain` wait.
     public var membersAreComplete = true
     var memberships: PendingMembershipChanges
     /// When `deferBlocked` next scans the commands that wait for pools.
     var nextDeferralCheckMilliseconds: Int64 = .min
     let pools: PoolTable
-    /// Never read. An `Atomic` exists only in memory, so the compiler passes the core by its address. Without
-    /// it, each call of a method that only reads would copy the whole struct: 1,112 bytes, five times for
-    /// each command.
+    /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
+    /// address. Without this property, each call of a method that only reads would copy the whole struct:
+    /// 1,112 bytes, five times for each command.
     private let addressed = Atomic<Bool>(false)
-    /// The changes that `nextPush` made for the last push, in case no stream takes that push.
+    /// What `nextPush` changed for the last push, so that `pushReturned` can undo it if no stream takes the
+    /// push.
     var offered = OfferedPush()
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApplication: [ApplicationCounters]
     /// When unused blocks were last freed, a monotonic time.
     var blocksReleasedMilliseconds: Int64 = 0
-    /// The number of records whose next step is a reply of the store.
+    /// The number of records that wait for a reply of the store before their next step.
     public internal(set) var recordsAwaitingStore = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -90,8 +94,8 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.policies)
         contracts = LaneContracts(configuration.applications, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // Receiving stops at `activitiesReceivedMax`. After that, each received registration may still
-        // release a held command of one more activity.
+        // The lane stops receiving at `activitiesReceivedMax`. Each registration that it has received by then
+        // may still release a held command of one more activity.
         let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
         // At most four calls name a record at a time. An unregistration has up to three calls for each app.
         let callsMax = recordsMax * max(4, configuration.applications.count * 3)
@@ -109,14 +113,14 @@ public struct Delivery: ~Copyable {
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
-    /// Returns the maximum number of activities while the lane receives. An activity without a record keeps
-    /// its slot for one spacing. The limit allows as many such activities as records, so that they do not
-    /// stop the receiving.
+    /// Returns the number of activities at which the lane stops receiving: twice the number of records. An
+    /// activity without a record keeps its slot for one spacing, so there may be as many of these as there
+    /// are activities with records.
     private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
 
-    /// Applies reloaded settings. Activities that already wait keep their times.
+    /// Applies reloaded settings. An activity that already waits keeps the end of its wait.
     public mutating func take(_ settings: ReloadableSettings) {
         configuration.take(settings)
         policies = PolicyTable(configuration.policies)
@@ -126,7 +130,7 @@ public struct Delivery: ~Copyable {
         readAhead.take(configuration)
     }
 
-    /// The number of records between their receipt and their settlement.
+    /// The number of records that are received and not yet settled or dropped.
     public var recordsInProgress: Int { records.count }
 
     /// The number of records that have their outcome, or need none, and wait for acknowledgements only.
@@ -172,21 +176,22 @@ public struct Delivery: ~Copyable {
     mutating func countFannedOut() { counters.fannedOut &+= 1 }
 }
 
-/// Counters of one app. They only grow.
+/// Counters of one app for its metrics. They only grow.
 public struct ApplicationCounters: Sendable, Equatable {
     /// Commands that a newer state replaced before they reached Redis.
     public var coalesced: UInt64 = 0
-    /// Superseded commands that have no result of their own.
+    /// Superseded commands that have no result of their own, because the command that replaced them counts
+    /// them.
     public var supersededWithoutResult: UInt64 = 0
     /// How often a start found its device's budget empty.
     public var startBudgetWaits: UInt64 = 0
-    /// Commands that no phone could decode, rejected or not.
+    /// Commands that no phone could decode, whether they were rejected or sent with a warning.
     public var undecodable: UInt64 = 0
     /// Bodies that were too large, and from which fields were dropped.
     public var trimmedBodies: UInt64 = 0
 }
 
-/// Counters of the core for tests and benchmarks. They only grow; only `pushes` is reduced when no stream
+/// Counters of the core for tests and benchmarks. They only grow, except `pushes`: it falls when no stream
 /// takes a push. A counter that a metric exports belongs in ``ApplicationCounters``.
 public struct DeliveryCounters: Sendable {
     public var received: UInt64 = 0
@@ -196,7 +201,8 @@ public struct DeliveryCounters: Sendable {
     public var coalesced: UInt64 = 0
     public var pushes: UInt64 = 0
     public var retries: UInt64 = 0
-    /// Pushes of priority 10 that were sent at 5, because the activity's budget did not allow 10.
+    /// Pushes with priority 10 that were sent with priority 5, because the activity's budget did not allow
+    /// 10.
     public var demoted: UInt64 = 0
     /// Answers of APNs that limit an activity's token.
     public var limited: UInt64 = 0
