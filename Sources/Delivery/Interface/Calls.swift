@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// A record to be produced. Its delivery report is passed to `produced`.
+/// A record that the shell must produce. The shell passes its delivery report to `produced`.
 public struct Production: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
         /// A command for the deferred topic.
         case deferral
-        /// No record is written, because the command ends without a result. The shell may report the end in
-        /// the command's trace, and then acknowledges the production.
+        /// The command ends without a result, so no record is written. The shell may note the end in the
+        /// command's trace, and then acknowledges the production.
         case trace
     }
 
@@ -30,7 +30,7 @@ public struct Production: Sendable, Equatable, BitwiseCopyable {
 /// How the production of a record ended.
 public enum ProductionReport: Sendable {
     case acknowledged
-    /// The record is produced again.
+    /// Kafka did not take the record, and the core produces it again.
     case failed
     /// The broker refuses the record because of its size.
     case tooLarge
@@ -38,29 +38,29 @@ public enum ProductionReport: Sendable {
 
 /// The outcome of one attempt to send a push.
 public struct PushResult {
-    /// The meaning of a response for the push, whatever the name of its reason. Repeats the cases of
-    /// `APNs.Disposition` that the core needs, because the core imports no shell.
+    /// What APNs' answer means for the push. Different reasons of APNs may have the same meaning. Repeats the
+    /// cases of `APNs.Disposition` that the core needs, because the core imports no shell.
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push may be
         /// sent again at once.
         case retryNow
-        /// APNs has a fault, or refuses everything that this provider sends.
+        /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
         /// APNs limits this token. Retry later, and push to the activity less often.
         case limited
         /// The token is dead.
         case tokenDead
-        /// APNs does not know the token, or the environment is wrong. The token is retired only if APNs
-        /// accepts other tokens.
+        /// APNs does not know the token, or Causeway uses the wrong environment. The token is retired only if
+        /// APNs accepts other tokens, because then the environment is right.
         case tokenSuspect
-        /// The token belongs to another topic, or the topic is wrong. The token is kept.
+        /// The token belongs to another topic (bundle id), or Causeway uses the wrong one. The token is kept.
         case topicSuspect
         /// A broadcast's channel does not exist any more.
         case channelGone
-        /// APNs refused this push for a permanent reason of its own. The token is kept.
+        /// APNs refused this push for good, for a reason that does not concern its token. The token is kept.
         case rejected
-        /// The push was sent and no answer came.
+        /// The push was sent and no answer came, so a phone may have it.
         case ambiguous
 
         /// Whether the answer decides about this push or its token. Such an answer shows that APNs works.
@@ -79,9 +79,9 @@ public struct PushResult {
     public var reason: UnsafeRawBufferPointer
     /// What an operator should do about the reason; empty: nothing.
     public var advice: StaticString
-    /// The timestamp of a 410, UNIX milliseconds; -1 if the answer has none.
+    /// The time in a 410 from which APNs calls the token dead, UNIX milliseconds; -1 if the answer has none.
     public var invalidAtMilliseconds: Int64
-    /// When the push had been sent, UNIX milliseconds; -1 if it was not.
+    /// When the push was sent, UNIX milliseconds; -1 if it was not sent.
     public var sentMilliseconds: Int64
     public var answeredMilliseconds: Int64
     /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
@@ -89,7 +89,7 @@ public struct PushResult {
     /// Whether the pool's retry budget allows another attempt.
     public var retryPermitted: Bool
     /// Whether the pool sends, and APNs has accepted another token since it last refused a token as unknown.
-    /// If not, a refused token shows a wrong configuration rather than a bad token.
+    /// If not, a refused token probably shows a wrong configuration, not a bad token.
     public var acceptsOtherTokens: Bool
 
     public init(
@@ -133,13 +133,12 @@ public struct PoolIndex: Sendable, Equatable, BitwiseCopyable {
 public struct IncomingRecord {
     public var partition: UInt32
     public var offset: Int64
-    /// The record's time, UNIX milliseconds; -1 if it has none.
+    /// The time that Kafka has for the record, UNIX milliseconds; -1 if it has none.
     public var timestampMilliseconds: Int64
     public var key: UnsafeRawBufferPointer?
-    /// nil for a tombstone.
+    /// Nil for a tombstone.
     public var value: UnsafeRawBufferPointer?
-    /// The trace header of the record; empty if there is none. The core does not read it, but keeps it for
-    /// readers of the record's view.
+    /// The trace header of the record; empty if there is none. The core only keeps it for `RecordView.trace`.
     public var trace: UnsafeRawBufferPointer
 
     public init(

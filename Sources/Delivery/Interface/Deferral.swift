@@ -1,41 +1,46 @@
 import LiveActivity
 
-/// The data beside a deferred command, so that its next reading continues where this reading stopped. (R19)
+/// What the deferred topic stores beside a command, so that its next reading continues where this reading
+/// stopped. (R19)
 public struct Deferral: Sendable, Equatable, BitwiseCopyable {
-    /// The record in which the command came first. The command's results name it as their source.
+    /// The record from which the command was first read. The command's results name this record as their
+    /// source.
     public var topic: RecordTopic
     public var partition: Int32
     public var offset: Int64
-    /// How often the command has been deferred.
+    /// How often the command has been deferred, over all its readings.
     public var count: UInt16
-    /// The first record's time and receipt, UNIX milliseconds.
+    /// The time that Kafka has for the first record, and when a lane received it, UNIX milliseconds.
     public var recordMilliseconds: Int64
     public var receivedMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attempts: UInt8
-    /// The number of results that the record has had before.
+    /// The number of results that the first record has had already. A record that brings a token may have
+    /// several.
     public var resultsBefore: UInt8
-    /// The number of superseded commands that have no result of their own and are counted by this command's
-    /// result.
+    /// The number of superseded commands that this command's result must count, because they have no results
+    /// of their own.
     public var superseded: UInt32
     /// When the token that the command brings was registered, UNIX milliseconds.
     public var registeredAtMilliseconds: Int64
     /// The claim under which Redis may have admitted a start. Each reading of the record draws a new claim
-    /// and also names this one. Redis lets the new claim replace the named one once. Otherwise a start would
-    /// be lost if its worker died just before it sent the start (simulation `deferrals`, seed 981). (R16)
+    /// and also names this one. Redis lets the new claim replace the named one once. Otherwise Redis would
+    /// not admit the start again after its worker died just before the push, and the start would be lost
+    /// (simulation `deferrals`, seed 981). (R16)
     public var claim: UInt64
-    /// Whether the start was held in Redis. Redis keeps the held start until it learns the outcome.
+    /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.
     public var isHeldStart: Bool
     /// Whether the command had been settled before and was read again because Redis lost data.
     public var isReadAgain: Bool
-    /// The version of the command whose alert this one carries; nil: its alert is its own, or it has none.
+    /// The version of the older command whose alert this command carries; nil: the alert is the command's
+    /// own, or there is none.
     public var alertVersion: Version?
-    /// The priority of the state without an alert; 0: not known.
+    /// The priority with which the state is sent if its alert is removed; 0: not known.
     public var statePriority: UInt8
-    /// Whether an alert was removed because it was too old. The result says so.
+    /// Whether the lane removed an alert because it was too old. The result says so.
     public var isAlertExpired: Bool
-    /// How many attempts of the activity failed in a row because of the service. Each one makes the pause
-    /// longer.
+    /// How many attempts of the activity failed in a row because of the service. Each failure makes the next
+    /// pause longer.
     public var serviceFaults: UInt8
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
     public var pauseEndMilliseconds: Int64
@@ -81,13 +86,13 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// Why a command could not be sent soon.
+/// The reason why a command was deferred.
 public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-    /// Its pool sends nothing, or less than what waits for it.
+    /// The command's pool sends nothing, or too little for the pushes that wait for it.
     case pool
-    /// The start budget of its device is empty.
+    /// The budget of starts of the command's device is empty.
     case startBudget
-    /// Its activity may not send yet, for the spacing of its policy or because APNs limits its token.
+    /// The command's activity may not send yet: the spacing of its policy runs, or APNs limits its token.
     case pace
     /// APNs did not take the push.
     case retry
@@ -103,7 +108,7 @@ public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
 }
 
 extension RecordView {
-    /// The data to be written beside a command that is being deferred.
+    /// The data that the deferred topic must store beside this command.
     public var deferral: Deferral {
         Deferral(
             topic: topic,
@@ -129,12 +134,12 @@ extension RecordView {
 
     public var deferralCause: DeferralCause { deferralMark.cause }
 
-    /// Makes a record of the command for the deferred topic.
+    /// Makes the record that the shell writes to the deferred topic.
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
-        // `Deferral.alertVersion` has this version, because a producer's command must not name another
-        // command's alert.
+        // `Deferral.alertVersion` stores this version instead. The deferred command is read with the rules
+        // for a producer's command, which must not name another command's alert.
         record.alertVersion = nil
         return record
     }

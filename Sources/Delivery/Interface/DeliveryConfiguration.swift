@@ -26,43 +26,47 @@ public struct DeliveryConfiguration: Sendable {
     public static let policiesMax = 64
 
     public var applications: [Application]
-    /// How often and how urgently activities get pushes. A command chooses a policy by name. 1...``policiesMax`` policies.
+    /// How often and how urgently activities get pushes. A command chooses a policy by its name. 1 to
+    /// ``policiesMax`` policies.
     public var policies = [Policy(name: "default")]
-    /// The names of the topics that are read. A command's default id contains one of them.
+    /// The names of the topics from which commands come. The default id of a command begins with one of them.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
     public var deferredTopic: [UInt8] = Array("causeway.deferred".utf8)
-    /// The maximum number of records that the lane holds, from the receipt to the acknowledged result. 64...4,194,304.
+    /// The maximum number of records that the lane holds, from the receipt to the acknowledged result: 64 to
+    /// 4,194,304. `worker.commandsPerLane` and the worker's memory budget set it.
     public var recordsMax = 131_072
-    /// The lane stops receiving when its records hold this many bytes of texts, tokens and bodies. At least 1.
+    /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At
+    /// least 1.
     public var blockBytesMax = Int.max
     /// The maximum number of pushes of one pool in flight (admitted and not answered). Further commands wait
-    /// without an admission, where a newer state still replaces them.
+    /// without an admission, and a newer state still replaces them.
     public var inFlightMaxPerPool = 2_000
     /// How long a push waits after APNs could not take it. After the n-th fault in a row of its activity, the
-    /// wait is random between a half and the whole of `retryBase * 2^n`, capped at `retryMax`. Apple asks for
-    /// minutes after a 500 or 503.
+    /// wait is `retryBase * 2^n`, at most `retryMax`. Of this wait, a random part of up to a half is removed
+    /// (jitter). Apple asks for minutes after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 300_000
-    /// The minimum wait of a retry that the pool's budget does not permit: random between a half and the
-    /// whole of this time.
+    /// The least wait of a retry that the pool's budget does not permit. A random part of up to a half is
+    /// removed (jitter).
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long an alert waits for a newer state that another worker admitted but did not settle. If this
     /// lane reads that state in time, the state carries the alert.
     public var riderWaitMilliseconds: Int64 = 10_000
-    /// A command that has been in the lane for this long is deferred, unless it can be sent within the next
-    /// `deferredDelayMilliseconds`.
+    /// How long a command may be in the lane before it is deferred. It is not deferred if the lane expects to
+    /// send it within `deferredDelayMilliseconds`.
     public var deferAfterMilliseconds: Int64 = 10_000
     /// A deferred command is read again after this time.
     public var deferredDelayMilliseconds: Int64 = 30_000
     /// A lane reads ahead while it is behind by more than this many records of the commands topic. Meanwhile
     /// it begins no command.
     public var readAheadLagRecords: Int64 = 10_000
-    /// The longest time that a lane reads ahead, however far behind it still is.
+    /// The longest time that a lane reads ahead, even if it is still far behind.
     public var readAheadMaxMilliseconds: Int64 = 30_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResults.countedWhenBehind
-    /// How many offsets above its committable offset a partition may be read. A power of two.
+    /// How far above its committable offset a partition may be read, in offsets. A power of two, because bits
+    /// of the offset are the index in a ring of bits.
     public var ledgerWindowOffsets = 1 << 20
     /// Seeds the jitter, the `apns-id`s and the activity table. Different in each lane of each process.
     public var seed: UInt64
@@ -86,7 +90,7 @@ public struct DeliveryConfiguration: Sendable {
         )
     }
 
-    /// Returns the name of a topic that is read.
+    /// Returns the configured name of a topic.
     public func name(of topic: RecordTopic) -> [UInt8] {
         switch topic {
         case .commands: commandsTopic
@@ -144,15 +148,15 @@ public struct DeliveryConfiguration: Sendable {
     }
 }
 
-/// Whether a command that is superseded before Redis sees it gets a result of its own. Three kinds always do:
-/// a start, a command that was held, and a command whose alert a newer one carries.
+/// Whether a command gets a result of its own if a newer one supersedes it before Redis sees it. Three kinds
+/// always get one: a start, a command that was held, and a command whose alert a newer one carries.
 public enum SupersededResults: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each
-    /// The command gets a result of its own, unless its lane is known to be behind by more than
-    /// `readAheadLagRecords`. In this case the command is only counted, as with `counted`.
+    /// The command gets a result of its own, except while its lane is known to be behind by more than
+    /// `readAheadLagRecords`. Then the command is only counted, as with `counted`.
     case countedWhenBehind
-    /// The command gets no result of its own. The result of the command that superseded it counts it.
+    /// The command gets no result of its own. The result of the command that superseded it has the count.
     case counted
 }
 

@@ -1,6 +1,7 @@
-/// One reading of both clocks, passed to the core with every event: the core itself never reads a clock.
+/// One reading of both clocks. The shell passes it to the core with every event, because the core reads no
+/// clock.
 public struct Moment: Sendable, Equatable {
-    /// Milliseconds of a clock that never steps, for waits and pacing.
+    /// Milliseconds of a clock that is never set forward or back, for waits and pacing.
     public var monotonicMilliseconds: Int64
     /// UNIX milliseconds, for comparison with the times in records and expirations.
     public var wallMilliseconds: Int64

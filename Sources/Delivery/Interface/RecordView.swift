@@ -10,12 +10,12 @@ public struct RecordView {
     public var event: Event { slot.event }
     public var environment: DeviceEnvironment { slot.environment }
     public var application: Int { Int(slot.application) }
-    /// 5 or 10. Before the admission, the priority that the command asks for; after it, the priority that was
-    /// allowed.
+    /// 5 or 10. Before the admission this is the priority that the command asks for; afterwards, the priority
+    /// that the budget allowed.
     public var priority: UInt8 { slot.allowance.priority != 0 ? slot.allowance.priority : slot.priority }
     /// The index of the record's policy.
     public var policy: Int { Int(slot.policy) }
-    /// The policy that the command names; empty if its app's policy applies.
+    /// The policy that the command names; empty if it names none and its app's policy applies.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
     public var isDemoted: Bool { slot.allowance.isDemoted }
     /// Pushes of priority 10 that the activity's budget allows after this one; -1 if the budget was not used.
@@ -30,8 +30,8 @@ public struct RecordView {
     /// The connection of the last attempt; 0 before the first. The next attempt avoids it.
     public var avoidedConnection: UInt32 { slot.connection }
     public var outcome: Outcome { slot.outcome }
-    /// The number of superseded commands that have no result of their own and are counted by this command's
-    /// result.
+    /// The number of superseded commands that this command's result must count, because they have no results
+    /// of their own.
     public var superseded: Int { Int(slot.superseded.commands) }
     public var status: UInt16 { slot.status }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
@@ -49,16 +49,16 @@ public struct RecordView {
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime of the activity's policy was over.
     public var isOfLifetime: Bool { slot.isOfLifetime }
-    /// The number of earlier results of the record. A record that brings a token may have a result for its
-    /// own command, and one for each held command that the token releases.
+    /// The number of results that the record has had already. A record that brings a token may have one for
+    /// its own command, and one for each held command that the token releases.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
     /// Whether the dead letter is written without its value, because the value exceeds the broker's limit.
     public var isTruncated: Bool { slot.deadLetterValue == .tooLarge }
 
     /// The activity's id; empty if the record names none.
     public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.subject) }
-    /// The command's id. If the command brought none, this is empty until the command is held in Redis or
-    /// finished.
+    /// The command's id. If the command brought none, this is empty until the core makes one: when the
+    /// command is held, deferred or finished.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
     public var device: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
@@ -78,8 +78,8 @@ public struct RecordView {
     /// The JSON fields beside `aps`, without braces; empty if there are none.
     public var payloadMembers: UnsafeRawBufferPointer { slot.layout.members.bytes(in: body) }
 
-    /// Makes a record of the command. Redis stores this record for a command without a token, and the ranges
-    /// of an audience get it.
+    /// Makes a record of the command. Redis stores this record if the command has no token. The fan-out
+    /// records of a command to an audience contain it.
     ///
     /// - Parameter app: the app's bundle id.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
@@ -92,8 +92,8 @@ public struct RecordView {
         if isStart, isOfAudience { record.activity = activityTemplate } else if isStart { record.device = device }
         record.asksForChannel = slot.asksForChannel
         record.payloadMembers = payloadMembers
-        // A long topic name can make the default id longer than an id may be. This record then has no id, and
-        // the command gets the default id of the registration that releases it.
+        // The topic's name may be so long that the default id is longer than an id may be. Then this record
+        // has no id, and the command gets the default id of the registration that releases it.
         if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
@@ -103,7 +103,7 @@ public struct RecordView {
         return record
     }
 
-    // Properties of commands to audiences, and of members that join or leave.
+    // Properties of commands to audiences, and of members that join or leave audiences.
 
     /// Whether the command is for an audience or a channel. Both are admitted in the same way.
     public var isOfAudience: Bool { slot.kind == .audienceCommand }
@@ -113,40 +113,42 @@ public struct RecordView {
     }
     /// The channel's id, in ``environment``, if the command names a channel itself; otherwise empty.
     public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : BlockRange()) }
-    /// Whether the command requests a broadcast channel, whatever the configuration says.
+    /// Whether the command requests a broadcast channel for its audience, even if the configuration does not.
     public var asksForChannel: Bool { slot.asksForChannel }
     /// The ``DeviceTemplate`` of a start to an audience; otherwise empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : BlockRange()) }
     /// The positions of the parts of ``body``.
     public var layout: Body.Layout { slot.layout }
-    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its age
-    /// is limited.
+    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its
+    /// policy limits its age.
     public var ownExpiration: Int64 { slot.expiration }
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     public var staleDate: Int64 { slot.staleDate }
     public var hasAlert: Bool { slot.hasAlert }
     /// Whether a registration says that frequent updates are switched on; nil: it does not say.
     public var frequentUpdates: Bool? { slot.frequentUpdates }
-    /// Whether a device's activities may begin on a broadcast channel, from its registration.
+    /// Whether a device's activities may begin on a broadcast channel, as its registration says.
     public var takesChannels: Bool { slot.takesChannels }
-    /// The version that the app already displays, from a registration.
+    /// The version that the app already displays, as the registration says; nil: it does not say.
     public var shows: Version? { slot.shows }
     /// Returns the id of the activity or device whose audiences change.
+    /// - Parameter kind: which of the two the change is about, because a record may name both.
     public func member(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
         slot.bytes(kind == .device && slot.device.count > 0 ? slot.device : slot.subject)
     }
 
     var deferralMark: DeferralMark { slot.deferral }
-    /// The claim under which Redis may have admitted the start.
+    /// The claim under which Redis may have admitted the start: the earlier reading's claim, until this
+    /// reading's claim has replaced it.
     var claim: UInt64 { slot.previousClaim == 0 ? slot.claim : slot.previousClaim }
     var olderAlertVersion: Version? { slot.olderAlertVersion }
     var isHeldStart: Bool { slot.isHeldStart }
     /// Whether the record had been settled before and is read again because Redis lost data.
     public var isReadAgain: Bool { slot.isReadAgain }
-    /// The priority of the state without its alert: 5 or 10.
+    /// The priority with which the state is sent if its alert is removed: 5 or 10.
     public var statePriority: UInt8 { slot.statePriority }
     var isAlertExpired: Bool { slot.isAlertExpired }
-    /// Whether the record brings a token: its own, or the token of a start that was held for it.
+    /// Whether the record brings a token: its own, or the token that released a held start.
     var bringsToken: Bool { (slot.hasOwnToken || slot.isHeldStart) && slot.tokenCount > 0 }
 
     /// The trace header that came with the record; empty if there was none.
