@@ -4,21 +4,22 @@ import LiveActivity
 /// due. The worker's `LifetimeKeeper` produces a command that ends a due activity. (R34)
 ///
 /// What must hold:
-/// - A record that shows that an activity began, lives or has ended settles only when the timetable has this
-///   fact. A record that is read again reports it again, because Redis may have lost it.
-/// - The command that ends an activity is made as often as necessary. It is admitted only while the timetable
-///   has the life that it names, so a late or repeated command ends no later life.
-/// - The command has no state, so it replaces no waiting state and is sent after it.
+/// - A record may show that an activity began, lives or has ended. It settles only when the timetable has
+///   this fact. If it is read again, it reports the fact again, because Redis may have lost it.
+/// - The keeper produces the command that ends an activity as often as necessary. Redis admits the command
+///   only while the timetable has the life that it names, so a late or repeated command ends no later life.
+/// - The command has no state. So it replaces no waiting state, and is sent after the waiting states.
 /// - If the policy starts the activity again, the timetable keeps the start and the newest state. An accepted
-///   end changes the entry of the life into an entry that waits for a new start. The start is admitted only
-///   while the timetable has this entry, so it never follows an end of the producer.
+///   end changes the entry of the life into an entry that waits for a new start. Redis admits the start only
+///   while the timetable has this entry, so the start never follows an end of the producer.
 extension Delivery {
-    /// Reports an outcome to the timetable, if it shows that the activity began, lives or has ended.
+    /// Reports to the timetable if an outcome shows that the activity began, lives or has ended.
     mutating func noteLife(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isOfLifetime || slot.pointee.kind == .command && isLifetimeLimited(of: slot) else { return }
         if slot.pointee.isLifetimeEnd || isFinalRestart(slot) {
-            // No other record says how this life ended, so the life leaves the timetable after the result.
+            // The life leaves the timetable only after this record's result is acknowledged. If the worker
+            // dies earlier, the record is read again and must still find the life.
             if endsLife(slot) { records[record].followUps.insert(.endLife) }
             return
         }
@@ -28,8 +29,8 @@ extension Delivery {
         call(.noteLife, record)
     }
 
-    /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` counts too, because a
-    /// worker may have died after it settled the record and before it reported to the timetable.
+    /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` shows it too: a
+    /// worker may have settled the record in Redis and died before it reported to the timetable.
     private func showsLifeOrEnd(_ event: Event, _ outcome: Outcome, restarts: Bool) -> Bool {
         switch outcome {
         case .accepted, .duplicate: true
@@ -41,22 +42,22 @@ extension Delivery {
         }
     }
 
-    /// Whether a lifetime's end, or the start after it, removes the life from the timetable. If not, the
-    /// keeper makes the command again.
+    /// Whether this end of a lifetime, or this start after it, removes the life from the timetable. If not,
+    /// the keeper produces the command again.
     private func endsLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeEnd else { return true }
         return switch slot.pointee.outcome {
         case .accepted, .ended, .failed, .expired: true
-        // The life stays if APNs had refused an earlier attempt of this end and its worker died afterwards:
-        // then the phone has not shown the end.
+        // The life stays if APNs refused an earlier attempt of this end and the worker died afterwards,
+        // because the phone has not shown the end.
         case .duplicate: !slot.pointee.wasNotShown
         case .unregistered: isEndedByItself(slot)
         case .unchanged, .superseded, .held, .invalid, .unknown: false
         }
     }
 
-    /// Whether a start after a lifetime is not made again, because it would have the same outcome, or because
-    /// Redis holds the start until a token registers.
+    /// Whether this is a start after a lifetime that the keeper must not make again: a new one would have the
+    /// same outcome, or Redis already holds this one until a token registers.
     private func isFinalRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain else { return false }
         return switch slot.pointee.outcome {
@@ -65,17 +66,17 @@ extension Delivery {
         }
     }
 
-    /// Whether the token died after the command that ends its activity was made. An earlier attempt has then
-    /// ended the activity, and its answer was lost. If the user had dismissed the activity before, the 410
-    /// would have an older time. (Apple, "Handling notification responses from APNs")
+    /// Whether the token died after the command that ends its activity was made. If so, an earlier attempt of
+    /// this command ended the activity, and its answer was lost. If the user had dismissed the activity
+    /// earlier, the 410 would have an earlier time. (Apple, "Handling notification responses from APNs")
     func isEndedByItself(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.tokenRefusal == .unlessRegisteredSince
             && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
     }
 
-    /// Whether the command's activity may be in the timetable: by the policy of the command or by the usual
-    /// policy of its app. Always true for a start or an end, because an earlier command may have named
-    /// another policy. A command whose own policy does not limit the lifetime removes the activity from the
+    /// Whether the timetable may have the command's activity: because of the command's policy, or of the
+    /// usual policy of its app. Always true for a start or an end, because an earlier command may have named
+    /// another policy. If the command's own policy does not limit the lifetime, the activity leaves the
     /// timetable.
     private func isLifetimeLimited(of slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policy) > 0
@@ -101,7 +102,8 @@ extension Delivery {
         guard slot.pointee.event != .end else { return .over }
         let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
         let note = aliveNote(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetime, now: now)
-        // If a start is read again, nothing says whether APNs accepted it, so only `alive` is reported.
+        // If a start is read again, it is not known whether APNs accepted it, so the record reports only
+        // `alive`.
         guard case .alive(let at, _) = note, slot.pointee.isStart, !slot.pointee.isReadAgain else { return note }
         let answered = slot.pointee.answeredMilliseconds
         return .began(atMilliseconds: answered > 0 ? answered : at, lifetimeMilliseconds: lifetime)
@@ -110,8 +112,8 @@ extension Delivery {
     private func lifeNote(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .over }
         if slot.pointee.isLifetimeRestart {
-            // The entry keeps the time at which the life began. Another record of this start names the same time,
-            // so Redis finds the life and decides about that record.
+            // The entry keeps the time at which the former life began. All records of this start name that
+            // time, and Redis finds the entry by it.
             let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
             return isFinalRestart(slot)
                 ? .ended(beganMilliseconds: began, restartMilliseconds: 0)
@@ -121,10 +123,10 @@ extension Delivery {
         switch slot.pointee.outcome {
         case .ended: return .endedByAnother(beganMilliseconds: began)
         case .accepted, .duplicate, .unregistered:
-            // The timetable does not keep pushes to audiences, so a new start of a member would show an older
-            // state.
+            // The timetable does not keep pushes to audiences. So if a member was started again, it would
+            // show an older state.
             guard !slot.pointee.hasLeftAudiences else { break }
-            // The start must be newer than the end.
+            // Redis supersedes a start that is not newer than the end, and versions count seconds.
             restart = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
         case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
@@ -135,33 +137,37 @@ extension Delivery {
         LifetimeIdentifier(slot.pointee.bytes(slot.pointee.commandIdentifier))
     }
 
-    /// The time that the commands topic and the deferred topic may need until the command is read again.
+    /// How long a command may be on its way in the commands topic and the deferred topic, without the delay
+    /// of the deferred topic.
     private static let topicsMilliseconds: Int64 = 20_000
 
-    /// Returns the call that checks a command of a lifetime before it enters its activity's waiting list.
+    /// Returns the call that asks Redis about a command of a lifetime, before the command enters its
+    /// activity's waiting list.
     func lifeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeIdentifier(of: slot)
-        // A deferred command is read again within the sum of both times. The lease is twice as long.
+        // During the lease, the keeper does not make the command again. A deferred command is read again
+        // within the sum of these two times. The factor 2 is a reserve.
         let lease =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
             + Self.topicsMilliseconds
         return .checkLife(
             beganMilliseconds: identifier?.beganMilliseconds ?? 0,
-            // A start that was tried is already admitted. Its state is not compared, so that no other record
-            // of the start is sent.
+            // If the timetable keeps a newer state than this one, Redis refuses the start, and the keeper
+            // makes another. A start that was tried names no state, so it is not refused: after another
+            // start, a second activity could begin.
             state: slot.pointee.attempts == 0 ? identifier?.state : nil,
             leaseMilliseconds: lease
         )
     }
 
-    /// Returns the event that an activity lived at this time. A time in the future proves nothing, so the
-    /// present time replaces it.
+    /// Returns the event that an activity lived at the time `reported`. A time in the future proves nothing,
+    /// so the present time replaces it.
     private func aliveNote(atMilliseconds reported: Int64, _ lifetime: Int64, now: Moment) -> LifetimeEvent {
         let at = max(0, min(reported, now.wallMilliseconds))
         return lifetime > 0 ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime) : .over
     }
 
-    /// Continues a record after the timetable has its event, or Redis refused the event.
+    /// Continues a record after its event is in the timetable, or after Redis refused the event.
     mutating func lifeNoted(_ record: UInt32) {
         let stage = records[record].stage
         acknowledge(record)
@@ -172,8 +178,8 @@ extension Delivery {
         }
     }
 
-    /// Whether a registration proves that its activity is alive, and the usual policy of its app limits the
-    /// activity's lifetime.
+    /// Whether a registration must report to the timetable: it proves that its activity is alive, and the
+    /// usual policy of its app limits the lifetime.
     func notesLife(ofRegistration record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         return policies.hasLifetimes && slot.pointee.device.count == 0
@@ -185,8 +191,8 @@ extension Delivery {
             )
     }
 
-    /// Settles a start that is read again without sending it. Reports to the timetable, which Redis may have
-    /// lost, that the activity began.
+    /// Settles a start that is read again without sending it. Reports to the timetable that the activity
+    /// began, because Redis may have lost this.
     mutating func settleStartReadAgain(_ record: UInt32, _ command: Command, from value: UnsafeRawBufferPointer) {
         guard policies.hasLifetimes, command.audience.isAbsent, command.channel.isAbsent,
             policies.lifetimeMilliseconds(records[record].policy) > 0
@@ -201,8 +207,8 @@ extension Delivery {
         call(.noteLife, record)
     }
 
-    /// Asks Redis whether the timetable still has the life that a command ends, or after which it starts the
-    /// activity again. The command enters its activity's waiting list only after the reply.
+    /// Asks Redis whether the timetable still has the life that this command ends, or the entry for the start
+    /// that this command makes. The command enters its activity's waiting list only after the reply.
     mutating func beginOfLifetime(
         _ record: UInt32,
         _ command: Command,
@@ -225,8 +231,9 @@ extension Delivery {
         } else {
             records.enter(.received, record)
             if isOver || hasStartOrEnd(activity) {
-                // A start or an end of the producer is under way, so the command may mean another life than
-                // Redis has. The keeper makes the command again.
+                // A start or an end of the producer is under way, so the life may change before Redis knows
+                // it. This command ends here, and the keeper makes it again if the timetable still has the
+                // life.
                 finish(record, .superseded)
             } else if records[record].isLifetimeRestart, !policies.restartsAfterLifetime(records[record].policy) {
                 finish(record, .expired)
@@ -235,7 +242,7 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // Removes an activity that was added for this command only.
+        // `activityOf` may have added the activity for this command only. If so, `begin` removes it.
         if activities[activity].phase == .idle { begin(activity, now: now) }
     }
 
@@ -255,9 +262,10 @@ extension Delivery {
         return false
     }
 
-    /// Merges two commands of which at least one is the end of a lifetime. This end has no state, so it
-    /// replaces no state. An update with the same version or an older one is sent before it, even if the
-    /// update is read later. A start or an end of the producer replaces it.
+    /// Merges a command with the last waiting one, if at least one of them is the end of a lifetime. This end
+    /// has no state, so it replaces no state: an update with the same version or an older one is sent before
+    /// it, even if the update is read later. A start or an end of the producer replaces the end of a
+    /// lifetime.
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
     mutating func mergeEndOfLifetime(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         guard records[tail].isLifetimeEnd else {
@@ -265,8 +273,8 @@ extension Delivery {
             return true
         }
         if records[record].isLifetimeEnd {
-            // One end is enough. The older one stays, because Redis may have admitted it. The result of the
-            // other one must not remove the life from the timetable.
+            // One end is enough. The older one stays, because Redis may have admitted it. The newer one gets
+            // the outcome `superseded`, which does not remove the life from the timetable.
             if records.isNewer(tail, than: record) {
                 activities[activity].waiting.replaceLast(by: record, in: &records)
                 finish(tail, .superseded)
