@@ -112,8 +112,8 @@ extension Delivery {
     private func lifeNote(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .over }
         if slot.pointee.isLifetimeRestart {
-            // The entry keeps the time at which the former life began. All records of this start name that
-            // time, and Redis finds the entry by it.
+            // The entry has the time at which the new life begins. All records of this start name that time,
+            // and Redis finds the entry by it.
             let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
             return isFinalRestart(slot)
                 ? .ended(beganMilliseconds: began, restartMilliseconds: 0)

@@ -1,11 +1,12 @@
-/// The maximum ages of what is sent and registered. The core follows these rules, and so does every part that
+/// The maximum ages of what is sent and registered. The core follows these rules, and so does other code that
 /// predicts the core's decisions. Ages count from `aps.timestamp`. All times are UNIX seconds. (R20)
 package enum AgeRules {
-    /// The system updates no activity that is older than this (Apple, "ActivityKit"). APNs stores no update
-    /// for longer, whatever its stale date. An update that was admitted within this time may arrive later, by
-    /// the duration of its retries.
+    /// The system stops an activity after this time (Apple, "ActivityKit"), so an older update changes
+    /// nothing. APNs stores no update for longer, whatever its stale date is. An update that is admitted in
+    /// time may still arrive later, because of its retries.
     package static let updateSecondsMax: Int64 = 8 * 3_600
-    /// The Lock Screen shows no activity for longer than this, ended or not (Apple, "ActivityKit").
+    /// The Lock Screen shows no activity for longer than this, whether it has ended or not (Apple,
+    /// "ActivityKit").
     package static let endSecondsMax: Int64 = 12 * 3_600
 
     /// Returns when a start expires: at the end of its policy's `startSeconds`, or at its own expiration if
@@ -30,8 +31,9 @@ package enum AgeRules {
     /// How long a push-to-start token is kept after its registration: 90 days.
     private static let pushToStartMilliseconds: Int64 = 90 * 86_400_000
 
-    /// Whether a registration is so old that its activity has ended, or its push-to-start token is not kept
-    /// any more. A compacted topic keeps registrations forever, so most of them are this old.
+    /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start
+    /// token is not kept any more. A compacted topic keeps registrations forever, so most of them are this
+    /// old.
     package static func isRegistrationOver(
         registeredAtMilliseconds: Int64,
         isPushToStart: Bool,
@@ -42,7 +44,7 @@ package enum AgeRules {
     }
 
     /// Whether an update or end is so old that the system does not show its activity any more. If Redis knows
-    /// nothing of the activity, the activity counts as ended.
+    /// nothing of the activity either, the activity counts as ended.
     @inline(__always)
     package static func isOld(timestamp: Int64, isEnd: Bool, now: Int64) -> Bool {
         now - timestamp > (isEnd ? endSecondsMax : updateSecondsMax)

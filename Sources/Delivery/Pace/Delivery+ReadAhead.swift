@@ -2,8 +2,8 @@ extension Delivery {
     /// Whether the lane reads ahead. It begins no command until it has caught up.
     public var isReadingAhead: Bool { readAhead.phase == .reading }
 
-    /// Notes how many records a partition of this lane is behind the end of its log. Only partitions of the
-    /// commands topic count.
+    /// Notes how many records of a partition the lane has not received yet. Only partitions of the commands
+    /// topic count.
     ///
     /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet.
     public mutating func lag(_ place: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
@@ -13,7 +13,7 @@ extension Delivery {
         apply(readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now), now: now)
     }
 
-    /// Whether the store may be called. After an outage of the store, the lane reads ahead first.
+    /// Whether calls may be made to the store. After an outage of the store, the lane reads ahead first.
     @inline(__always)
     mutating func storeMayBeAsked(now: Moment) -> Bool {
         guard storeWatch.isHeldBack(now: now) else { return true }
@@ -32,7 +32,7 @@ extension Delivery {
         return true
     }
 
-    /// Whether the lane has read ahead. If not, it checks again soon.
+    /// Whether the lane is done with reading ahead. If not, sets the time of the next check.
     private mutating func hasRead(since milliseconds: Int64, now: Moment) -> Bool {
         if readAhead.hasRead(since: milliseconds, fullness, now: now) { return true }
         readingDueMilliseconds = now.monotonicMilliseconds + Self.readingRecheckMilliseconds
@@ -55,8 +55,8 @@ extension Delivery {
         return holds(quarters: 2) ? .upToThreeQuarters : .upToHalf
     }
 
-    /// Whether the lane uses more than this many quarters of its room for records or bytes, or of the offset
-    /// window of a partition.
+    /// Whether the lane is fuller than this many quarters: it has used more of its room for records, of its
+    /// room for bytes, or of a partition's window of offsets.
     private func holds(quarters: Int) -> Bool {
         records.count > records.limit / 4 * quarters
             || records.blockBytes > configuration.blockBytesMax / 4 * quarters

@@ -1,6 +1,6 @@
 /// Detects that a service (Redis, or one pool of APNs) was unavailable while calls or pushes waited for it.
-/// The calls or pushes are then held back until the lane has read the records of the outage, so that newer
-/// states replace older ones. Does no I/O; time is an argument. (R21)
+/// The lane then holds them back until it has read the records of the outage, so that newer states replace
+/// older ones. Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
     /// The service counts as unavailable when calls or pushes have waited this long without a response.
     static let outageMilliseconds: Int64 = 5_000
@@ -11,8 +11,8 @@ struct OutageWatch: BitwiseCopyable {
     private(set) var readingSinceMilliseconds = Int64.max
     /// When the lane last finished reading ahead, a monotonic time.
     private var readMilliseconds = Int64.min
-    /// When the lane last finished reading ahead, UNIX milliseconds. A push that was admitted before this
-    /// time may be older than a state that was read since.
+    /// When the lane last finished reading ahead, UNIX milliseconds. A push that was admitted earlier may be
+    /// older than a state that the lane has read meanwhile.
     private(set) var readWallMilliseconds = Int64.min
 
     /// Whether calls or pushes are held back, as of the last call of `isHeldBack`.
@@ -36,7 +36,7 @@ struct OutageWatch: BitwiseCopyable {
         return true
     }
 
-    /// Whether calls or pushes have waited for this long without a response.
+    /// Whether calls or pushes have had no response for at least `milliseconds`.
     func isSilent(forMilliseconds milliseconds: Int64, now: Moment) -> Bool {
         waitingSinceMilliseconds != .max && now.monotonicMilliseconds - waitingSinceMilliseconds >= milliseconds
     }

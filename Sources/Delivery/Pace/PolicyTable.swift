@@ -1,11 +1,12 @@
 import LiveActivity
 
-/// The policies as the core reads them: names, and numbers in a value that is cheap to copy.
+/// The policies in the form that the core needs: each is named by an index, and its numbers are in a value
+/// that is cheap to copy.
 package struct PolicyTable: Sendable {
     package struct Numbers: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
-        /// The longest time that a start waits for its device's budget before it asks again.
+        /// How long a start waits at most before it asks for its device's budget again.
         package var startIntervalMilliseconds: Int64
         package var startSeconds: Int64
         package var alertSeconds: Int64
@@ -15,7 +16,7 @@ package struct PolicyTable: Sendable {
 
     private let names: [[UInt8]]
     private let numbers: [Numbers]
-    /// The fields that each policy drops from a body that is too large.
+    /// The fields that each policy drops from a body that is too large for APNs.
     private let droppedFields: [DroppedFields]
     private let lifetimes: [Int64]
     private let restarts: [Bool]
@@ -44,9 +45,9 @@ package struct PolicyTable: Sendable {
     package subscript(_ policy: UInt8) -> Numbers { numbers[Int(policy)] }
 
     package func droppedFields(_ policy: UInt8) -> DroppedFields { droppedFields[Int(policy)] }
-    /// Returns the lifetime after which an activity is ended, in milliseconds; 0: unlimited.
+    /// Returns how long an activity of this policy may live, in milliseconds; 0: without limit.
     package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimes[Int(policy)] }
-    /// Whether an activity whose lifetime has ended is started again after its end.
+    /// Whether Causeway starts an activity again after it has ended the activity at its lifetime.
     package func restartsAfterLifetime(_ policy: UInt8) -> Bool { restarts[Int(policy)] && lifetimes[Int(policy)] > 0 }
 
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {

@@ -1,13 +1,14 @@
 /// Decides from a pool's recent rate of answers whether the pushes that wait for it can be sent soon.
 ///
-/// Does no I/O; time is an argument. The rate is measured over a span of at least `patience` in which pushes
-/// waited all the time. A pool is blocked if sending the waiting pushes at that rate would take longer than
-/// `delay`. The block ends when answers come fast enough again.
+/// Does no I/O; time is an argument. The rate is measured over a span in which pushes waited all the time,
+/// and which lasts at least `patienceMilliseconds`. A pool is blocked if it would need more than
+/// `delayMilliseconds` at that rate to send the waiting pushes. The pool is no longer blocked when answers
+/// come fast enough again.
 struct PoolProgress: BitwiseCopyable {
     private(set) var isBlocked = false
-    /// When the span began; `.max`: no push waits.
+    /// When the span of measurement began; `.max`: no push waits, and no span has begun.
     private var sinceMilliseconds: Int64 = .max
-    /// The answers since the span began. Only those that decided about a push or its token count.
+    /// The number of answers since the span began. Answers that only delay a push do not count.
     private var answered: Int64 = 0
 
     /// Begins a span when a push begins to wait, unless a span has begun.
@@ -16,11 +17,10 @@ struct PoolProgress: BitwiseCopyable {
         begin(now: now)
     }
 
-    /// Counts an answer that decides about a push or its token. APNs' answers that only delay a push do not
-    /// count.
+    /// Counts an answer that decides about a push or its token.
     @inline(__always) mutating func countResponse() { answered &+= 1 }
 
-    /// Ends the block of a pool if answers come fast enough. Called after each answer to a blocked pool.
+    /// Ends the block of a pool if answers come fast enough. Called after each answer of a blocked pool.
     mutating func unblock(waiting: Int, delayMilliseconds: Int64, now: Moment) {
         guard isBlocked, !isTooSlow(for: waiting, delayMilliseconds: delayMilliseconds, now: now) else { return }
         isBlocked = false
@@ -40,8 +40,8 @@ struct PoolProgress: BitwiseCopyable {
         if waiting == 0, !isBlocked { sinceMilliseconds = .max }
     }
 
-    /// Begins a new span without a decision. The pushes did not wait for the pool until now, so its answers
-    /// in the old span say nothing.
+    /// Begins a new span and leaves `isBlocked` unchanged. Until now the pushes waited for something else
+    /// than the pool, so the old span says nothing about the pool.
     mutating func beginAgain(now: Moment) {
         if sinceMilliseconds != .max { begin(now: now) }
     }

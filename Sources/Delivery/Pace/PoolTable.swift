@@ -1,8 +1,7 @@
 import LiveActivity
 
 /// Names the pool from which a command takes a credit: production or sandbox of its app. The kind is
-/// `unknownEnvironment` until an admission, or a token that a command brings, shows the activity's
-/// environment.
+/// `unknownEnvironment` until an admission names the environment, or a command brings a token.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unknownEnvironment }
 
@@ -23,12 +22,12 @@ extension PoolKey.Kind {
 /// Counts the pushes in flight of each pool, and queues activities that wait for a credit and pushes that
 /// wait for a stream. The pools are fixed at start. One core owns the table. (R22)
 ///
-/// No pool takes another pool's credits. An activity whose environment is not known is treated as one of
-/// production. While production is blocked, such activities use credits of their own kind, so that activities
-/// of the sandbox are found and sent.
+/// No pool takes another pool's credits. If an activity's environment is not known, the activity uses the
+/// production pool's credits. While the production pool is blocked, such activities use credits of a third
+/// kind. Otherwise a sandbox activity among them would wait for the production pool.
 final class PoolTable {
     /// The maximum number of admitted pushes of a blocked pool. Their answers show when the pool works again.
-    /// All other pushes wait without an admission and draw on no budget.
+    /// All other pushes wait without an admission, so they draw on no budget.
     static let blockedInFlightMax = 64
 
     private struct State: ~Copyable {
@@ -39,7 +38,7 @@ final class PoolTable {
         var progress = PoolProgress()
         /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
         let exists: Bool
-        /// The pool that is assumed for an activity whose environment is not known.
+        /// The pool whose credits an activity uses while its environment is not known.
         let assumed: PoolKey.Kind
 
         init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumed: PoolKey.Kind) {
@@ -49,14 +48,14 @@ final class PoolTable {
         }
     }
 
-    /// The pools of all apps.
+    /// The pools of all apps, and the kind `unknownEnvironment` of each app.
     let poolKeys: [PoolKey]
     private let states: UnsafeMutablePointer<State>
     private let watches: UnsafeMutablePointer<OutageWatch>
     private let inFlightMax: Int
-    /// The number of pushes and activities that wait, over all pools.
+    /// The number of pushes and activities in the queues of all pools.
     private(set) var queuedCount = 0
-    /// Whether a blocked pool sends again and `takeRecovery` has not reported it yet.
+    /// Whether a blocked pool has begun to send again since the last `takeRecovery`.
     private var hasRecovery = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
@@ -95,8 +94,9 @@ final class PoolTable {
 
     func hasPool(_ pool: PoolIndex) -> Bool { states[PoolKey(pool).position].exists }
 
-    /// Returns the pool in which an activity waits. An unknown environment counts as production, unless
-    /// production is blocked.
+    /// Returns the pool in which an activity waits. For an unknown environment this is the production pool,
+    /// or the sandbox pool if the app has no other. While the production pool is blocked and the app has both
+    /// pools, it is the kind `unknownEnvironment`.
     func poolKey(of application: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(application: application, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
@@ -130,8 +130,8 @@ final class PoolTable {
         return states[poolKey.position].creditsTaken < most
     }
 
-    /// Removes the next activity that may take a credit of this pool from the queue. The credit is not taken
-    /// yet.
+    /// Removes the next activity from the queue, if the pool has a credit for it. The caller takes the
+    /// credit.
     func popForFreeCredit(of poolKey: PoolKey) -> UInt32? {
         hasCredit(of: poolKey) ? popAwaitingCredit(of: poolKey) : nil
     }
@@ -177,7 +177,8 @@ final class PoolTable {
 
     // MARK: - Outages
 
-    /// Notes an answer that decides about a push of this pool or its token. It shows that APNs works.
+    /// Notes an answer that decides about a push of this pool or its token. Such an answer shows that APNs
+    /// works.
     func noteJudgement(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let position = poolKey.position
         watches[position].noteAlive(isAwaited: !states[position].ready.isEmpty, now: now)
@@ -199,11 +200,12 @@ final class PoolTable {
 
     // MARK: - Progress
 
-    /// Whether the pushes that wait for the pool will not be sent soon.
+    /// Whether the pool is too slow to send its waiting pushes soon (`PoolProgress`).
     func isBlocked(_ poolKey: PoolKey) -> Bool { states[poolKey.position].progress.isBlocked }
 
     func observe(_ poolKey: PoolKey, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
-        // No push is counted for this kind: its activities continue as soon as Redis answers.
+        // The kind `unknownEnvironment` has no pushes of its own, so no rate is measured: its activities
+        // continue as soon as Redis answers.
         guard poolKey.kind != .unknownEnvironment else { return }
         let waiting = waitingCount(of: poolKey)
         states[poolKey.position].progress
@@ -215,8 +217,8 @@ final class PoolTable {
             )
     }
 
-    /// Begins a new span of measurement while Redis is unavailable. The commands that have the pool's credits
-    /// then wait for Redis, so the rate says nothing about the pool.
+    /// Begins a new span of measurement because Redis is unavailable. The commands with this pool's credits
+    /// wait for Redis, so the rate of answers says nothing about the pool.
     func beginAgain(_ poolKey: PoolKey, now: Moment) { states[poolKey.position].progress.beginAgain(now: now) }
 
     private func waitingCount(of poolKey: PoolKey) -> Int {

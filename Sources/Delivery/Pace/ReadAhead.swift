@@ -1,33 +1,34 @@
 /// Decides when a lane reads ahead. A lane that is far behind keeps only the newest state of each activity
-/// before it admits anything. So a backlog of millions of commands costs only as many pushes as there are
-/// activities. (R21)
+/// before it admits anything. So a backlog of millions of commands needs only one push for each activity.
+/// (R21)
 ///
 /// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time.
 /// Activities that may begin wait until the end of reading ahead (`ActivityPhase.awaitingReadAhead`).
 struct ReadAhead {
     enum Phase {
         /// Activities begin when their commands are read. → `reading` when the lane is behind by more than
-        /// the limit.
+        /// `readAheadLagRecords`, the limit.
         case off
-        /// Activities that could begin wait, and newer states replace their waiting states. → `off`
-        /// when the lane has caught up, or was behind by less than half of the limit for `nearMilliseconds`;
-        /// `emptying` when the lane is too full or has waited too long. The waiting activities begin in both
-        /// cases.
+        /// Activities that could begin wait, and newer states replace their waiting states. → `off` when the
+        /// lane has caught up, or was behind by less than half of the limit for `nearMilliseconds`;
+        /// `emptying` when the lane is too full or has waited too long. With each of these changes, the
+        /// waiting activities begin.
         case reading
         /// The waiting activities begin, which makes room in the lane. → `reading` when there is room again
-        /// and the lane is still behind by more than the limit; `off` when it is not.
+        /// and the lane is still behind by more than the limit; `off` when the lane is not so far behind.
         case emptying
     }
 
-    /// How far one partition is behind, as last reported.
+    /// How far one partition is behind, as the shell last reported.
     struct Lag: BitwiseCopyable {
         /// Records of the partition that the lane has not received.
         fileprivate var records: Int64 = 0
-        /// The partition's known lag: the same as `records`, or 0 if `records` is a guess.
+        /// The part of `records` that is known: all of them, or 0 if `records` is a guess.
         fileprivate var knownRecords: Int64 = 0
     }
 
-    /// How much of its room for records, or of a partition's window of offsets, a lane has used.
+    /// How much a lane has used of its room for records, of its room for bytes, or of a partition's window of
+    /// offsets: the fullest of them counts.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -41,23 +42,23 @@ struct ReadAhead {
     }
 
     /// How long a lane continues to read ahead while it is behind by less than half of the limit. Each record
-    /// that it still reads can save a second push to an activity. The time is limited, because a lane whose
-    /// partitions are always written to is never fully caught up.
+    /// that it still reads may save a push. The time is limited, because producers write all the time and the
+    /// lane never catches up completely.
     static let nearMilliseconds: Int64 = 2_000
-    /// The maximum lag that is counted for one partition. A broker may report any number, and the sum must
-    /// not overflow.
+    /// The largest lag that counts for one partition. A broker may report any number, and the sum over
+    /// partitions must not overflow.
     static let partitionRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether the lane has known, since it was last `off`, that it is behind by more than the limit. The
-    /// guessed lag of a new partition does not count.
+    /// Whether it has been known since the phase was last `off` that the lane is behind by more than the
+    /// limit. A guessed lag of a new partition does not count.
     private(set) var isBacklogKnown = false
     private var lagRecordsMax: Int64 = 0
     private var readingMaxMilliseconds: Int64 = 0
     private var sinceMilliseconds: Int64 = 0
-    /// The sum over the lane's partitions of the commands topic.
+    /// The sum of `Lag.records` over the lane's partitions of the commands topic.
     private var recordsBehind: Int64 = 0
-    /// The known part of that sum.
+    /// The sum of `Lag.knownRecords` over the same partitions.
     private var recordsKnownBehind: Int64 = 0
     /// Since when the lane is behind by less than half of the limit; `.max` while it is behind by more.
     private var nearSinceMilliseconds: Int64 = .max
@@ -80,7 +81,7 @@ struct ReadAhead {
 
     /// Notes that a partition is this many records behind.
     ///
-    /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet.
+    /// - Parameter isAssumed: whether `records` is a guess, because the partition's lag is not known yet.
     mutating func note(_ lag: inout Lag, records: Int64, isAssumed: Bool, now: Moment) -> Decision {
         let records = min(max(0, records), Self.partitionRecordsMax)
         add(&lag, records: records, known: isAssumed ? 0 : records)
@@ -97,9 +98,9 @@ struct ReadAhead {
         return .unchanged
     }
 
-    /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind.
-    /// Otherwise waiting states would be sent although newer ones wait in the log, which Redis may not know
-    /// after a loss of data.
+    /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind. If
+    /// it ended here, waiting states would be sent although the log has newer ones. Redis may not know the
+    /// newer ones after a loss of data.
     mutating func partitionLeaves(_ lag: inout Lag, now: Moment) -> Decision {
         add(&lag, records: 0, known: 0)
         noteWhetherNear(now: now)
@@ -124,9 +125,9 @@ struct ReadAhead {
         return .unchanged
     }
 
-    /// Whether a lane that began to read ahead at this time is done: it has caught up, was behind by less
-    /// than half of the limit for `nearMilliseconds`, has no room left, or has read for the longest time
-    /// allowed.
+    /// Whether a lane that began to read ahead at this time is done, for one of four reasons: it has caught
+    /// up; it was behind by less than half of the limit for `nearMilliseconds`; it has no room left; or it
+    /// has read for the longest time allowed.
     func hasRead(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let time = now.monotonicMilliseconds
@@ -154,7 +155,7 @@ struct ReadAhead {
         nearSinceMilliseconds = .max
     }
 
-    /// Ends reading ahead. `beginActivities` does nothing if no activity waits any more.
+    /// Ends reading ahead. If no activity waits any more, `beginActivities` has no effect.
     private mutating func end() -> Decision {
         phase = .off
         isBacklogKnown = false
