@@ -12,14 +12,14 @@ extension Delivery {
         }
     }
 
-    /// Notes which records of a newly assigned partition had been settled before and are read again, because
-    /// Redis lost what they wrote. These records are processed as usual, but ring no alert and start no
+    /// Notes which records of a newly assigned partition had been settled before. They are read again because
+    /// Redis lost what they wrote. The lane processes them as usual, but they ring no alert and start no
     /// activity.
     ///
     /// - Parameters:
     ///   - settledBelow: all records below this offset had been settled.
-    ///   - metadata: which records from this offset on had been settled, as `progress` encoded them together
-    ///     with `settledBelow`.
+    ///   - metadata: which records from this offset on had been settled. `progress` encoded it together with
+    ///     `settledBelow`.
     public mutating func readAgain(
         _ place: UInt32,
         below settledBelow: Int64,
@@ -30,15 +30,15 @@ extension Delivery {
         partition.pointee.settledBefore = SettledBefore(below: settledBelow, above: above)
     }
 
-    /// Reads which records earlier owners of a partition settled above its committed offset. The lane
-    /// skips these records when it reads them. Call this before the partition's first record.
+    /// Notes which records above the committed offset earlier owners of the partition had settled, so that
+    /// the lane skips them. Call this before the partition's first record.
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit, as `progress` wrote it. Any other text is refused.
     ///   - logEnd: the offset of the partition's next record. Settled offsets from `logEnd` on are ignored,
     ///     because they cannot exist.
-    /// - Returns: how many records are skipped; nil if the metadata was refused, so that every record above `committedOffset` is
-    ///   processed again.
+    /// - Returns: how many records are skipped. Nil if the metadata was refused: then every record above
+    ///   `committedOffset` is processed again.
     public mutating func resume(
         _ place: UInt32,
         at committedOffset: Int64,
@@ -58,12 +58,13 @@ extension Delivery {
         )
     }
 
-    /// Returns a number that changes whenever `progress` changes in anything but its committable offset.
+    /// Returns a number that grows with each record that is settled. While it is unchanged, the caller need
+    /// not read the metadata of `progress` again.
     public func progressRevision(_ place: UInt32) -> UInt64 { partitions[place]?.pointee.ledger.revision ?? 0 }
 
-    /// Begins to revoke a partition. No further record of the partition is begun. Waiting records are dropped
-    /// without an outcome, because the next owner reads them again. Records that are under way continue to
-    /// their results.
+    /// Begins to revoke a partition. The lane begins no further record of the partition. It drops waiting
+    /// records without an outcome, because the next owner reads them again. Records that are under way
+    /// continue to their results.
     public mutating func beginRevoking(_ place: UInt32, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -76,8 +77,8 @@ extension Delivery {
         stopReadAhead(for: partition, now: now)
     }
 
-    /// Drops a record of a revoked partition wherever it waits. A start that backs off is not dropped: it was
-    /// admitted, and only the holder of its claim may send it.
+    /// Drops a record of a revoked partition, unless a step of it is under way. A start that backs off is not
+    /// dropped: Redis admitted it, and only the holder of its claim may send it.
     private mutating func dropUnlessUnderWay(_ record: UInt32, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -86,8 +87,8 @@ extension Delivery {
             activities[activity].waiting.remove(record, in: &records)
             drop(record, now: now)
         case .riding:
-            // The carrier keeps the alert. The alert's bytes belong to this record, so they are copied into
-            // the carrier's body first.
+            // The carrier keeps the alert. The alert's bytes are in the body of this record, so copy them
+            // into the carrier's body first.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBody(of: carrier)
             _ = records.removeRider(of: carrier)
@@ -107,7 +108,7 @@ extension Delivery {
         }
     }
 
-    /// Whether a partition that is being revoked has no outstanding record.
+    /// Whether a partition that is being revoked has no unsettled record left.
     public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
 
     /// Returns the number of a partition's records that are not settled.
@@ -120,9 +121,11 @@ extension Delivery {
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
-    /// Releases a partition, drained or not. Records that are still under way finish without being counted.
-    /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise such a
-    /// record, read again, would be merged with its own stale copy and called a duplicate (simulation
+    /// Releases a partition, even if records are unsettled. Records that are under way finish, but do not
+    /// change the ledger any more.
+    ///
+    /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, when such
+    /// a record was read again, it was merged with its own old copy and ended as `duplicate` (simulation
     /// `plain`, seed 165).
     public mutating func release(partition place: UInt32, now: Moment) {
         beginRevoking(place, now: now)

@@ -1,10 +1,10 @@
 /// A partition that is assigned to a lane.
 struct Partition: AssignedPartition, ~Copyable {
     enum Phase {
-        /// Records are received and worked on.
+        /// The lane receives the partition's records and works on them.
         case assigned
-        /// No record is begun, and records under way settle. The partition is released when no record is left
-        /// or the stop's time is over.
+        /// The lane begins no record, and records under way settle. The partition is released when no record
+        /// is left or the time for this is over.
         case revoking
     }
 
@@ -15,7 +15,7 @@ struct Partition: AssignedPartition, ~Copyable {
     let topic: RecordTopic
     let number: Int32
     var settledBefore = SettledBefore()
-    /// The number of this assignment's records that are not settled.
+    /// The number of records of this assignment that are received and not settled.
     var outstanding = 0
     var lag = ReadAhead.Lag()
 

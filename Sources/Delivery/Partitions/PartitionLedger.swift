@@ -1,13 +1,12 @@
-/// Tracks which records of one assigned partition are settled, and therefore which offset may be committed.
-/// (R10)
+/// Tracks which records of one assigned partition are settled, and so which offset may be committed. (R10)
 ///
-/// The base is the committable offset: every offset below it is settled. There is one bit for each offset
-/// from the base on. Some offsets have no record, because of compaction or transaction markers. They count as
-/// settled as soon as a later offset is received.
+/// The base is the committable offset: every offset below it is settled. The ledger has one bit for each
+/// offset from the base on. Some offsets have no record, because of compaction or transaction markers. They
+/// count as settled as soon as the lane receives a later offset.
 ///
-/// Settled offsets above the committable one are written to the metadata of the commit
-/// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`resume`), and reports
-/// these records as `settledBefore` when they are read.
+/// Settled offsets above the base are written to the metadata of the commit (`SettledOffsetsText`). The next
+/// owner's ledger reads them before the first record (`resume`). When the next owner reads one of these
+/// records, the ledger answers `settledBefore`.
 package struct PartitionLedger: ~Copyable {
     package enum ReceiveResult {
         case accepted
@@ -16,22 +15,24 @@ package struct PartitionLedger: ~Copyable {
         case settledBefore
     }
 
-    /// The number of bits in the window; a power of two. A record whose offset is further above the base must
-    /// wait.
+    /// The number of bits in the ring of bits; a power of two, because bits of the offset are the index. A
+    /// record waits if its offset is this far above the base.
     let windowOffsets: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
-    /// The next offset to read after a restart. It never falls.
+    /// The next offset to read after a restart. It does not fall after the first record.
     package private(set) var committableOffset: Int64
     /// One above the highest received offset.
     package private(set) var nextOffset: Int64
-    /// Grows with each change of the set of settled offsets.
+    /// Grows with each record that is settled. A gap without records does not change it, because no owner
+    /// reads the gap.
     package private(set) var revision: UInt64 = 0
     private var isStarted = false
-    /// One above the highest offset that an earlier owner settled. The bits below it may be set although
-    /// their records have not been received.
+    /// One above the highest offset that an earlier owner settled. Below it, a bit may be set although the
+    /// lane has not received the record yet.
     private var resumedEnd: Int64 = .min
-    /// Settled offsets that the commit's metadata must not name (`settle`, `isPublished`); nil until there is one.
-    /// In a backlog of commands with tokens, nearly all offsets are of this kind.
+    /// Settled offsets that the commit's metadata must not name, because `settle` was called without
+    /// `isPublished`; nil until there is one. In a backlog of commands with tokens, nearly all settled
+    /// offsets are of this kind.
     private var unpublishedBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {
@@ -51,16 +52,16 @@ package struct PartitionLedger: ~Copyable {
     /// The number of offsets from the first unsettled one to the last received one.
     package var span: Int64 { nextOffset - committableOffset }
 
-    /// Whether `offset` fits into the window now.
+    /// Whether the window of bits has room for `offset` now.
     package func hasRoom(for offset: Int64) -> Bool {
         guard isStarted, offset > committableOffset else { return true }
-        // Every offset below is settled, so the ledger can skip a gap of any size.
+        // All received offsets are settled, so the window can move over a gap of any size.
         if committableOffset == nextOffset { return true }
         return offset - committableOffset < Int64(windowOffsets)
     }
 
-    /// Notes that the record at `offset` was received and is not settled. Detects a second delivery of an
-    /// offset, because the record must not be counted twice.
+    /// Notes that the lane received the record at `offset`, which is not settled yet. Detects an offset that
+    /// came before, so that no record is processed twice.
     package mutating func receive(_ offset: Int64) -> ReceiveResult {
         if !isStarted { start(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
@@ -101,10 +102,10 @@ package struct PartitionLedger: ~Copyable {
         return known.reduce(0) { $0 + $1.count }
     }
 
-    /// Takes over the offsets that earlier owners of the partition settled. Call this before the first
-    /// record.
+    /// Marks the offsets that earlier owners of the partition settled. Call this before the first record.
     ///
-    /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window are dropped.
+    /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window
+    ///   are dropped.
     package mutating func resume(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!isStarted)
         let window = committedOffset..<committedOffset + Int64(windowOffsets)
@@ -115,8 +116,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// The settled offsets above the committable one that the metadata may name, lowest first. Their number
-    /// is limited to what `SettledOffsetsText` may have room for.
+    /// The settled offsets above the committable one that the metadata may name, lowest first. No more ranges
+    /// than `SettledOffsetsText` can have room for.
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, resumedEnd)
@@ -144,7 +145,7 @@ package struct PartitionLedger: ~Copyable {
         return end
     }
 
-    /// Clears the bits of records that were never received, because later offsets use the same bits.
+    /// Clears the bits of records that the lane will not receive, because later offsets use the same bits.
     private func clearResumed(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, resumedEnd) {
@@ -153,8 +154,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// Starts at the first received offset. If this offset is below the committed one, the log was replaced,
-    /// and nothing in it is settled.
+    /// Starts at the first received offset. If it is below the committed offset, the log is another one than
+    /// the one that was committed, so nothing in it is settled.
     private mutating func start(at offset: Int64) {
         isStarted = true
         if resumedEnd > .min, offset < committableOffset {
@@ -167,8 +168,8 @@ package struct PartitionLedger: ~Copyable {
 
     /// Notes that the record at `offset` is settled. Each record settles exactly once.
     ///
-    /// - Parameter isPublished: whether the commit's metadata may name the record, so that the next owner skips it
-    ///   while a lower record is unsettled.
+    /// - Parameter isPublished: whether the commit's metadata may name the record. If so, the next owner
+    ///   skips it even if a lower record is unsettled.
     package mutating func settle(_ offset: Int64, isPublished: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")

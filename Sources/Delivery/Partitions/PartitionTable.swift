@@ -1,17 +1,18 @@
 /// An element of a ``PartitionTable``.
 public protocol AssignedPartition: ~Copyable {
-    /// Distinguishes the assignments of one place.
+    /// A number that differs between all assignments.
     var epoch: UInt32 { get }
 }
 
-/// The partitions of a lane, each at a place that records name. A released place is used again. The epoch
-/// distinguishes the assignments of a place, so that work which finishes after a release does not count for
-/// the next assignment.
+/// The partitions of a lane. A *place* is an index in this table, and a record names its partition by it. A
+/// place is used again after its release. Each assignment has an epoch of its own, so work that finishes
+/// after a release does not change the next assignment of the place.
 ///
-/// Partitions are returned as pointers, which are valid until the next release. A reference would be counted
-/// at each access, and every record accesses its partition.
+/// Partitions are returned as pointers, which are valid until the next release. Swift would count references
+/// to an object at each access, and every record accesses its partition.
 ///
-/// The methods that run for each record are public, for the reason that ``Slab`` gives.
+/// The methods that run for each record are public: Swift specializes only public generic code in other
+/// modules.
 public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable {
     /// The maximum number of partitions of a lane at a time.
     package static var limit: Int { 4_096 }
@@ -30,7 +31,7 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
         partition.deallocate()
     }
 
-    /// Adds a partition at a free place.
+    /// Adds a partition to the first free place.
     /// - Parameter partition: makes the partition with the given epoch.
     /// - Returns: the partition's place; nil if the table is full.
     package mutating func assign(_ partition: (_ epoch: UInt32) -> Assigned) -> UInt32? {
@@ -57,7 +58,7 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
         Int(place) < places.count ? places[Int(place)] : nil
     }
 
-    /// Returns the partition at `place`, if `epoch` is still its assignment.
+    /// Returns the partition at `place`; nil if the assignment with this epoch has ended.
     public func current(_ place: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Assigned>? {
         guard let partition = self[place], partition.pointee.epoch == epoch else { return nil }
         return partition

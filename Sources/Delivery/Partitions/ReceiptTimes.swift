@@ -1,10 +1,10 @@
-/// The approximate receipt times of one partition's records. They show how long the oldest unsettled record
-/// has been waiting, without a time for each record. The receipt counts, because a registration may be months
-/// old when it is read.
+/// The approximate receipt times of one partition's records, to say how long the oldest unsettled record has
+/// been waiting. The receipt time counts, not the record's own time: a registration may be months old when it
+/// is read.
 ///
-/// A mark, here an offset with its receipt time, is set for a record that comes some time after the last
-/// mark. It counts for all records up to the next mark. When there is no room, every other mark is dropped
-/// and the distance between marks is doubled. So the error stays within a few hundredths of the age.
+/// Only some records have a mark, which is an offset with its receipt time. A mark counts for all records up
+/// to the next mark. When there is no room for a mark, every second mark is dropped and the distance between
+/// marks is doubled. So the error stays within a few hundredths of the age.
 package struct ReceiptTimes: ~Copyable {
     static var marksMax: Int { 128 }
     static var leastDistanceMilliseconds: Int64 { 250 }
@@ -25,8 +25,8 @@ package struct ReceiptTimes: ~Copyable {
 
     /// Sets a mark for a received record, if the last mark is old enough.
     /// - Parameters:
-    ///   - committableOffset: marks below this offset may be dropped when there is no room.
-    ///   - isAlone: whether everything before this record is settled, so that earlier marks are not needed.
+    ///   - committableOffset: when there is no room, marks below this offset may be dropped.
+    ///   - isAlone: whether all earlier records are settled, so that earlier marks are not needed.
     package mutating func note(_ offset: Int64, milliseconds: Int64, committableOffset: Int64, isAlone: Bool) {
         if isAlone {
             count = 0
@@ -40,8 +40,8 @@ package struct ReceiptTimes: ~Copyable {
         nextMarkMilliseconds = milliseconds + distanceMilliseconds
     }
 
-    /// Returns when the record at `offset` was received, too early by at most the distance between two marks;
-    /// nil if the record was not noted.
+    /// Returns when the record at `offset` was received; nil if `note` has not been called for it. The time
+    /// may be too early, at most by the distance between two marks.
     package func milliseconds(of offset: Int64) -> Int64? {
         var below = 0
         var above = count

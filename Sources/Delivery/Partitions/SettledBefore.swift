@@ -1,11 +1,11 @@
-/// The records of a partition that were settled before and are read again. (R25)
+/// The records of a partition that were settled before and are read again because Redis lost data. (R25)
 struct SettledBefore {
     let below: Int64
-    /// The settled ranges from `below` on, ascending and disjoint.
+    /// The ranges of settled offsets above `below`, ascending and disjoint.
     private let above: [Range<Int64>]
     private let end: Int64
 
-    /// No records.
+    /// Makes the value for a partition that no owner has settled records of.
     init() { self.init(below: .min, above: []) }
 
     init(below: Int64, above: [Range<Int64>]) {
@@ -17,7 +17,7 @@ struct SettledBefore {
     func contains(_ offset: Int64) -> Bool {
         guard offset < end else { return false }
         if offset < below { return true }
-        // Finds the first range that ends above the offset.
+        // Binary search for the first range that ends above the offset.
         var (first, last) = (0, above.count)
         while first < last {
             let middle = (first + last) / 2

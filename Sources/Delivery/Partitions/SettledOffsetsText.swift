@@ -1,5 +1,6 @@
 /// The settled offsets of a partition above its committable offset, encoded as text. The text is the metadata
-/// of an offset commit, so that the partition's next owner does not process settled records again. (R10)
+/// of an offset commit. By it, the partition's next owner knows which records it must not process again.
+/// (R10)
 ///
 /// | characters | meaning |
 /// | --- | --- |
@@ -8,20 +9,20 @@
 /// | 3– | the payload, six bits in each character, from `0` (0) to `o` (63), highest bits first |
 ///
 /// The payload begins with the committable offset as a varint, so that text which was copied to another
-/// offset is refused. In the form `r`, varints follow: in turn the length of an unsettled run (the first may
-/// be 0) and of a settled run. In the form `b`, one bit follows for each offset, lowest first, from the
-/// committable offset on. The form that has room for more offsets is written.
+/// offset is refused. In the form `r`, varints follow with the lengths of runs: an unsettled run (the first
+/// may have length 0), then a settled run, and so on. In the form `b`, one bit follows for each offset from
+/// the committable offset on, lowest offset first. `encode` uses the form that has room for more offsets.
 ///
-/// Empty text: nothing above the committable offset is settled.
+/// The text is empty if nothing above the committable offset is settled.
 package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`.
     static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
-    /// Neither form has room for more ranges than this, or for offsets further than `bitsMax` above the
-    /// committable one.
+    /// The form `r` has room for at most `rangesMax` ranges, and the form `b` for offsets up to `bitsMax` above
+    /// the committable one. What is beyond both limits fits neither form.
     static let rangesMax = payloadBytesMax / 2 + 1
     static let bitsMax = Int64(payloadBytesMax) * 8
-    /// No log reaches an offset above this one.
+    /// The largest offset that is accepted in a text. No log reaches it, and sums of offsets do not overflow.
     static let offsetMax: Int64 = 1 << 62
 
     private static let headBytes = 2
@@ -32,7 +33,7 @@ package enum SettledOffsetsText {
 
     // MARK: - Writing
 
-    /// Encodes ranges. The highest offsets that do not fit are left out.
+    /// Encodes ranges. If not all of them fit, the highest offsets are left out.
     ///
     /// - Parameter ranges: ascending and disjoint, none below `committableOffset`.
     package static func encode(_ ranges: [Range<Int64>], above committableOffset: Int64) -> [UInt8] {
@@ -112,11 +113,11 @@ package enum SettledOffsetsText {
 
     // MARK: - Reading
 
-    /// Decodes the text of a commit's metadata. The text is not trusted: a mirroring tool may copy metadata
-    /// to translated offsets, and a topic may have been deleted and created again.
+    /// Decodes the text of a commit's metadata. The text may be wrong: a mirroring tool may copy it to
+    /// another offset, and a topic may have been deleted and created again.
     ///
-    /// - Returns: ascending and disjoint ranges, none below `committedOffset`; nil if the text names another offset, has another
-    ///   version, or is malformed.
+    /// - Returns: ascending and disjoint ranges, none below `committedOffset`; nil if the text names another
+    ///   offset, has another version, or is malformed.
     package static func decode(_ text: UnsafeRawBufferPointer, committedOffset: Int64) -> [Range<Int64>]? {
         guard !text.isEmpty else { return [] }
         guard text.count > headBytes, text.count <= bytesMax, text[0] == version else { return nil }
@@ -143,7 +144,7 @@ package enum SettledOffsetsText {
             pendingBits -= 8
             payload.append(UInt8(truncatingIfNeeded: pending >> UInt32(pendingBits)))
         }
-        // The last character is filled up with fewer than six bits, all of them zero.
+        // The bits that fill up the last character must be fewer than six, and all of them zero.
         let isFilled = pendingBits < 6 && pending & (1 << UInt32(pendingBits) - 1) == 0
         return isFilled ? payload : nil
     }
