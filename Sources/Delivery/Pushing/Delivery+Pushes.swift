@@ -2,11 +2,11 @@ import LiveActivity
 
 /// Chooses the pushes to send and handles APNs' answers.
 extension Delivery {
-    /// Removes and returns the next push of a pool, to be sent now; nil if none waits. The caller has a free
-    /// stream for it. (R20)
+    /// Removes and returns the next push of a pool; nil if none waits. The caller has a free stream and sends
+    /// the push now. (R20)
     ///
-    /// A waiting push is not returned if a newer state replaced it and may be sent at once. A start is never
-    /// returned if its end was read.
+    /// Waiting pushes that must not be sent any more are finished here: a push that has expired, a state that
+    /// a newer state may replace at once, and a start whose end was read.
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned in any
     ///   case.
@@ -28,7 +28,8 @@ extension Delivery {
                     record: record,
                     spacingEndMilliseconds: activities[activity].spacingEndMilliseconds
                 )
-                // The push may have waited for its stream, so the spacing begins now.
+                // The spacing counts from the sending. The push may have waited for its stream since its
+                // admission.
                 let spacing = policies[records[record].policy].pace.spacingMilliseconds
                 activities[activity].extendSpacing(until: now.monotonicMilliseconds + spacing)
                 records[record].noteAttempt()
@@ -39,8 +40,9 @@ extension Delivery {
         return nil
     }
 
-    /// Whether a newer state replaces a push that waits for a stream: the newer state may be sent at once, or
-    /// APNs was unavailable since the push was admitted. A start is always replaced.
+    /// Whether a newer state replaces a push that waits for a stream. A start is always replaced. Any other
+    /// push is replaced if its spacing is over, so that the newer state may be sent at once, or if APNs was
+    /// unavailable since the push was admitted.
     func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isWithinSpacing(now: now) { return true }
         let watch = pools.watch(PoolKey(records[record].pool))
@@ -64,13 +66,14 @@ extension Delivery {
     public func hasPush(_ pool: PoolIndex) -> Bool { pools.firstReady(of: PoolKey(pool)) != nil }
 
     /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a
-    /// reason of this very push. Faults of the service, the key, the connection or the load only delay it.
+    /// reason that concerns its own push. Faults of the service, the key, the connection or the load only
+    /// delay it. (R18)
     public mutating func answered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isJudgement {
-            // If the pool accepts no other token, a refused token is no progress: its push waits for a
-            // correct configuration.
+            // A refused token is no progress of the pool if APNs accepts no other token either: the push then
+            // waits until the configuration is corrected.
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
             let delay = configuration.deferredDelayMilliseconds
             pools.noteJudgement(
@@ -88,8 +91,8 @@ extension Delivery {
             finishCurrent(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             tokenRefused(record, of: activity, result, now: now)
-        // If the pool accepts no other token, its environment or topic is wrong. Then no token is retired and
-        // no command fails.
+        // If APNs accepts no other token either, the pool's environment or topic is wrong. Then no token is
+        // retired and no command fails: the last case retries the push.
         case .tokenSuspect where result.acceptsOtherTokens:
             tokenRefused(record, of: activity, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens:
@@ -97,11 +100,12 @@ extension Delivery {
         case .rejected, .channelGone:
             finishCurrent(record, .failed, settlement: .notShown, now: now)
         case .ambiguous where isStart:
-            // If the start was repeated, a second activity could begin. So its outcome is `unknown`.
+            // APNs may have accepted the start although its answer was lost. A second push could begin a
+            // second activity, so the start ends as `unknown`.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
         case .limited where !isStart:
-            // Redis learns the limit before the command is admitted again, so that the command waits for the
-            // longer spacing.
+            // Redis learns the limit first and then admits the command again, so that the command waits for
+            // the longer spacing.
             activities.enter(.limiting, activity)
             countLimited()
             call(.limit, record)
@@ -112,12 +116,13 @@ extension Delivery {
 
     /// Retries a push after Redis has recorded that its token is limited, or has refused the call.
     mutating func limited(_ record: UInt32, now: Moment) {
-        // The retry is permitted here, because the pool checks its retry budget again when the push is sent.
+        // `isPermitted` may be true here, because the pool checks its retry budget again when the push is
+        // sent.
         retry(record, of: activity(ofCurrent: record, in: .limiting), .limited, isPermitted: true, now: now)
     }
 }
 
-/// The last push of `nextPush`, with what `pushReturned` must restore if no stream takes it.
+/// The last push that `nextPush` returned, and what `pushReturned` must restore if no stream takes the push.
 struct OfferedPush: BitwiseCopyable {
     /// The push's record; `.max`: none.
     var record: UInt32 = .max

@@ -2,11 +2,12 @@ import LiveActivity
 
 /// Retires tokens that APNs refused, and holds their commands for the next token.
 extension Delivery {
-    /// Retires a dead token. If the token was registered after the time from which APNs calls it dead, APNs
-    /// may not know the registration yet, and the push waits instead. A refused update or end is held with
-    /// its alert. A refused start is not held, because Redis has already allowed it once. The end of a
-    /// lifetime is not held either: its activity has usually ended, and the keeper of lifetimes makes the end
-    /// again. (R17, R34)
+    /// Retires a token that APNs calls dead. If the token was registered after the time that APNs names, APNs
+    /// may not know the registration yet. Then the push waits instead.
+    ///
+    /// A refused update or end is held with its alert. A refused start is not held, because Redis has already
+    /// allowed it once. The end of a lifetime is not held either: its activity has usually ended, and the
+    /// keeper of lifetimes makes the end again. (R17, R34)
     mutating func tokenRefused(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
         guard records[record].noteRefusedToken(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.retryPermitted, now: now)
@@ -14,8 +15,8 @@ extension Delivery {
         activities[activity].forgetServiceFaults()
         produce(.invalidation, record)
         if records[record].isStart || records[record].isLifetimeEnd {
-            // If a worker reads the end of a lifetime again after a crash, Redis' settlement says whether the
-            // activity has shown it.
+            // If a worker crashes and the end of a lifetime is read again, the settlement in Redis says
+            // whether the activity has already shown this end.
             let slot = records.address(of: record)
             let isShown = slot.pointee.isLifetimeEnd && isEndedByItself(slot)
             return finishCurrent(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -24,9 +25,9 @@ extension Delivery {
         call(.retire, record)
     }
 
-    /// Holds the command for the activity's next token. By now Redis knows that the token is dead and the
-    /// invalidation is acknowledged. The command is not held earlier, because `hold` may answer `retry`, and
-    /// the next admission writes another token into the record.
+    /// Holds the command for the activity's next token. Called when Redis has retired the token and the
+    /// invalidation is acknowledged. An earlier `hold` might be answered with `retry`: the next admission
+    /// would write another token into the record, and the record must have the dead token until then.
     mutating func holdForNextToken(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .retiring)
         records[record].tokenRefusal = .none

@@ -4,11 +4,11 @@ import Numbers
 /// Retries pushes. A push that the service could not take waits until it is accepted, expires or is replaced
 /// by a newer state. Attempts have no limit, and the waits between them grow to minutes.
 extension Delivery {
-    /// A push that APNs never processed is retried at once up to this number of faults in a row, even if its
-    /// command is overdue.
+    /// The number of faults in a row up to which a push that APNs did not process is retried at once, even if
+    /// its command is overdue.
     private static var retriesAtOnceMax: UInt8 { 2 }
 
-    /// Handles a push that failed for a reason that is not its own.
+    /// Handles a push that failed for a reason that does not concern this push alone.
     mutating func retry(
         _ record: UInt32,
         of activity: UInt32,
@@ -30,8 +30,9 @@ extension Delivery {
         activities.enter(.backingOff, activity, untilMilliseconds: due)
     }
 
-    /// Makes a push wait because the pool's retry budget is empty, for the longer of the two pauses. Then the
-    /// push asks the budget again. This does not count as an attempt.
+    /// Makes a push wait because the pool's retry budget is empty. It waits for the configured pause or for
+    /// the pause after its activity's faults, whichever is longer. Then the push asks the budget again. This
+    /// wait does not count as an attempt.
     mutating func awaitRetryBudget(_ record: UInt32, of activity: UInt32, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         let pause = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
@@ -39,9 +40,11 @@ extension Delivery {
         awaitService(activity, milliseconds: max(pause, grown), now: now)
     }
 
-    /// Makes the current command wait for the service without a credit. A newer state that arrives replaces
-    /// the command and waits only until the spacing ends. The command is deferred instead if the wait is
-    /// long, if the command is overdue, or if it is a start that must go to the partition's next owner.
+    /// Makes the current command wait for the service without a credit. If a newer state arrives, it replaces
+    /// the command and waits only until the spacing ends.
+    ///
+    /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
+    /// start that must go to the partition's next owner.
     private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
         let current = activities[activity].current
         if isLong(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
@@ -56,11 +59,13 @@ extension Delivery {
         return randomness.jittered(min(configuration.retryMaxMilliseconds, doubled))
     }
 
-    /// Retries the current command after its wait. A push that APNs did not process keeps its timestamp and
-    /// is sent without asking Redis, because it did not reach a phone. A push that waited for the service is
-    /// admitted again, because another worker may have admitted a newer state or an end (simulation `plain`,
-    /// seed 622). A start is always admitted again, and Redis repeats its reply: the start's partition may
-    /// have moved, and the next owner may have reported the start as `unknown`.
+    /// Retries the current command after its wait.
+    /// - A push that APNs did not process keeps its timestamp and is sent without asking Redis, because it
+    ///   did not reach a phone.
+    /// - A push that waited for the service is admitted again, because another worker may have admitted a
+    ///   newer state or an end (simulation `plain`, seed 622).
+    /// - A start is always admitted again, and Redis repeats its reply. The start's partition may have moved,
+    ///   and the next owner may have reported the start as `unknown`.
     mutating func retryCurrent(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
         let (isStart, pool) = (records[record].isStart, records[record].pool)
@@ -72,7 +77,7 @@ extension Delivery {
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
-        // A start that waited for the service held no credit, so it takes one again.
+        // A start that waited for the service holds no credit, so take one for it.
         guard activities[activity].phase.holdsCredit || takeCredit(activity, now: now) else { return }
         if isStart {
             activities.enter(.admitting, activity)
@@ -96,8 +101,8 @@ extension Delivery {
         if heldCredit { returnCredit(of: activity, now: now) }
     }
 
-    /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it
-    /// was admitted here, so the next owner would report `unknown` although the start was not sent. See
-    /// `isDeferredToNextOwner`.
+    /// Whether a push that needs another attempt is left to its partition's next owner. A start is never left
+    /// to it: Redis admitted the start for this lane, so the next owner would report `unknown` although the
+    /// start was not sent. See `isDeferredToNextOwner`.
     func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
 }

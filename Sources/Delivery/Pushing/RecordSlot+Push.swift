@@ -4,14 +4,14 @@ import LiveActivity
 extension RecordSlot {
     @inline(__always) var pool: PoolIndex { PoolIndex(application: application, environment: environment) }
 
-    /// Whether an admitted push expired while it waited for the service. A state without an expiration of its
-    /// own expires by its policy, counted from its receipt. A push that is sent in time gets an expiration
-    /// that counts from its sending.
+    /// Whether an admitted push expired while it waited for the service. If a state has no expiration of its
+    /// own, it expires by its policy, counted from its receipt. The expiration that APNs gets with the push
+    /// counts from the sending instead.
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
         guard expiration < 0 else { return expiration < now.wallSeconds }
-        // The fast path: no policy's expiration is shorter than 1 s, and nearly every push is sent within
-        // this time.
+        // The fast path: every policy's expiration is at least 1 s, and nearly every push is sent within this
+        // time.
         guard now.wallMilliseconds - receivedMilliseconds > 1_000 else { return false }
         return expirationSeconds(by: policies[policy], from: receivedMilliseconds / 1_000) < now.wallSeconds
     }
@@ -20,8 +20,8 @@ extension RecordSlot {
         sentExpiration = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// Returns the command's own expiration; else an update's stale date; else `seconds` plus the policy's
-    /// number of seconds.
+    /// Returns the command's own expiration. If it has none: an update's stale date, or else `seconds` plus
+    /// the number of seconds that the policy allows.
     private func expirationSeconds(by policy: PolicyTable.Numbers, from seconds: Int64) -> Int64 {
         switch event {
         case _ where expiration >= 0: expiration
@@ -58,8 +58,8 @@ extension RecordSlot {
         }
     }
 
-    /// Notes that APNs calls the token dead. (R17)
-    /// - Returns: false if the token was registered after the time from which it is dead.
+    /// Notes that Redis must retire the token, because APNs calls it dead. (R17)
+    /// - Returns: false if the token was registered after the time from which APNs calls it dead.
     mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
         let hasTime = result.invalidAtMilliseconds >= 0
         guard !hasTime || registeredAtMilliseconds < result.invalidAtMilliseconds else { return false }

@@ -1,7 +1,7 @@
 /// Decides whether one pool of a lane may retry a push now. Does no I/O; time is an argument. (R21)
 ///
-/// The pool's budget takes precedence. Only first attempts fill the budget, so it can stay empty after an
-/// outage. Retries are therefore also permitted in two cases:
+/// If the pool's budget permits a retry, it is sent. But only first attempts fill the budget, so it can stay
+/// empty after an outage. Retries are therefore also permitted in two cases:
 /// - If nothing was sent for ``idleMilliseconds``, one retry is sent, to test whether APNs works again.
 /// - If ``acceptedMin`` of the last ``responsesMax`` answers were *accepted*, every retry may be sent. APNs
 ///   then accepts at least half of the pushes, so all retries together at most double the load.

@@ -3,8 +3,8 @@ import LiveActivity
 /// Records that were settled and are read again, because Redis lost what they wrote.
 ///
 /// Such a record writes its token, its version or its held state to Redis again. A state is sent again if
-/// Redis cannot know that it is displayed. The state has no alert then, because an alert rings only once. A
-/// start is not sent: nothing says any more whether it was sent, and a second start would begin a second
+/// Redis cannot know that the phone displays it. This push has no alert, because an alert rings only once. A
+/// start is not sent: it is not known any more whether it was sent, and a second start would begin a second
 /// activity.
 extension Delivery {
     /// Settles a record without a result and without any action, because it had its result before.
@@ -21,8 +21,8 @@ extension Delivery {
 }
 
 extension Outcome {
-    /// Whether a settled record that is read again may get this outcome although it did nothing. Such an
-    /// outcome is not published again.
+    /// Whether this outcome of a record that is read again says nothing new: the record did nothing, so its
+    /// first result stays valid. Such an outcome is not published again.
     var mayRepeatAfterSettlement: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true

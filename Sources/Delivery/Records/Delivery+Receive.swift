@@ -4,9 +4,10 @@ extension Delivery {
     /// Receives one record. Decodes it and puts it into its activity's waiting list until `endBatch`, or
     /// rejects it.
     ///
-    /// Call this only while `canReceive` and `hasRoom(for:)` hold. A record is ignored in three cases: its
-    /// partition is being revoked, so the next owner reads it again; its offset was received before in this
-    /// assignment; or an earlier owner of the partition settled it, so it has its result.
+    /// Call this only while `canReceive` and `hasRoom(for:)` are true. A record is ignored in three cases:
+    /// - Its partition is being revoked, so the next owner reads it again.
+    /// - Its offset was received before in this assignment.
+    /// - An earlier owner of the partition settled it, so it has its result.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
         guard let partition = accept(record, now: now) else { return }
         let index = records.allocate(Self.emptySlot(of: record, partition: partition, now: now))
@@ -21,7 +22,7 @@ extension Delivery {
     }
 
     /// Notes a record in its partition's ledger.
-    /// - Returns: the partition; nil if the record must be ignored.
+    /// - Returns: the partition; nil if the caller must ignore the record.
     @inline(__always)
     mutating func accept(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return nil }
@@ -43,7 +44,8 @@ extension Delivery {
         return partition
     }
 
-    /// Whether the partition's window has room for `offset`. If not, the record waits outside the core.
+    /// Whether the partition's ledger has room for `offset`. If not, the shell keeps the record until older
+    /// records are settled.
     public func hasRoom(for offset: Int64, partition: UInt32) -> Bool {
         partitions[partition]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
@@ -83,8 +85,8 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.forms)
             identifier = command.identifier
-            // The clock of a deferred command's first reader accepted the timestamp, and may be ahead of this
-            // clock.
+            // The first reader of a deferred command has already accepted the timestamp. Its clock may be
+            // ahead of this one, so the later of the two times counts.
             let firstSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(now: max(now.wallSeconds, firstSeconds))
             guard let application = application(named: command.app, in: value) else {
@@ -106,9 +108,10 @@ extension Delivery {
         }
     }
 
-    /// Puts a command, whose app and policy are in its slot, into its activity's waiting list. Treats
-    /// separately: a command that its phones could not decode, a start that is read again, a command of a
-    /// lifetime, and a command to an audience.
+    /// Puts a command into its activity's waiting list. The slot already has the command's app and policy.
+    ///
+    /// Four kinds of commands take another way: a start that is read again, a command of a lifetime, a
+    /// command that no phone could decode, and a command to an audience.
     @inline(__always)
     mutating func take(
         _ command: Command,
@@ -123,8 +126,8 @@ extension Delivery {
             return settleStartReadAgain(index, command, from: value)
         }
         if command.isOfLifetime(in: value) {
-            // A command of a lifetime is not compared with the contract: Causeway made it from commands that
-            // were compared.
+            // The contract is not checked: Causeway made a command of a lifetime from commands that were
+            // checked.
             return beginOfLifetime(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
         if contracts.isNeeded, rejectsUndecodable(command, from: value, index: index, record: record) { return }
@@ -160,7 +163,7 @@ extension Delivery {
         }
     }
 
-    /// Handles a tombstone. Its key names an activity or a device, but no app, so the key is unregistered in
+    /// Handles a tombstone, whose key names an activity or a device but no app. So both are unregistered in
     /// every configured app.
     private mutating func receiveTombstone(index: UInt32, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytes).contains(key.count) else {
@@ -183,8 +186,8 @@ extension Delivery {
     }
 
     func application(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
-        // A bundle id has no character that JSON must escape. An id that is written with escapes is not
-        // found.
+        // Compare the bytes as they are in JSON. No character of a bundle id must be escaped there, so an id
+        // with escapes is taken as unknown.
         let name = text.range.bytes(in: record)
         for position in 0..<configuration.applications.count {
             let matches = configuration.applications[position].bundleIdentifier.withUnsafeBytes { isEqual($0, name) }
@@ -209,7 +212,7 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
-        // No record is added while this pointer is used, so the slot does not move.
+        // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .command
         slot.pointee.event = command.event
@@ -242,7 +245,8 @@ extension Delivery {
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-        // Clear the token: the slot may still have that of the registration that released the held command.
+        // Clear the token. If a registration released this command, the slot still has the token of the
+        // registration.
         slot.pointee.tokenBlock = .none
         slot.pointee.tokenCount = 0
         if let environment = command.environment, !command.token.isAbsent {
@@ -253,8 +257,8 @@ extension Delivery {
         }
     }
 
-    /// Writes the default id of a command without one: its place in its topic. This is done when the id is
-    /// first needed, because most replaced commands never need one.
+    /// Writes the default id of a command without one: topic, partition and offset. Called when the id is
+    /// first needed, because most commands are replaced earlier.
     mutating func completeIdentifier(of record: UInt32) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
@@ -308,8 +312,8 @@ extension Delivery {
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
     }
 
-    /// Returns when a start expires: at the end of its policy's `startSeconds`, or at its own expiration if
-    /// that is earlier.
+    /// Returns the earlier of two times: the end of `startSeconds` in the start's policy, and the start's own
+    /// expiration.
     private func expiration(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
         AgeRules.startExpiration(
             timestamp: command.version.timestamp,
@@ -324,7 +328,7 @@ extension Delivery {
     }
 }
 
-/// The id of a command that brings none: `topic/partition/offset`.
+/// The id of a command that brings none: `topic/partition/offset` of the record from which it was first read.
 enum DefaultIdentifier {
     /// A Kafka topic's name has at most 249 bytes. The partition takes at most 11 bytes, the offset 20.
     static let bytesMax = bytesMax(topicBytes: 249)

@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// Invalid records. Each gets a result `invalid` and goes to the dead letters unchanged. None stops the lane.
+/// Handles invalid records. Each gets a result `invalid` and goes to the dead letters unchanged, and the lane
+/// continues.
 extension Delivery {
     /// Rejects a record because of a fault.
     /// - Parameter identifier: the command's own id for the result, if it could be read. Otherwise the result
@@ -15,7 +16,7 @@ extension Delivery {
         reject(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
-    /// Rejects a command whose app is known. If it is a start after a lifetime, its life also leaves the
+    /// Rejects a command whose app is known. If it is a start after a lifetime, its entry also leaves the
     /// timetable. Otherwise the keeper would make the same invalid start again. (R34)
     mutating func reject(
         _ record: IncomingRecord,
@@ -32,21 +33,21 @@ extension Delivery {
         reject(record, index, command.identifier, of: address, code: code, detail: detail)
     }
 
-    /// Returns where the record's command came first, as its dead letter names it: topic, partition and
-    /// offset. Makes a `String`, so not for the hot path.
+    /// Returns where the record's command was first read, in the form of a dead letter:
+    /// `topic/partition/offset`. Makes a `String`, so not for the hot path.
     public func source(of record: UInt32) -> String {
         let slot = records.address(of: record)
         let topic = String(decoding: configuration.name(of: slot.pointee.topic), as: UTF8.self)
         return "\(topic)/\(slot.pointee.sourcePartition)/\(slot.pointee.sourceOffset)"
     }
 
-    /// Rejects a record with a code and a detail. Not for the hot path: this makes a `String` and copies the
-    /// record, whose bytes are valid only during the call.
+    /// Rejects a record with a code and a detail. Not for the hot path: it makes a `String`, and it copies
+    /// the record, whose bytes are valid only during the call.
     ///
     /// - Parameters:
     ///   - address: the command's activity and device, if a store call about them follows the result.
-    ///   - text: the text that the command was decoded from, if fields were dropped from the record; nil: the
-    ///     record itself.
+    ///   - text: the text from which the command was decoded, if fields were dropped from the record; nil:
+    ///     the record itself.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,

@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// Commands whose body is too large for APNs. Their policy may name fields that are dropped until the body
-/// fits (`oversize`).
+/// Shortens commands whose body is too large for APNs. Their policy may name fields that are dropped until
+/// the body fits (`oversize`).
 ///
-/// The record is shortened when it is read. The shortened state is used everywhere: in the digest, the held
-/// state, the deferred record and the fan-out records. If the record is read again, it gives the same bytes.
-/// A carried alert never makes a body drop fields. (R33)
+/// A record is shortened when it is read, and the rest of the core knows only the shortened state: the
+/// digest, the held state, the deferred record and the fan-out records. If the record is read again, the
+/// result has the same bytes. A body never loses fields for a carried alert. (R33)
 extension Delivery {
-    /// Shortens and takes a command, whose app and policy are in its slot. Not for the hot path: this copies
-    /// the record and decodes it again.
+    /// Shortens a command and takes it. The slot already has the command's app and policy. Not for the hot
+    /// path: this copies the record and decodes it again.
     @inline(never)
     mutating func receiveTooLarge(
         _ command: Command,
@@ -30,7 +30,8 @@ extension Delivery {
             do throws(Fault) {
                 let smaller = try Command.decode(rest)
                 countTrimmedBody(of: index)
-                // The decoder remembers the longer record, but the shortened one is laid out.
+                // Forget the long record: the decoder remembers its `aps` dictionary, but the body is made
+                // from the shortened one.
                 lastAps.forget()
                 contracts.forms.beginRecord()
                 names.withUnsafeBytes { dropped in
@@ -58,8 +59,8 @@ extension Delivery {
         }
     }
 
-    /// Rejects a command that is too large. A start that is read again is settled instead, because its body
-    /// may have fitted by an earlier configuration.
+    /// Rejects a command that is too large. If it is a start that is read again, it is settled instead: its
+    /// body may have been short enough for an earlier configuration.
     private mutating func rejectTooLarge(
         _ command: Command,
         index: UInt32,

@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// The bytes that are reserved in a record's block when the record is received.
+/// The bytes that a record's block reserves for texts that come later.
 enum BlockRoom {
-    /// The bytes for a reason of APNs, which is set later.
+    /// Room for a reason of APNs. A longer reason is cut.
     static let reasonBytes = 64
 }
 
-/// Lays out the texts of one record in one block.
+/// Writes the texts of one record one after another into one block.
 struct RecordBlockWriter {
     let block: Arena.Block
     private var position = 0
@@ -34,7 +34,7 @@ struct RecordBlockWriter {
         return advance(Registration.writeDigests(of: audiences, in: record, into: room))
     }
 
-    /// Reserves a range of at most `room` bytes, which is written later.
+    /// Reserves a range of at most `room` bytes for a text that is written later.
     mutating func reserve(_ room: Int) -> BlockRange {
         var range = advance(room)
         range.count = 0
@@ -60,7 +60,7 @@ extension RecordSlot {
     /// The value of the alert in the body; empty if there is none.
     var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
-    /// Sets the reason, cut to the reserved 64 bytes.
+    /// Sets the reason. Only `BlockRoom.reasonBytes` are kept.
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {
         let count = min(bytes.count, BlockRoom.reasonBytes)
         if let base = bytes.baseAddress { (block.base + Int(reason.offset)).copyMemory(from: base, byteCount: count) }
