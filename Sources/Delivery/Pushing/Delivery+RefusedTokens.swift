@@ -26,8 +26,8 @@ extension Delivery {
     }
 
     /// Holds the command for the activity's next token. Called when Redis has retired the token and the
-    /// invalidation is acknowledged. An earlier `hold` might be answered with `retry`: the next admission
-    /// would write another token into the record, and the record must have the dead token until then.
+    /// invalidation is acknowledged. Both need the dead token in the record. Redis may answer `hold` with
+    /// `retry`, and then the next admission writes another token there.
     mutating func holdForNextToken(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .retiring)
         records[record].tokenRefusal = .none

@@ -163,8 +163,8 @@ extension Delivery {
         }
     }
 
-    /// Handles a tombstone, whose key names an activity or a device but no app. So both are unregistered in
-    /// every configured app.
+    /// Handles a tombstone. Its key is the id of an activity or a device, and no app is named. So an activity
+    /// and a device with this id are unregistered in every configured app.
     private mutating func receiveTombstone(index: UInt32, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytes).contains(key.count) else {
             let detail = "a tombstone's key must name an activity or device"

@@ -1,79 +1,81 @@
 import LiveActivity
 
-/// One Kafka record from its receipt until it is settled or dropped and nothing names it. The slab stores it,
-/// and its index names it.
+/// One Kafka record in the lane. The slab `Records` stores the slot, and the slot's index names the record.
 ///
 /// A slot lives as long as one of these names it: an activity's waiting list, a call to Redis, a push, a
 /// record in the producer. `acknowledgementsOutstanding` counts the calls and productions that must be
 /// confirmed before the record is settled.
 struct RecordSlot: BitwiseCopyable {
-    // The fields that merging, settling and freeing read come first, in few cache lines. Most commands need
-    // no other fields, and reading another line costs a cache miss.
+    // These first fields are all that merging, settling and freeing read. They fill few cache lines, and most
+    // commands need no other fields: each further line would cost a cache miss.
     var kind: RecordKind
-    /// The topic from which the command came first; `deferred` only if that topic is not known.
+    /// The topic from which the command was first read; `deferred` only if that topic is not known.
     let topic: RecordTopic
     var event: Event = .update
     var outcome: Outcome = .failed
-    /// How the command ended after its admission; nil: it was never admitted.
+    /// How Redis must settle the command; nil: it settles nothing, usually because it did not admit the command.
     var settlement: Settlement?
     /// The priority that the command asks for, or its default: 5 or 10.
     var priority: UInt8 = 0
-    /// The priority of the state without an alert: 5 or 10.
+    /// The priority with which the state is sent if its alert is removed: 5 or 10.
     var statePriority: UInt8 = 0
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
     var followUps: FollowUps = []
     var application: UInt16 = .max
     private(set) var acknowledgementsOutstanding: UInt16 = 0
-    /// The index of the partition in the lane's table.
+    /// The place of the record's partition in the lane's `PartitionTable`.
     let partition: UInt32
-    /// The number of the assignment. It tells a former assignment of this index from the present one.
+    /// The number of the partition's assignment. It differs from the present number if the assignment has
+    /// ended.
     let epoch: UInt32
     var activity: UInt32 = .max
     /// The offset in the partition from which the record was read. The ledger counts this offset.
     let offset: Int64
     var version = Version(timestamp: 0, sequence: 0)
-    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its age
-    /// is limited.
+    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its
+    /// policy limits its age.
     var expiration: Int64 = -1
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
-    /// The commands without a result of their own that this one replaced, and the commands that they had
-    /// counted.
+    /// The number of commands that this one replaced and that have no result of their own. It includes the
+    /// commands that they had counted.
     var superseded = SupersededCount()
     /// Whether the record had been settled before and is read again because Redis lost data.
     var isReadAgain = false
-    /// Whether the record brought a token of its own, which counts as registered at the record's time.
+    /// Whether the record brought a token that Redis must register, as of the record's time.
     var hasOwnToken = false
-    /// Whether another record continues a part of this one in memory only: the token that this record passed
-    /// on, or a held command that an earlier registration had also released. While the other record is not
-    /// settled, the partition's next owner must read both. (R10)
+    /// Whether another record now has a part of this one, in memory only: the token that this record passed
+    /// on, or a held command that an earlier registration had released too. If that record is not settled and
+    /// the worker dies, the next owner must read both records. So the commit's metadata must not name this
+    /// one as settled. (R10)
     var mustBeReadAgainWithAnother = false
-    /// Whether the command ends an activity because its lifetime is over. Such an end does not replace the
-    /// last state.
+    /// Whether the command ends an activity because its lifetime is over. This end has no state, so the
+    /// activity keeps its last state.
     var isLifetimeEnd = false
     /// Whether the command starts an activity again after its lifetime.
     var isLifetimeRestart = false
-    /// Whether Redis had settled this end before and the activity did not show it.
+    /// Whether Redis answered that this end of a lifetime was settled before and that the activity did not
+    /// show it.
     var wasNotShown = false
     /// Whether a reply about this record named audiences that the member left.
     var hasLeftAudiences = false
-    /// Whether the timetable of lifetimes stores this command's record. The body is freed only after the
-    /// timetable has it.
+    /// Whether the timetable of lifetimes must store this command. The body is freed only after the timetable
+    /// has it.
     var isKeptByTimetable = false
-    /// Whether a registration's audiences have been notified, and the commands held for its token are
-    /// requested.
+    /// Whether the audiences of a registration have been notified, and the registration is made again to get
+    /// a held command.
     var audiencesKnow = false
-    /// How many results the record has had before: its own command's, and one for each held command that its
-    /// token released.
+    /// The number of results that the record has had already: one for its own command, and one for each held
+    /// command that its token released.
     var resultsBefore: UInt8 = 0
     var tokenRefusal = TokenRefusal.none
     /// The index of the record's policy.
     var policy: UInt8 = 0
-    /// Holds the record's texts as long as the record has its slot.
+    /// The record's texts. The block is freed with the slot.
     var block = Arena.Block.none
-    /// The token, once it is known. Token and body are freed when the record has its outcome; a token that
-    /// must be retired is kept until Redis knows.
+    /// The token; none until it is known. Token and body are freed when the record has its outcome, but a
+    /// dead token is kept until Redis has retired it.
     var tokenBlock = Arena.Block.none
     var tokenCount = 0
     /// A command's body, or the value of a record that goes to the dead letters.
@@ -81,23 +83,24 @@ struct RecordSlot: BitwiseCopyable {
     var layout = Body.Layout.none
 
     var subject = BlockRange()
-    /// If the command brought no id, this is empty until the id is needed (`Delivery.completeIdentifier`).
+    /// The command's id. If the command brought none, this is empty until the id is needed
+    /// (`Delivery.completeIdentifier`).
     var commandIdentifier = BlockRange()
     var reason = BlockRange()
-    /// The trace header, which the core copies from the record to its result. A held command continues in the
-    /// trace of the registration that released it, because Redis keeps no traces.
+    /// The trace header, which goes from the record to its result. A held command continues in the trace of
+    /// the registration that released it, because Redis keeps no traces.
     var trace = BlockRange()
     var device = BlockRange()
     var attributesType = BlockRange()
     /// The policy that the command names; empty if it names none.
     var policyName = BlockRange()
-    /// For a dead letter: the record's key. `deadLetterValue` says which value is written, `detail` is the
-    /// fault in words.
+    /// For a dead letter: the key of the record; nil if it had none. `deadLetterValue` says which value is
+    /// written, and `detail` is the fault in words.
     var recordKey: BlockRange?
     var deadLetterValue = DeadLetterValue.asReceived
     var detail = BlockRange()
-    /// The partition and offset where the command came first: this record's own, or those of the record that
-    /// was deferred.
+    /// The partition and offset from which the command was first read. They differ from `partition` and
+    /// `offset` if the command was deferred.
     let sourcePartition: Int32
     let sourceOffset: Int64
     var deferral = DeferralMark()
@@ -124,22 +127,22 @@ struct RecordSlot: BitwiseCopyable {
     var heldAlert = HeldAlert.unknown
     /// Whether an alert was removed because it was too old: the command's own alert, or one that Redis held.
     var isAlertExpired = false
-    /// Whether this is a start that was held and that Redis keeps until it learns the outcome. In a
-    /// registration: whether its last result was of such a start.
+    /// For a start: whether Redis held it and keeps it until the lane settles it. For a registration: whether
+    /// its last result was the result of a held start.
     var isHeldStart = false
     var startDraw = StartDraw.none
     var shows: Version?
-    /// The version of the older command whose alert is in the body. Also set if a held command's alert may
-    /// come from an older one.
+    /// The version of the older command whose alert is in the body. Also set if Redis held the command,
+    /// because its alert may come from an older one.
     var olderAlertVersion: Version?
-    /// The digest of the body that is admitted; nil if a carried alert may still have to be written into the
-    /// body.
+    /// The digest of the body; nil until the body is complete, because a carried alert may still be written
+    /// into it.
     var digest: UInt64?
-    /// A random number that distinguishes this record from every other record of the same start, in any
-    /// worker. If the reply to the admission is lost, Redis admits this record again. It admits no other
-    /// record of the start, because this one may have been sent (simulation `plain`, seed 892). (R16)
+    /// A random number that no other record of the same start has, in any worker. If the reply to the
+    /// admission is lost, Redis admits this record again. It admits no other record of the start, because
+    /// this one may have been sent (simulation `plain`, seed 892). (R16)
     var claim: UInt64 = 0
-    /// The claim with which the start was deferred, until it is admitted again; 0: there is none.
+    /// The claim of the reading that deferred the start; 0: there is none, or this reading has been admitted.
     var previousClaim: UInt64 = 0
     /// The `apns-expiration` that is sent, UNIX seconds: the command's own, or the policy's.
     var sentExpiration: Int64 = -1
@@ -160,23 +163,23 @@ struct RecordSlot: BitwiseCopyable {
         AgeRules.isExpired(expiration, now: now.wallSeconds)
     }
 
-    /// Whether the command has an alert: in its body, or carried for a rider and not in the body yet.
+    /// Whether the command has an alert. The alert is in its body, or is its rider's and not in the body yet.
     @inline(__always) var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }
 
-    /// The version of the command whose alert is in the body; nil: the body has no alert, or belongs to a
-    /// start, whose alert no other command carries.
+    /// The version of the command whose alert is in the body. Nil if the body has no alert, and for a start,
+    /// whose alert no other command carries.
     @inline(__always)
     var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : olderAlertVersion ?? version }
 
-    /// The version of the older command whose alert is in the body; nil: the alert is the command's own, or
-    /// there is none.
+    /// The version of the older command whose alert is in the body; nil: the body has no alert, or the
+    /// command's own.
     @inline(__always)
     var carriedAlert: Version? { layout.alert.isAbsent || olderAlertVersion == version ? nil : olderAlertVersion }
 
     /// Counts one more call or production that must be confirmed.
     mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
 
-    /// Counts one call or production as confirmed. The slot may be freed after the last one. (R8)
+    /// Notes that one call or production is confirmed. The slot may be freed after the last one. (R8)
     mutating func acknowledge() {
         precondition(acknowledgementsOutstanding > 0)
         acknowledgementsOutstanding -= 1
@@ -184,8 +187,8 @@ struct RecordSlot: BitwiseCopyable {
 
     @inline(__always) var isAcknowledged: Bool { acknowledgementsOutstanding == 0 }
 
-    /// Sets the time from which the token counts as registered: the record's time, or its receipt if Kafka
-    /// gave no time.
+    /// Sets when the token was registered: the record's time, or its receipt if Kafka has no time for the
+    /// record.
     mutating func registerAtRecordTime() {
         registeredAtMilliseconds = recordMilliseconds >= 0 ? recordMilliseconds : receivedMilliseconds
     }
@@ -199,7 +202,8 @@ struct RecordSlot: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Makes the slot of a record that continues as the registration of the token that came with its command.
+    /// Makes a slot for the same record after its command has ended. From now on, the record is the
+    /// registration of the token that came with the command.
     init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -249,43 +253,44 @@ extension RecordSlot {
         set { detail = newValue }
     }
 
-    /// The audiences that the member is in after a registration; nil: its audiences do not change.
+    /// The audiences that the member is in after a registration; nil: the registration does not change them.
     var namedAudiences: UnsafeRawBufferPointer? {
         topic == .registrations && !audiencesKnow ? bytes(audiences) : nil
     }
 }
 
-/// The kind of a record, once it is decoded.
+/// What a decoded record is. `invalid` until it is decoded.
 enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }
 
-/// The position of a text in the record's block.
+/// Where a text is in the record's block.
 struct BlockRange: BitwiseCopyable {
     var offset: UInt32 = 0
     var count: UInt32 = 0
 }
 
-/// The steps of a record after its result is acknowledged and before it is settled, in this order.
+/// What the lane still does for a record when its result is acknowledged, in this order. Then the record
+/// settles.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
-    /// Removes a held start from Redis, because it is finished. This comes after the result. If the worker
-    /// crashed between the two in the other order, Redis would not release the start to the next reader, and
-    /// its result would never be written (simulation `repeats`, seed 4949).
+    /// Removes a finished held start from Redis, after its result. In the other order, a crash between the
+    /// two would lose the result: Redis would not release the start to the next reader (simulation `repeats`,
+    /// seed 4949).
     static let settleHeldStart = FollowUps(rawValue: 1)
-    /// Registers the record's token, because commands may be held for it.
+    /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
-    /// Removes the activity from the timetable of lifetimes. This comes after the result. If the worker
-    /// crashed between the two in the other order, the command, read again, would find no life, and its
-    /// result would say that it ended nothing.
+    /// Removes the activity from the timetable of lifetimes, after the result. In the other order, a crash
+    /// between the two would falsify the result: the command, read again, would find no life, and its result
+    /// would say that it ended nothing.
     static let endLife = FollowUps(rawValue: 4)
 }
 
 /// Whether Redis must remove the token of the activity or device, because APNs calls it dead.
 enum TokenRefusal: UInt8 {
     case none
-    /// The token is removed, unless it was registered after the time from which APNs calls it dead.
+    /// Redis removes the token, unless it was registered after the time from which APNs calls it dead.
     case unlessRegisteredSince
-    /// APNs gave no time, so no registration counts as later.
+    /// Redis removes the token whenever it was registered, because APNs gave no time.
     case unconditional
 }
 
@@ -298,22 +303,22 @@ enum DeadLetterValue: UInt8 {
     case tooLarge
 }
 
-/// What the admission allowed for a push.
+/// What Redis' reply to the admission allowed for a push.
 struct Allowance: BitwiseCopyable {
-    /// 5 or 10; 0 before the admission.
+    /// The priority, 5 or 10; 0 before the admission.
     var priority: UInt8 = 0
-    /// Whether the command asked for 10 and the activity's budget allowed only 5.
+    /// Whether the command asked for priority 10 and the activity's budget allowed only 5.
     var isDemoted = false
     /// Pushes of priority 10 that the budget allows after this one; -1: the budget was not used.
     var budgetLeft: Int32 = -1
 }
 
-/// Whether a command took over the alert of the older command that Redis holds and that this command will
-/// replace.
+/// Whether a command took over the alert of the held command that it replaces. Redis holds that older
+/// command.
 enum HeldAlert: UInt8 {
     /// Redis has reported no held alert.
     case unknown
-    /// The alert is in this command's body, or there was no alert to take over.
+    /// The alert is in this command's body, or the held command had none to take over.
     case takenOver
     case doesNotFit
 }
@@ -321,17 +326,17 @@ enum HeldAlert: UInt8 {
 /// A start's draw on its device's budget. The number identifies the draw.
 enum StartDraw: BitwiseCopyable {
     case none
-    /// The budget was empty, and the start waits for it.
+    /// The budget was empty, and the start waits until it may draw.
     case awaited
     case drawn(Int64)
-    /// The draw was refunded, or the refund is under way.
+    /// The draw was given back to the budget, or the call for this is under way.
     case refunded(Int64)
 }
 
-/// The topic from which Causeway read a record.
+/// A topic from which Causeway reads records of this core.
 public enum RecordTopic: UInt8, Sendable, BitwiseCopyable {
     case commands
     case registrations
-    /// Commands that could not be sent soon. Each came first from one of the other topics.
+    /// Commands that could not be sent soon. Each was first read from one of the two other topics.
     case deferred
 }

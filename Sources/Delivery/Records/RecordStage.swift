@@ -39,8 +39,8 @@ enum RecordStage: UInt8 {
     /// when another worker admitted a newer command; `finished` when its outcome is known.
     case current
     /// A newer command carries its alert (`RiderLink.carrier`). → `riding` when a still newer command
-    /// replaces the carrier; `waiting` when the carrier expires or is dropped; `finished` with the carrier,
-    /// or when a newer alert replaces this one.
+    /// replaces the carrier; `waiting` when the carrier expires or is dropped; `finished` when the carrier is
+    /// finished, or when a newer alert replaces this one.
     case riding
     /// Its alert waits until this lane reads the newer command that another worker admitted. → `riding` when
     /// this lane reads that command; `finished` when the wait is over.
@@ -50,15 +50,15 @@ enum RecordStage: UInt8 {
     case registering
     /// A tombstone whose calls have no replies yet. → `settled` with the last reply.
     case unregistering
-    /// Its outcome is known. Its result, its settlement in Redis and its other calls and productions are not
-    /// all acknowledged yet. → after the last acknowledgement `settlingHeldStart` or `registering` if
-    /// `followUps` say so, otherwise `settled`.
+    /// Its outcome is known, but not all of its calls and productions are acknowledged: its result, its
+    /// settlement in Redis and others. After the last acknowledgement → `settlingHeldStart` or `registering`
+    /// if `followUps` say so, otherwise `settled`.
     case finished
-    /// Its result is acknowledged, and Redis is removing the start that it held. → `registering` if
-    /// `followUps` say so, otherwise `settled`.
+    /// The record is a held start whose result is acknowledged, and Redis is removing the start. →
+    /// `registering` if `followUps` say so, otherwise `settled`.
     case settlingHeldStart
-    /// Its partition is revoked and the next owner reads it again. A store call that refunds its draw on a
-    /// device's budget still names the slot. → `dropped` when that call is acknowledged.
+    /// Its partition is revoked and the next owner reads it again. A store call still names the slot: it
+    /// refunds the start's draw on its device's budget. → `dropped` when that call is acknowledged.
     case refunding
     /// The record is being produced to the deferred topic, and a start's draw is being refunded. → `settled`
     /// when both are acknowledged; `waiting`, `riding` or `finished`, as from `received`, when the write
@@ -72,9 +72,10 @@ enum RecordStage: UInt8 {
     /// Its partition is revoked and the next owner reads it again. The slot is freed.
     case dropped
 
-    // Each of these properties tests one bit and is inlined, because a record enters four or five stages.
+    // Each of these properties tests one bit and is inlined: a record enters four or five stages, and each
+    // change reads the properties.
 
-    /// Whether the record is decided and only waits for acknowledgements.
+    /// Whether the record needs no more decision and only waits for acknowledgements.
     @inline(__always)
     var awaitsAcknowledgements: Bool {
         isOne(of: Self.finished.mask | Self.settlingHeldStart.mask | Self.refunding.mask | Self.deferring.mask)

@@ -4,9 +4,9 @@ import LiveActivity
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
-    /// The last body that was laid out. A state that is sent to many activities is laid out once.
+    /// The last body that was made. A state that is sent to many activities needs only one body.
     private var lastBody = RepeatedBody()
-    /// The number of records that are decided and only wait for acknowledgements.
+    /// The number of records that need no more decision and only wait for acknowledgements.
     private(set) var awaitingAcknowledgementsCount = 0
 
     init(limit: Int) { slots = Slab(limit: limit) }
@@ -41,14 +41,14 @@ struct Records: ~Copyable {
         slots.mutableAddress(of: record)
     }
 
-    /// Prefetches a record that will be read soon. Any index is allowed.
+    /// Prefetches the slot of a record that will be read soon. The index may be stale or `.max`.
     func prefetch(_ record: UInt32) { slots.prefetch(record) }
 
-    /// Allocates a slot. Inlined, so that the slot is built in place and not copied.
+    /// Allocates a slot. Inlined, so that Swift builds the slot in place and does not copy it.
     @inline(__always) mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> UInt32 { slots.allocate(slot()) }
 
-    /// Changes a record's stage and keeps the count of records that wait for acknowledgements. Inlined, so
-    /// that the compiler removes tests of stages that it knows. (R7)
+    /// Changes a record's stage, and the number of records that wait for acknowledgements. Inlined: where the
+    /// stage is a constant, the compiler removes the tests for the other stages. (R7)
     @inline(__always)
     mutating func enter(_ next: RecordStage, _ record: UInt32) {
         let slot = slots.mutableAddress(of: record)
@@ -103,17 +103,19 @@ struct Records: ~Copyable {
         slots[record].tokenCount = token.count
     }
 
-    /// Sets a token that a producer wrote, in lower case, because tokens are stored, compared and sent in
-    /// lower case.
+    /// Sets a token from a producer's record. Writes it in lower case, because tokens are stored, compared
+    /// and sent in lower case.
     mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
         let room = tokenBlock(of: record)
         slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: room)
     }
 
-    /// Passes the token of a command that is replaced before Redis sees it to the command that replaces it,
-    /// unless that command has a later token or another address. This keeps the promise that a command's
-    /// token is registered whatever its outcome is. The token is passed in memory only: if the worker dies,
-    /// it can be lost until the next command or registration brings it.
+    /// Passes a token from a command that is replaced before Redis sees it to the command that replaces it.
+    /// Does nothing if the newer command has a later token or another address.
+    ///
+    /// Causeway promises to register a command's token whatever the command's outcome is. The token is passed
+    /// in memory only. If the worker dies, the token can be lost until the next command or registration
+    /// brings it.
     mutating func passToken(from leaving: UInt32, to staying: UInt32) {
         guard self[leaving].hasOwnToken else { return }
         let (from, to) = (self[leaving], self[staying])
@@ -124,7 +126,7 @@ struct Records: ~Copyable {
         self[leaving].hasOwnToken = false
         self[leaving].mustBeReadAgainWithAnother = true
         if to.hasOwnToken, from.environment == to.environment, isEqual(from.tokenBytes, to.tokenBytes) {
-            // A token that comes twice counts from the earlier time.
+            // If both commands bring the same token, the token counts as registered at the earlier time.
             self[staying].registeredAtMilliseconds = min(from.registeredAtMilliseconds, to.registeredAtMilliseconds)
             return
         }
@@ -135,8 +137,8 @@ struct Records: ~Copyable {
         self[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
     }
 
-    /// Frees a record's token and body. The next command gets the same memory, which is still in the
-    /// processor's cache.
+    /// Frees a record's token and body early. The next command then gets the same memory, which is still in
+    /// the processor's cache.
     mutating func freeTokenAndBody(of record: UInt32) {
         let slot = slots.mutableAddress(of: record)
         arena.free(slot.pointee.tokenBlock)
@@ -157,15 +159,16 @@ struct Records: ~Copyable {
 
     mutating func release(_ body: SharedBody) { body.release(to: &arena) }
 
-    /// Lays out the body of a record's command.
+    /// Makes the body of a record's command.
     mutating func setBody(of record: UInt32, to command: Command, from value: UnsafeRawBufferPointer) {
         let body = SharedBody(command.bodyCount, in: &arena)
         slots[record].layout = Body.write(command, from: value, into: body.room)
         slots[record].body = body
     }
 
-    /// Lays out the body of a command whose `aps` dictionary has a number. If the previous body is equal, the
-    /// record shares it.
+    /// Makes the body of a record's command. If the command has the same `aps` dictionary and fields as the
+    /// previous one, the record shares the previous body.
+    /// - Parameter dictionary: the number of the command's `aps` dictionary (`RepeatedAps`).
     mutating func setBody(
         of record: UInt32,
         to command: Command,
@@ -206,16 +209,15 @@ struct Records: ~Copyable {
         if slots[record].digest != nil { slots[record].setDigest() }
     }
 
-    /// Sets the timestamp in a record's body. A body that already has this timestamp, as most do, stays
-    /// shared.
+    /// Sets the timestamp in a record's body. Most bodies already have this timestamp and stay shared.
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: UInt32) {
         let layout = slots[record].layout
         guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, layout) else { return }
         Body.setTimestamp(timestamp, in: ownBody(of: record), layout)
     }
 
-    /// Returns a record's body for changes: its own, or a copy if the body is shared. APNs may be reading a
-    /// shared body for another record.
+    /// Returns a record's body for changes: its own, or a copy if the body is shared. A shared body must not
+    /// change, because APNs may be reading it for another record.
     private mutating func ownBody(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         let body = slots[record].body
         guard body.isShared else { return body.room }

@@ -1,15 +1,13 @@
 import LiveActivity
 
 /// The bytes of a request's body, or of a record that is written to the dead letters unchanged. Several
-/// records may share the bytes.
-///
-/// For example, one state of a match is sent to every activity that follows the match, and all these bodies
-/// are equal. The bytes are in memory once, however many of these commands wait.
+/// records may share the bytes: if one state of a match is sent to every activity that follows the match, all
+/// these bodies are equal. The bytes are in memory once, however many of these commands wait.
 ///
 /// What must hold: bytes are changed only while one record holds them (`Records.ownBody`), and each holder
 /// releases them once.
 struct SharedBody: BitwiseCopyable {
-    /// The number of holders is stored in front of the bytes.
+    /// In front of the bytes is the number of holders. 16 bytes keep the bytes aligned.
     private static var headerBytes: Int { 16 }
 
     private let block: Arena.Block
@@ -38,17 +36,18 @@ struct SharedBody: BitwiseCopyable {
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(room) }
 
-    /// The bytes for writing. Only allowed while there is one holder.
+    /// The bytes, to be written. Only allowed while there is one holder.
     var room: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)
             : UnsafeMutableRawBufferPointer(start: block.base + Self.headerBytes, count: count)
     }
 
-    /// Adds a holder.
+    /// Returns the same bytes with one more holder.
     func held() -> SharedBody {
         guard !isNone else { return self }
-        // The count does not overflow: a lane has fewer records than `UInt32.max`.
+        // The number cannot overflow: each holder is a record or `lastBody`, and a lane has fewer records
+        // than `UInt32.max`.
         holders += 1
         return self
     }
@@ -61,10 +60,10 @@ struct SharedBody: BitwiseCopyable {
     }
 }
 
-/// The last body that was laid out, and the dictionary that it was laid out from.
+/// The last body that a lane made, and the `aps` dictionary that is in it.
 struct RepeatedBody: BitwiseCopyable {
     var body = SharedBody.none
     var layout = Body.Layout.none
-    /// The number of the dictionary in `RepeatedAps`; 0: none.
+    /// The number that `RepeatedAps` gave to the dictionary; 0: none.
     var dictionary: UInt64 = 0
 }
