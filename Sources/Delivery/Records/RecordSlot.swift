@@ -13,7 +13,8 @@ struct RecordSlot: BitwiseCopyable {
     let topic: RecordTopic
     var event: Event = .update
     var outcome: Outcome = .failed
-    /// How Redis must settle the command; nil: it settles nothing, usually because it did not admit the command.
+    /// How Redis must settle the command; nil: Redis settles nothing, usually because it did not admit the
+    /// command.
     var settlement: Settlement?
     /// The priority that the command asks for, or its default: 5 or 10.
     var priority: UInt8 = 0

@@ -1,24 +1,25 @@
 import LiveActivity
 
 /// Superseded commands without a result of their own (`kafka.supersededResults`). The command that replaces
-/// such a command counts it. A command that is itself replaced passes its count on. The count is reported in
-/// the last command's result.
+/// such a command counts it. If that command is itself counted, it passes its number on. The result of the
+/// last command reports the number.
 ///
-/// The older command's offset may be settled at once, because nobody needs to read that command again. The
-/// newer command was received and is not settled, so the commit of its own partition cannot pass it. If this
-/// process dies, the next owner reads the newer command again, and that command would supersede the older one
-/// again. The newer command ends in one of three ways:
+/// The older command's offset may be settled at once, because its record is not needed any more. The newer
+/// command has been received and is not settled, so the commit of its own partition cannot pass it. If this
+/// process dies, the next owner reads the newer command again, and that command replaces the older one again.
+/// The newer command ends in one of three ways:
 /// - It is settled. Then the older version can no longer be sent.
-/// - It is dropped with its partition. Then it is read again.
+/// - It is dropped with its partition. Then the next owner reads it.
 /// - It is counted itself. Then a command with a still higher version counts both.
 ///
-/// Alerts have the same rule: a command with an alert is counted only if an alert of a higher version
-/// replaces its alert. An alert of the current command does not count as a replacement (simulation `pace`,
-/// seeds 12038 and 73417: a superseded command with an alert had no result). If the process dies or the
-/// partition is revoked, only the count is lost.
+/// The rule for alerts is similar. A command with an alert is counted only if the command that replaces it
+/// brings a newer alert of its own. An alert of the current command is not enough: in two seeds, a superseded
+/// command with an alert then had no result (simulation `pace`, seeds 12038 and 73417).
+///
+/// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {
-    /// Ends a command that a newer one replaces without carrying its alert. Either it gets a result, or the
-    /// newer command counts it.
+    /// Ends a command that a newer one replaces without carrying its alert. The older command gets a result,
+    /// or the newer one counts it.
     /// - Returns: false if the older command's slot is freed.
     mutating func endSuperseded(_ older: UInt32, by newer: UInt32, _ outcome: Outcome) -> Bool {
         guard outcome == .superseded, supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),

@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// The end of a record. Its result is produced and its outcome is settled in Redis. When both are
-/// acknowledged, its offset is settled.
+/// Ends a record. Its result is produced, and Redis settles its outcome. When both are acknowledged, its
+/// offset is settled.
 extension Delivery {
     /// Gives a record its outcome. Called once for each record that has one.
     mutating func finish(_ record: UInt32, _ outcome: Outcome) {
         records.finish(record, outcome)
         count(outcome)
         completeIdentifier(of: record)
-        // No record is added while this pointer is used, so the slot does not move.
+        // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { noteToken(of: record, outcome) }
         if slot.pointee.isReadAgain, outcome.mayRepeatAfterSettlement, slot.pointee.superseded.commands == 0 {
@@ -36,7 +36,8 @@ extension Delivery {
         }
     }
 
-    /// Ends a registration that released no held command, or a tombstone. None of its calls is outstanding.
+    /// Settles a record that has no result: a registration that released no held command, or a tombstone. All
+    /// of its calls are acknowledged.
     mutating func settleWithoutResult(_ record: UInt32) {
         if records[record].stage == .unregistering { recordsAwaitingStore -= 1 }
         settle(record)
@@ -47,8 +48,8 @@ extension Delivery {
         productions.append(Production(kind: kind, record: record))
     }
 
-    /// Produces a command to the deferred topic. Deferrals have a queue of their own, so that results do not
-    /// wait while the deferred topic accepts nothing.
+    /// Produces a command to the deferred topic. Deferrals have a queue of their own, so that results are
+    /// written even if the deferred topic accepts nothing.
     mutating func produceDeferral(_ record: UInt32) {
         records[record].awaitAcknowledgement()
         deferrals.append(Production(kind: .deferral, record: record))
@@ -63,7 +64,7 @@ extension Delivery {
         if production.kind == .deferral { deferrals.take() } else { productions.take() }
     }
 
-    /// Prefetches a record whose delivery report will follow soon.
+    /// Prefetches the record of a production whose delivery report the shell passes next.
     public func expectReport(of production: Production) { records.prefetch(production.record) }
 
     /// Handles a delivery report.
@@ -76,8 +77,8 @@ extension Delivery {
         case .failed:
             productions.retry(production, now: now)
         case .tooLarge:
-            // A dead letter can exceed the topic's limit although the record itself did not. It is then
-            // written without the value.
+            // A dead letter has more than its record, so it may exceed the topic's limit although the record
+            // did not. It is written again without the value.
             let slot = records.mutableAddress(of: production.record)
             let canShrink = production.kind == .deadLetter && slot.pointee.deadLetterValue != .tooLarge
             slot.pointee.deadLetterValue = .tooLarge
@@ -97,8 +98,8 @@ extension Delivery {
         }
     }
 
-    /// Begins the next follow-up of a finished or dropped record whose last call or production was
-    /// acknowledged, or ends the record.
+    /// Called when the last call or production of a finished or dropped record is acknowledged. Begins the
+    /// record's next follow-up, or ends the record.
     mutating func acknowledged(_ record: UInt32) {
         let (stage, followUps) = (records[record].stage, records[record].followUps)
         if stage == .refunding {
@@ -111,7 +112,7 @@ extension Delivery {
             records.enter(.settlingHeldStart, record)
             call(.settleDevice, record)
         } else if stage == .deferring {
-            // The deferred record now has the rider's alert.
+            // The deferred record now has the rider's alert, so the rider needs no push of its own.
             finishRider(of: record)
             settle(record)
         } else if followUps.contains(.registerToken) {

@@ -1,4 +1,4 @@
-/// The records to be produced, oldest first. After a failure, `next` returns none for a short time.
+/// The records to be produced, oldest first. After a failure, `next` returns nil for a short time.
 package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
     /// How long nothing is produced after a failure, because the next record is likely to fail too.
     private static var failurePauseMilliseconds: Int64 { 250 }
@@ -10,7 +10,7 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
 
     package mutating func append(_ production: Item) { productions.append(production) }
 
-    /// Returns the next record, which stays first until it is taken; nil if there is none now.
+    /// Returns the oldest record, which stays first until `take`; nil if there is none, or after a failure.
     package func next(now: Moment) -> Item? {
         blockedUntilMilliseconds <= now.monotonicMilliseconds ? productions.first : nil
     }
@@ -20,13 +20,13 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
         precondition(productions.popFirst() != nil)
     }
 
-    /// Queues a record again that was not acknowledged.
+    /// Queues a record again that the producer could not write, and pauses the queue.
     package mutating func retry(_ production: Item, now: Moment) {
         blockedUntilMilliseconds = now.monotonicMilliseconds + Self.failurePauseMilliseconds
         productions.append(production)
     }
 
-    /// When the pause after a failure ends, a monotonic time; nil if no record waits for it.
+    /// When the pause after a failure ends, a monotonic time; nil if no record waits for this.
     package var dueMilliseconds: Int64? {
         productions.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
     }

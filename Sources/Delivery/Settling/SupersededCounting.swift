@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Decides whether a superseded command gets no result of its own and is counted by the command that replaces
-/// it.
+/// Decides whether a superseded command gets a result of its own, or is only counted by the command that
+/// replaces it.
 struct SupersededCounting {
     let results: SupersededResults
 
@@ -16,12 +16,13 @@ struct SupersededCounting {
     }
 }
 
-/// The number of commands without a result of their own that a command replaced, and of the commands that the
-/// replaced commands had counted.
+/// The number of commands that a command replaced and that have no result of their own. It includes the
+/// commands that these had counted.
 struct SupersededCount: BitwiseCopyable {
     private(set) var commands: UInt32 = 0
 
-    /// Adds a command, and the commands that it had counted. The count stops at its maximum.
+    /// Adds a replaced command, and the commands that it had counted. At its maximum the number no longer
+    /// grows.
     mutating func add(commandWith other: SupersededCount) {
         let (sum, isTooMuch) = commands.addingReportingOverflow(other.commands &+ 1)
         commands = isTooMuch ? .max : sum
@@ -29,10 +30,11 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Whether Redis has not seen the command and its result would say only `superseded`. A start, a held
-    /// command and a command with a reason get results of their own. A command that is read again had its
-    /// result before. A command that could not pass its token on gets a result, because its record must still
-    /// register the token.
+    /// Whether the command may be counted: Redis has not seen it, and its result would say only `superseded`.
+    /// - A start, a held command and a command with a reason get results of their own.
+    /// - A command that is read again had its result before.
+    /// - A command that could not pass its token on gets a result, because its record must still register the
+    ///   token.
     @inline(__always)
     var mayBeCounted: Bool {
         admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !hasOwnToken

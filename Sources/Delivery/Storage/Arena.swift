@@ -1,20 +1,20 @@
 /// Allocates the bytes of the core's records: blocks of a few sizes, cut from chunks of 1 MiB and used again.
 /// A steady stream of records allocates nothing. (R3)
 ///
-/// The lists of free blocks lie outside of the blocks, so taking or freeing a block does not wait for a cache
+/// The lists of free blocks are outside of the blocks, so taking or freeing a block does not wait for a cache
 /// miss on the block.
 ///
-/// A block above the largest size is allocated separately. Only records far above every limit of the domain,
-/// which go to the dead letters, need one.
+/// A block above the largest size is allocated separately. Only records far above every limit of the domain
+/// need one, and they go to the dead letters.
 ///
-/// Chunks are kept until the owner releases those in which every block is free. Otherwise memory for a
-/// backlog, or for records of another size, would stay allocated forever.
+/// Memory for a backlog, or for records of another size, must not stay allocated forever. So the owner calls
+/// `releaseFreeChunks`, which frees the chunks in which every block is free.
 struct Arena: ~Copyable {
     struct Block {
         var base: UnsafeMutableRawPointer
         var sizeClass: UInt8
 
-        /// No block. Never read, and freeing it does nothing.
+        /// No block. Its address is never read, and freeing it does nothing.
         static var none: Block {
             Block(base: UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped, sizeClass: Arena.absent)
         }
@@ -22,7 +22,7 @@ struct Arena: ~Copyable {
         var isNone: Bool { sizeClass == Arena.absent }
     }
 
-    /// Powers of two from 64 bytes to 128 KiB.
+    /// The sizes of blocks are powers of two, from 64 bytes to 128 KiB.
     private static var classCount: Int { 12 }
     private static var smallestShift: Int { 6 }
     private static var chunkBytes: Int { 1 << 20 }
@@ -103,7 +103,7 @@ struct Arena: ~Copyable {
 
     private static var outsizedHeaderBytes: Int { 16 }
 
-    /// Frees the chunks in which every block is free. This visits every free block, so it must stay rare.
+    /// Frees the chunks in which every block is free. This visits every free block, so call it rarely.
     mutating func releaseFreeChunks() {
         var released: Set<UnsafeMutableRawPointer> = []
         for sizeClass in 0..<Self.classCount {
@@ -130,7 +130,8 @@ struct Arena: ~Copyable {
         block - Int(bitPattern: block) % chunkBytes
     }
 
-    /// Cuts another chunk into blocks of a size that has no free block. The first block is used next.
+    /// Cuts a new chunk into blocks of a size that has no free block. Blocks are used from the start of the
+    /// chunk on.
     private mutating func addBlocks(_ sizeClass: Int) {
         let blockBytes = Self.blockBytes(sizeClass)
         // The chunk is aligned to its own size, so that a block's address gives its chunk.

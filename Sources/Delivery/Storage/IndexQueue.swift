@@ -1,8 +1,8 @@
-/// A first-in first-out ring of trivial values. It grows to the largest count that it has seen and never
-/// shrinks. (R3)
+/// A first-in first-out ring of trivial values. It grows to the largest number of elements that it has had
+/// and never shrinks. (R3)
 ///
-/// The owner limits how many elements it adds. Exceeding `limit` is a broken invariant of the core, so the
-/// ring traps.
+/// The ring traps if it would have more than `limit` elements. Its owner must not add so many, so this can
+/// only be a fault in the core.
 package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int
@@ -10,7 +10,7 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private let limit: Int
     package private(set) var count = 0
 
-    /// - Parameter limit: the maximum number of elements that the owner can ever hold in the ring; computed at start.
+    /// - Parameter limit: the maximum number of elements that the owner can ever have in the ring.
     package init(limit: Int) {
         precondition(limit > 0)
         self.limit = limit
@@ -37,7 +37,7 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
         count &+= 1
     }
 
-    /// The oldest element, which stays in place.
+    /// The oldest element; nil if the ring is empty. The element stays in the ring.
     package var first: Element? { count == 0 ? nil : storage[head] }
 
     package mutating func popFirst() -> Element? {

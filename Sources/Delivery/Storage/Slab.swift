@@ -7,10 +7,11 @@ import CProcessor
 /// element only when no call, push or production names it.
 ///
 /// The methods that run for every push are public, because Swift specializes only public generic code in
-/// another module. Otherwise the core of audiences would look up the element's size on each call.
+/// other modules. Otherwise the core of audiences would ask Swift's runtime for the element's size on each
+/// call.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
-    /// An element larger than a cache line begins on a cache line of its own. In front of each element lies
-    /// the index of the next free element, or `inUse`, which is checked whenever the element is read.
+    /// In front of each element is a mark: the index of the next free element, or `inUse`. Each access checks
+    /// the mark. If an element is larger than a cache line, its mark begins on a cache line.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFree: UInt32 = .max
@@ -49,7 +50,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFree != .max {
             index = firstFree
             firstFree = mark(of: index)
-            // Prefetches the element that is allocated next, because its cache line was evicted long ago.
+            // Prefetch the element that is allocated next. It was used long ago, so its cache line has been
+            // evicted.
             prefetch(firstFree)
         } else {
             if everUsed == capacity { grow() }
@@ -82,7 +84,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         (storage + (Int(index) &* Self.strideBytes &+ Self.elementOffset)).assumingMemoryBound(to: Element.self)
     }
 
-    /// Prefetches the first cache lines of an element that will be read soon. Any index is allowed.
+    /// Prefetches the first cache lines of an element that will be read soon. The element may be free, and
+    /// the index may be out of range.
     func prefetch(_ index: UInt32) {
         guard Int(index) < everUsed else { return }
         let start = storage + Int(index) &* Self.strideBytes
