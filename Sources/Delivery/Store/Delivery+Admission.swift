@@ -1,7 +1,8 @@
 import LiveActivity
 import Numbers
 
-/// Handles Redis' replies to a command that asks for a token, for its admission, or to be held.
+/// Handles Redis' replies to a command that asks for a token, for its admission, or to be held until a token
+/// registers.
 extension Delivery {
     private static var unexpectedReply: StaticString { "unexpected reply of the admit script" }
 
@@ -33,8 +34,8 @@ extension Delivery {
 
     mutating func admitted(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .admitting)
-        // In a result, the admission must not be later than APNs' answer. So once an answer has come, a
-        // further admission does not change the time.
+        // A result must not show an admission later than APNs' answer. So the time stays if APNs has answered
+        // an earlier push of this command.
         if records[record].answeredMilliseconds < 0 { records[record].admittedMilliseconds = now.wallMilliseconds }
         switch reply.verdict {
         case .send: admittedToSend(record, of: activity, reply, now: now)
@@ -45,7 +46,8 @@ extension Delivery {
             putBackCurrent(of: activity, now: now)
             endTurn(activity, now: now)
         case .noToken where records[record].isLifetimeEnd:
-            // A held end would be released by the token of a later life, and would end that life.
+            // An end of a lifetime is not held. The token of a later life would release it, and it would end
+            // that life.
             finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
@@ -58,8 +60,8 @@ extension Delivery {
             call(.admit, record)
         case .overtaken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
-            // The newer command may be held. No lane reads a held command again, but registering this
-            // command's token releases it.
+            // The newer command may be held, and then no lane reads it again. Registering this command's
+            // token releases it.
             if records[record].hasOwnToken {
                 activities.enter(.registering, activity)
                 return call(.register, record)
@@ -76,13 +78,13 @@ extension Delivery {
             records[record].wasNotShown = reply.wasNotShown
             finishCurrent(record, .duplicate, now: now)
         case .superseded:
-            // A start that backed off had been admitted, and now Redis knows its activity's end. The start is
-            // settled, so that other records of the start are duplicates.
+            // A start that backed off had been admitted. By now Redis knows the end of its activity. The
+            // start is settled, so that Redis calls other records of the start duplicates.
             let isTriedStart = records[record].isStart && records[record].attempts > 0
             finishCurrent(record, .superseded, settlement: isTriedStart ? .notShown : nil, now: now)
         case .unknown:
-            // Redis admitted another record of this start, and its outcome was never settled. This record is
-            // settled, so that the other records are duplicates.
+            // Redis admitted another record of this start, which was never settled. This record settles the
+            // start, so that Redis calls the other records duplicates.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAlreadyAccepted, .leaves, .address, .retry, .full, .registered, .stale, .unregistered,
             .settled:
@@ -90,13 +92,14 @@ extension Delivery {
         }
     }
 
-    /// Replaces the current command by the waiting newer state, and ends the turn.
+    /// Replaces the current command by the waiting newer state, and begins the activity's next command.
     mutating func overtakeCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         supersedeCurrent(of: activity, settlement: settlement, now: now)
         endTurn(activity, now: now)
     }
 
-    /// Replaces the current command by the waiting newer state, but does not end the turn.
+    /// Replaces the current command by the waiting newer state. The caller must then change the activity's
+    /// phase.
     mutating func supersedeCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         let slot = activities.address(of: activity)
         let (current, newer) = (slot.pointee.current, slot.pointee.waiting.first)
@@ -124,8 +127,8 @@ extension Delivery {
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
-            // The command waits without an admission, as it would have if its pool had been known from the
-            // start.
+            // The right pool has no credit left. The command waits without an admission, as if its pool had
+            // been known before.
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
@@ -138,17 +141,18 @@ extension Delivery {
         slot.pointee.sentTimestamp = reply.timestamp
         slot.pointee.deferral.isSeenReady = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
-        // A start that backed off keeps its `apns-id`.
+        // A start that backed off keeps its `apns-id`, because Redis admitted it once for all its attempts.
         if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextUniqueIdentifier() }
         activities.enter(.ready, activity)
         pools.appendReady(record, to: PoolKey(pool), now: now)
     }
 
     mutating func hold(_ record: UInt32, of activity: UInt32) {
-        // The command is held with its own version, because an earlier attempt may have raised the timestamp.
-        // If the reply to `hold` is lost, two records can bring the command: the registration and its own
-        // record. Both may then be sent, with the same timestamp, because Redis cannot tell this from a
-        // worker that has died (simulation `longLives`, seed 2122).
+        // Restore the timestamp of the command's own version, which an earlier attempt may have raised.
+        //
+        // If the reply to `hold` is lost, two records can bring the command: its own record and the
+        // registration that releases it. Both may then be sent, with the same timestamp. Redis cannot
+        // distinguish this from a worker that has died (simulation `longLives`, seed 2122).
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         completeIdentifier(of: record)
         activities.enter(.holding, activity)
@@ -161,10 +165,11 @@ extension Delivery {
         case .held: finishCurrent(record, .held, now: now)
         case .superseded: finishCurrent(record, .superseded, now: now)
         case .full: finishCurrent(record, .failed, reason: "heldStartsFull", now: now)
-        // Another worker sent the command between the admission and the hold (simulation `plain`, seed 5163).
+        // Another worker sent the same command between this admission and the hold (simulation `plain`, seed
+        // 5163).
         case .duplicate: finishCurrent(record, .duplicate, now: now)
         case .retry:
-            // A token registered between the admission and the hold.
+            // A token registered between the admission and the hold, so the command can be sent after all.
             let isStart = records[record].isStart
             activities.enter(isStart ? .lookingUpToken : .admitting, activity)
             call(isStart ? .address : .admit, record)
@@ -172,7 +177,8 @@ extension Delivery {
         }
     }
 
-    /// Finishes the current command. If `settlement` or `reason` is nil, the record keeps its own.
+    /// Finishes the current command and begins the activity's next one. If `settlement` or `reason` is nil,
+    /// the record keeps its own.
     mutating func finishCurrent(
         _ record: UInt32,
         _ outcome: Outcome,

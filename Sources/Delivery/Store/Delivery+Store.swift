@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The queue of store calls and their replies. Calls go out in order. A call that failed for a passing reason
-/// is repeated, which is safe for every call but a refund.
+/// Queues store calls and handles their replies. Calls go out in order. A call that failed for a temporary
+/// reason is repeated, which is safe for every call but a refund.
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
@@ -9,27 +9,29 @@ extension Delivery {
         precondition(storeQueue.removeFirst() != nil, "no call waits")
     }
 
-    /// Fails the next call, which exceeds Redis' limits, because no retry helps.
+    /// Fails the next call for good. It exceeds Redis' limits, so a repetition would fail too.
     public mutating func storeCallRefused(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         refused(ticket, reason: reason.bytes, now: now)
     }
 
-    /// The pause of a command whose Redis server is unavailable or refuses the call, while other servers may
+    /// How long a command waits if its Redis server is unavailable or refuses the call. Other servers may
     /// work.
     private static var serverPauseMilliseconds: Int64 { 1_000 }
 
     /// Postpones the next call, because its Redis server is unavailable while others work. The call moves to
-    /// the end of the queue. A command that asks for an admission returns its credit and waits. Otherwise the
-    /// commands of that server would soon hold all credits of their pool.
+    /// the end of the queue.
+    ///
+    /// A command that asks for an admission returns its credit and waits. Otherwise the commands of the
+    /// unavailable server would soon hold all credits of their pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         if mayWaitForRedisServer(ticket) { waitForRedisServer(ticket, now: now) } else { storeQueue.append(ticket) }
     }
 
-    /// Takes the credit from a command that its Redis server refused for a passing reason, if another command
-    /// waits for a credit. The other command's server may work.
-    /// - Returns: false if the command keeps the credit and its call is repeated.
+    /// Takes the credit from a command that its Redis server refused for a temporary reason, if another
+    /// command waits for a credit. That command may be on a server that works.
+    /// - Returns: false if the command keeps the credit, so that its call is repeated.
     private mutating func giveCreditToNext(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
@@ -48,8 +50,9 @@ extension Delivery {
         endTurn(activity, now: now)
     }
 
-    /// Whether the command of a call may return its credit and wait. A start that Redis may have admitted may
-    /// not: if its partition is revoked meanwhile, the next owner reports the start as `unknown`.
+    /// Whether the command of a call may return its credit and wait. A start that asks for its admission may
+    /// not, because Redis may have admitted it: if its partition is revoked while it waits, the next owner
+    /// reports it as `unknown`.
     private func mayWaitForRedisServer(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
         case .address: true
@@ -60,15 +63,15 @@ extension Delivery {
         }
     }
 
-    /// Sets the next call aside for about a second, because it cannot be made now while others can.
+    /// Sets the next call aside for about a second, because only other calls can be made now.
     public mutating func storeCallSetAside(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
     }
 
-    /// Handles a call that has no reply or was refused.
+    /// Handles a call that Redis did not answer or did not carry out.
     ///
-    /// - Parameter reason: the reason in the result, if the command fails.
+    /// - Parameter reason: the reason in the command's result, if the command fails.
     public mutating func storeFailed(
         tag: UInt64,
         _ failure: StoreFailure,
@@ -89,7 +92,8 @@ extension Delivery {
         }
     }
 
-    /// Drops the next call if a newer state replaced its command while the call waited.
+    /// Drops the next call if its command is not needed any more, because a newer state arrived while the
+    /// call waited.
     /// - Returns: false if the call must be made.
     mutating func withdraw(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .address else { return false }
@@ -113,16 +117,17 @@ extension Delivery {
         if !endsUnrepeated(ticket) { storeQueue.append(ticket) }
     }
 
-    /// Ends a refund, which is never repeated: the draw may have been refunded already, and one start too few
-    /// is better than one too many. (R15)
+    /// Ends a refund instead of repeating it. The first call may have refunded the draw, and one start too
+    /// few for the device is better than one too many. (R15)
+    /// - Returns: false for any other call.
     private mutating func endsUnrepeated(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)
         return true
     }
 
-    /// Handles a call that no retry helps. A command fails with `reason`; a call that decides nothing is
-    /// dropped.
+    /// Handles a call that would be refused again. If Redis should decide about a command, the command fails
+    /// with `reason`. Otherwise the record continues without what the call should record.
     private mutating func refused(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .noteLife { return lifeNoted(record) }
@@ -143,8 +148,7 @@ extension Delivery {
         }
     }
 
-    /// Handles a reply. The call is acknowledged before the reply is handled, because the reply may free the
-    /// record.
+    /// Handles a reply. `acknowledge` comes before the rest, because handling the reply may free the record.
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = ticket(tag)
         let record = ticket.record
@@ -169,7 +173,7 @@ extension Delivery {
         }
     }
 
-    /// Settles a tombstone when its last call has a reply and no audience remains to be notified.
+    /// Settles a tombstone if its last call has a reply and all audiences are notified.
     mutating func unregistered(_ record: UInt32) {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }

@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// Builds the store calls of records, with everything that they contain.
+/// Builds the store calls of records.
 extension Delivery {
     private typealias Subject = StoreSubject<UnsafeRawBufferPointer>
     private typealias Operation = StoreCall<UnsafeRawBufferPointer>.Operation
 
-    /// Passes the next call to `body`; returns nil if there is none now. The call stays first until
-    /// `storeCallTaken`.
+    /// Passes the next call to `body`. The call stays first until `storeCallTaken`.
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only while `body` runs.
+    /// - Returns: the result of `body`; nil if no call can be made now.
     public mutating func withNextStoreCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
@@ -45,7 +45,8 @@ extension Delivery {
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
         case .unregisterDevice, .confirmDeviceLeaves:
-            // A tombstone has its device in `subject`, where other records have their activity.
+            // In a tombstone's slot, the device's id is in `subject`, because a tombstone's key may be
+            // either.
             return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subject))
         }
     }
@@ -90,7 +91,8 @@ extension Delivery {
                 alert: settlement == .accepted ? slot.pointee.bodyAlertVersion : nil
             )
         case .settleDevice:
-            // A held start that was never admitted is removed from Redis as well.
+            // Redis keeps a held start until it is settled, so a start that was never admitted is settled
+            // too.
             let settlement = slot.pointee.settlement ?? .notShown
             return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
         case .retire:
@@ -128,8 +130,8 @@ extension Delivery {
         )
     }
 
-    /// Returns the operation that registers a token, from a registrations record or from a command that
-    /// brought the token.
+    /// Returns the operation that registers the record's token. The record is a registration, or a command
+    /// that brought the token.
     @inline(__always)
     private func registration(of slot: UnsafePointer<RecordSlot>) -> Operation {
         let registration = slot.pointee.registration
@@ -154,7 +156,7 @@ extension Delivery {
         )
     }
 
-    /// Returns the command that the timetable of lifetimes keeps; nil: it keeps none.
+    /// Returns the command that the timetable of lifetimes must store; nil: none.
     private mutating func keptCommand(of slot: UnsafePointer<RecordSlot>) -> KeptCommand<UnsafeRawBufferPointer>? {
         guard slot.pointee.isKeptByTimetable else { return nil }
         return KeptCommand(
@@ -164,7 +166,7 @@ extension Delivery {
         )
     }
 
-    /// Writes the command as a record, the form in which Redis keeps a command without a token.
+    /// Writes the command in the form in which Redis holds it: as a record of the commands topic.
     private mutating func heldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = applicationNames[slot.pointee.application]
         heldCommandWriter.reset()
@@ -173,9 +175,10 @@ extension Delivery {
     }
 }
 
-// These properties are inlined, because otherwise each access copies the whole slot.
+// These properties are inlined. Otherwise each access would copy the whole slot.
 extension RecordSlot {
-    /// Whether the command carries an alert, or the alert that Redis holds was already examined for it.
+    /// Whether Redis need not return a held alert: the command has an alert, or the lane has already examined
+    /// the held one.
     @inline(__always) fileprivate var carriesAlert: Bool { hasAlert || heldAlert != .unknown }
 
     @inline(__always)
@@ -192,8 +195,8 @@ extension RecordSlot {
         hasOwnToken ? registration : nil
     }
 
-    /// The retirement of the token that APNs called dead; nil if it did not. If APNs gave no time, the token
-    /// is retired whenever it was registered.
+    /// How Redis must retire the token; nil: APNs did not call it dead. If APNs gave no time, the token is
+    /// retired whenever it was registered.
     @inline(__always)
     fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {
         guard tokenRefusal != .none else { return nil }

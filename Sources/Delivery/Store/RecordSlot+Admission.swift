@@ -1,16 +1,16 @@
 import LiveActivity
 
-/// Stores in a record what Redis' replies say.
+/// Stores in a record what Redis replied.
 extension RecordSlot {
-    /// Whether Redis must be asked for the token of the start's device. A start that has drawn on its
-    /// device's budget keeps the draw and the token that came with it.
+    /// Whether the start must ask Redis for its device's token. A start that has drawn on its device's budget
+    /// keeps the draw and the token that came with it, so it need not ask again.
     @inline(__always)
     var needsTokenLookup: Bool {
         if case .drawn = startDraw { return false }
         return isStart
     }
 
-    /// Notes that the device's budget is empty. The start waits for the budget until it expires.
+    /// Notes that the device's budget is empty. The start waits for the budget until the start expires.
     /// - Returns: how long the start waits before it asks again, in milliseconds.
     mutating func awaitStartBudget(milliseconds: Int64, by policy: PolicyTable.Numbers, now: Moment) -> Int64 {
         startDraw = .awaited
@@ -18,9 +18,9 @@ extension RecordSlot {
         return max(1, min(milliseconds, policy.startIntervalMilliseconds, expiresInMilliseconds))
     }
 
-    /// Marks the draw of a start as refunded if the start is not sent after all (not admitted, expired, or
-    /// replaced while it waited for a stream), because no phone has counted it. A start that was passed to a
-    /// stream keeps its draw, whatever its outcome is.
+    /// Marks the draw of a start as refunded if the start was not sent: it was not admitted, expired, or was
+    /// replaced while it waited for a stream. The phone then did not count a start. A start that was passed
+    /// to a stream keeps its draw, whatever its outcome is.
     /// - Returns: false if there is nothing to refund.
     mutating func refundDraw() -> Bool {
         guard case .drawn(let draw) = startDraw, attempts == 0 else { return false }
@@ -28,7 +28,7 @@ extension RecordSlot {
         return true
     }
 
-    /// Stores the priority that the activity's budget allows.
+    /// Stores the priority that the activity's budget allows for this push.
     mutating func allow(_ reply: StoreReply<UnsafeRawBufferPointer>) {
         let isKnown = reply.priority == 5 || reply.priority == 10
         allowance = Allowance(

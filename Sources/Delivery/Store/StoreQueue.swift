@@ -1,24 +1,25 @@
-/// The calls to be made, in order, and the pauses after failures.
+/// The calls that the lane must make to the store, in order, and the pauses after failures.
 package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
-    /// The pause of all calls after the store refused one for a passing reason (memory full, loading, busy).
+    /// The pause of all calls after the store refused one for a temporary reason (memory full, loading,
+    /// busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
-    /// The pause of a call that failed for an unknown reason.
+    /// The pause of one call after the store refused it for an unknown reason.
     static var unexplainedPauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
-    /// Calls that are set aside. All of them wait until the pause of the first one has ended.
+    /// Calls that are set aside. When the pause of the first one ends, all of them are made again.
     private var aside: IndexQueue<Ticket>
     private var asideUntilMilliseconds: Int64 = .max
 
-    /// - Parameter limit: the maximum number of calls that can wait.
+    /// - Parameter limit: the maximum number of calls in the queue.
     package init(limit: Int) {
         tickets = IndexQueue(limit: limit)
         aside = IndexQueue(limit: limit)
     }
 
-    /// When a pause ends, a monotonic time; nil if no call waits for one.
+    /// When the next pause ends, a monotonic time; nil if no call waits for the end of a pause.
     package var dueMilliseconds: Int64? {
         let isBlocked = !tickets.isEmpty && blockedUntilMilliseconds != .min
         let due = min(isBlocked ? blockedUntilMilliseconds : .max, asideUntilMilliseconds)

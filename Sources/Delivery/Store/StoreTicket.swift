@@ -1,40 +1,43 @@
-/// Identifies a call of the activity store: its purpose and its record. A call's tag encodes its ticket.
+/// Identifies a call to the activity store: its purpose and its record. The shell sees it as the call's tag.
 package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     package enum Purpose: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         /// A start asks for the push-to-start token of its device.
         case address
-        /// A command asks to be sent.
+        /// A command asks for its admission.
         case admit
-        /// A command without a token is stored until one registers.
+        /// A command without a token is stored in Redis until a token registers.
         case hold
-        /// A registration of a token.
+        /// A registration, or a command whose token is registered.
         case register
-        /// A tombstone of the registrations topic, for the activity and for the device with that name, in one
-        /// app.
+        /// A tombstone of the registrations topic. Its key may be an activity or a device, so there is a call
+        /// for each, in each app.
         case unregisterActivity
         case unregisterDevice
-        /// Records in the activity's value how a command ended.
+        /// Redis records in the activity's value how a command ended.
         case settle
-        /// Records in the device's hash that a held start is finished, or that a push-to-start token is dead.
+        /// Redis records in the device's hash that a held start is finished, or that a push-to-start token is
+        /// dead.
         case settleDevice
-        /// APNs limits the activity's token, so its spacing grows. The command itself continues.
+        /// APNs limits the activity's token, so Redis makes the activity's spacing longer. The command itself
+        /// continues.
         case limit
-        /// Refunds the draw of a start that was not sent on its device's budget.
+        /// A start was not sent. Redis gives its draw back to its device's budget.
         case refundStart
-        /// APNs answered that the activity's token is dead. The command is held for the next token.
+        /// APNs answered that the activity's token is dead, and Redis retires it. The command is held for the
+        /// next token.
         case retire
-        /// Records that the audiences which a reply named are notified: the member, an activity or a device,
-        /// left them.
+        /// A reply named audiences that an activity or a device left. Redis records that these audiences are
+        /// notified.
         case confirmActivityLeaves
         case confirmDeviceLeaves
         /// Reports to the timetable of lifetimes that the activity began, lives or has ended.
         case noteLife
-        /// Asks, for a command that ends an activity or starts it again, whether the timetable still has the
-        /// life that the command names.
+        /// A command ends an activity because of its lifetime, or starts it again. Redis says whether the
+        /// timetable still has the life that the command names.
         case checkLife
 
-        /// Whether the record waits for the reply before its next step. A tombstone has several calls, so it
-        /// is counted by itself.
+        /// Whether the record's next step needs the reply, so that `recordsAwaitingStore` counts the call.
+        /// The calls of a tombstone are left out, because a tombstone counts once.
         var isAwaited: Bool {
             switch self {
             case .address, .admit, .hold, .register, .limit, .retire, .checkLife: true
@@ -46,7 +49,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     }
 
     package var purpose: Purpose
-    /// The index of the app. The ticket has it because a tombstone names no app.
+    /// The index of the app. The record may not have it: one tombstone makes calls for several apps.
     package var application: UInt16
     package var record: UInt32
 
@@ -58,7 +61,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
 
     package var tag: UInt64 { UInt64(purpose.rawValue) << 48 | UInt64(application) << 32 | UInt64(record) }
 
-    /// - Returns: nil if the core makes no such tag.
+    /// - Returns: nil if no ticket has this tag.
     package init?(tag: UInt64) {
         guard let purpose = Purpose(rawValue: UInt8(truncatingIfNeeded: tag >> 48)) else { return nil }
         self.init(purpose, application: UInt16(truncatingIfNeeded: tag >> 32), record: UInt32(truncatingIfNeeded: tag))
