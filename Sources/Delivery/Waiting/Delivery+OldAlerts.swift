@@ -1,13 +1,14 @@
 import LiveActivity
 
 /// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. The
-/// age of an alert is that of the command that brought it, not of the state that carries it.
+/// age of an alert is the age of the command that brought it, not of the state that carries it.
 ///
-/// An alert is checked when its command's turn comes, before the admission, so that digest, priority and
-/// budget are those of the push. It is checked again when the push is sent, because the push may have waited
-/// for a stream or backed off. A rider of a waiting carrier is not checked: most carriers are replaced before
-/// their turn. In a backlog a replaced rider is only counted, while a rider that is dropped for its age needs
-/// a result.
+/// An alert is checked when its command's turn comes, before the admission, because digest, priority and
+/// budget depend on it. It is checked again when the push is sent, because the push may have waited for a
+/// stream or backed off.
+///
+/// The rider of a waiting carrier is not checked, because most carriers are replaced before their turn. In a
+/// backlog, a rider that is replaced is only counted, but a rider whose alert is too old would need a result.
 extension Delivery {
     mutating func removeOldAlert(of record: UInt32, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
@@ -17,8 +18,8 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // If the body has another alert than the rider's, it is the state's own, older one, which has
-            // expired too.
+            // If the body has another alert than the rider's, this is the state's own, older alert. It is too
+            // old as well.
             if inBody != nil, inBody != alert { records[record].noteExpiredAlert() }
         } else {
             records[record].noteExpiredAlert()
@@ -27,7 +28,7 @@ extension Delivery {
         records[record].priority = records[record].statePriority
     }
 
-    /// Whether an alert is too old to be sent with a record, by the record's policy.
+    /// Whether an alert is too old to be sent with this record, by the policy of the record.
     func isAlertOld(_ alert: Version, on record: UInt32, now: Moment) -> Bool {
         AgeRules.isAlertOld(
             timestamp: alert.timestamp,

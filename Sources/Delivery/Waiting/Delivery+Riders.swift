@@ -1,23 +1,25 @@
 import LiveActivity
 
-/// Alerts that newer states carry. If a newer state replaces a command whose alert was not sent, the newer
+/// Lets newer states carry alerts. If a newer state replaces a command whose alert was not sent, the newer
 /// state carries the alert. The older command, the rider, settles together with its carrier.
 ///
 /// What must hold:
-/// - A record has one rider at most: the newest alert wins. A command whose alert a newer alert replaces settles at once.
-/// - A rider is finished with its carrier, as `superseded`. If its carrier is dropped, or expires before Redis has seen it, the
-///   rider waits for its own turn again.
+/// - A record has one rider at most, the one with the newest alert. A command is finished at once if a newer
+///   alert replaces its own.
+/// - A rider is finished with its carrier, as `superseded`. If the carrier is dropped, or expires before
+///   Redis has seen it, the rider waits for its own turn again.
 /// - A carried alert is written into the carrier's body only when the carrier's turn comes, because most
 ///   carriers are replaced before. The carrier then also gets the alert's priority.
 /// - A body is changed only while its record waits or is being admitted, never while APNs may be reading it.
-/// - In a lane no alert rings after a newer one. So waiting states lose alerts that are not newer than the
-///   one that APNs has just accepted. An alert is not carried if a newer alert is already under way.
-/// - If a newer state was admitted in Redis and then expires, the alert that it carried is lost: a phone may have displayed the
-///   newer state, so the older one is not sent after it (simulation `repeats`, seeds 6049 and 7212).
+/// - In a lane no alert rings after a newer one. When APNs has accepted an alert, waiting states lose the
+///   same alert and older ones. An alert is not carried while a newer alert is under way.
+/// - If a newer state was admitted in Redis and then expires, the alert that it carried is lost. A phone may
+///   have displayed the newer state, so the rider's older state is not sent after it (simulation `repeats`,
+///   seeds 6049 and 7212).
 extension Delivery {
-    /// Replaces an older unsent command by a newer one, which carries the alert that the older one has or
-    /// carries. The command that brought the carried alert is finished with the newer one. Any other replaced
-    /// command is finished now.
+    /// Replaces an older unsent command by a newer one. The newer command carries the alert that the older
+    /// one has or carries, and the command that brought this alert is finished together with the newer one.
+    /// Any other replaced command is finished now.
     /// - Returns: false if the older command's slot is freed.
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
@@ -31,15 +33,15 @@ extension Delivery {
             countAlertCarried()
             guard source != older else { return true }
         }
-        // The older command is not settled in Redis now, because Redis would count its alert as sent or
-        // replaced. If the newer command is dropped, the older record is read again with its alert
+        // Redis must not settle the older command now, because it would then take its alert as sent or
+        // replaced. If the newer command is dropped, the older record is read again and still has its alert
         // (simulation `pace`, seeds 7411 and 16144).
         if records[newer].hasAlert, !records[older].isStart { records[older].settlement = nil }
         return endSuperseded(older, by: newer, outcome)
     }
 
-    /// Whether an alert fits into the newer command's body. If not, the alert is dropped, never the state,
-    /// and the result of the alert's own command says so.
+    /// Whether an alert fits into the newer command's body. If it does not, the alert is lost and the state
+    /// is kept, and the result of the alert's command says so.
     private mutating func makeRoom(for source: UInt32, in newer: UInt32) -> Bool {
         let alertBytes = Int(records[source].layout.alert.count)
         guard !records[newer].hasRoom(forAlertBytes: alertBytes) else { return true }
@@ -47,8 +49,8 @@ extension Delivery {
         return false
     }
 
-    /// Whether the newer command may carry this alert. The newer command keeps the alert that it has or
-    /// carries, unless this one is newer.
+    /// Whether the newer command may carry the alert of `source`. If the newer command already has or carries
+    /// an alert, only a newer alert replaces it.
     private func mayBeCarried(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
         guard let alert = records.alertVersion(of: source), !records[newer].isStart,
             records.isNewer(newer, than: source), !records[source].isExpired(now: now),
@@ -58,9 +60,9 @@ extension Delivery {
         return carried < alert
     }
 
-    /// Whether the current command has a newer alert, after which this alert must not ring. An alert that
-    /// came from Redis alone does not count, because its own record may be read again (simulation `repeats`,
-    /// seeds 21365 and 30787).
+    /// Whether the current command has a newer alert, after which this alert must not ring. If the current
+    /// command got its alert from Redis, this alert may still be carried: the record of the other alert may
+    /// be read again (simulation `repeats`, seeds 21365 and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].current
         guard current != .max, current != source, let underWay = records.alertVersion(of: current),
@@ -69,9 +71,11 @@ extension Delivery {
         return alert < underWay
     }
 
-    /// Removes alerts from waiting states if APNs has just accepted the same alert or a newer one. Such a
-    /// state was read late. Redis would answer `superseded` for it. But if a newer state was read first, that
-    /// state would carry the alert, and the phone would ring twice or out of order.
+    /// Called when APNs has accepted the current command's alert. Removes the same alert, and older ones,
+    /// from waiting states that were read late. Otherwise the phone would ring twice or in the wrong order.
+    ///
+    /// A state that is older than the current command is finished, because Redis would supersede it. A newer
+    /// state is sent without the alert that it carries.
     mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
         guard let sent = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waiting.head {
@@ -79,20 +83,22 @@ extension Delivery {
                 records.mayReplace(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
-                // The state is sent without the alert, unless its body has the alert already.
+                // The newer state is sent without the carried alert. If its body is complete, the alert is
+                // already in it and stays.
                 if records[head].digest == nil { finishRider(of: head) }
                 return
             }
             countCoalesced(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
-            // The current command does not count this one: its partition may be revoked, and then it cannot
-            // keep the offset back.
+            // The older state gets a result. The current command must not count it: a counted command is safe
+            // only while the offset of the command that counts it is not committed, and the current command's
+            // partition may be revoked.
             finish(head, .superseded)
         }
     }
 
-    /// Gives the command that is being admitted the alert of the command that the store holds, if the alert
-    /// fits. The held command stays in Redis until the carrier is known to have been sent.
+    /// Gives the current command the alert of the command that Redis holds, if the alert fits. Redis keeps
+    /// the held command until it knows that the current command was sent.
     mutating func carryHeldAlert(of reply: Reply, on record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.heldAlert = .takenOver
@@ -112,19 +118,19 @@ extension Delivery {
             slot.pointee.priority = max(slot.pointee.priority, held.priority != 0 ? held.priority : 10)
             countAlertCarried()
         } catch {
-            // Causeway writes only valid commands, so something else wrote this one. The state is admitted
-            // without its alert.
+            // The held command is not valid. Causeway writes only valid commands, so another program wrote
+            // it. The state is admitted without its alert.
         }
     }
 
-    /// Removes a carried alert from the current command, because APNs has accepted this alert or a newer one:
-    /// from another worker, or before this lane read the record again.
+    /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer
+    /// one. Another worker sent it, or this lane sent it and reads the record again.
     mutating func leaveOutAnsweredAlert(of record: UInt32) {
         finishRider(of: record)
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// Ends the rider of a command whose carried alert a newer one replaces.
+    /// Ends the rider of `carrier`, because the alert of `newer` replaces the alert that it brought.
     mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = endSuperseded(rider, by: newer, .superseded)
@@ -135,8 +141,8 @@ extension Delivery {
         finish(rider, .superseded)
     }
 
-    /// Queues a rider again, because its carrier was dropped or has expired. If the rider's partition is
-    /// revoked too, the rider is dropped.
+    /// Queues the rider of a carrier again, because the carrier was dropped or has expired. If the rider's
+    /// own partition is revoked, the rider is dropped.
     mutating func returnRider(of carrier: UInt32, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isRevoked(rider) { return drop(rider, now: now) }
@@ -153,12 +159,12 @@ extension Delivery {
     // MARK: - Riders that wait for their carrier
 
     /// Makes a current command with an alert wait for a carrier. Another worker has admitted a newer command
-    /// and not settled it. The offset of the newer command is not committed, so this lane will read it too,
-    /// and it will carry the alert.
+    /// and not settled it, so the newer command's offset is not committed. This lane will read that command
+    /// too, and it will carry the alert.
     ///
-    /// A known gap: if the other worker is alive and sends the newer command with an alert of its own, the
-    /// older alert may ring after it. Redis does not know which states have alerts of their own (simulation
-    /// `pace`, seeds 30112 and 103247).
+    /// A known gap: the other worker may still live and send the newer command with an alert of its own. The
+    /// older alert may then ring after it, because Redis does not know which states have alerts of their own
+    /// (simulation `pace`, seeds 30112 and 103247).
     mutating func awaitCarrier(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         guard records[record].hasAlert, !records[record].isStart else {
@@ -180,9 +186,8 @@ extension Delivery {
         endTurn(activity, now: now)
     }
 
-    /// Makes a command that was just read carry the alert of the rider that waits for a carrier. If the
-    /// command was read late, it may already be the rider of another command. Then its carrier takes the
-    /// newer of the two alerts.
+    /// Makes a command that was just read carry the alert of the rider that waits for a carrier. A command
+    /// that was read late may already be a rider itself. Then its carrier keeps the newer of the two alerts.
     mutating func carryAwaitingRider(on record: UInt32, of activity: UInt32, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .max, !records[record].stage.awaitsAcknowledgements,

@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// Commands that wait for their activity's turn, and how newer commands replace them.
+/// Queues commands until their activity's turn, and replaces older commands by newer ones.
 ///
 /// An activity's waiting list holds only commands that cannot be merged. States merge into the newest one. A
-/// start merges with nothing but its end. Commands after an end belong to the activity's next life. (R13)
-/// Merging only saves calls, because Redis decides the order at the admission.
+/// start merges only with its end. Commands after an end belong to the activity's next life. (R13) Merging
+/// only saves calls: Redis decides the order at the admission.
 extension Delivery {
-    /// Adds a command to its activity's waiting list. The command may replace waiting commands, or be
-    /// finished at once.
+    /// Adds a command to its activity's waiting list. The command may replace waiting commands, or may itself
+    /// be finished at once.
     /// - Parameter activity: the result of `findActivity`; nil: the activity is found by its id.
     mutating func enqueue(_ record: UInt32, of activity: UInt32? = nil, now: Moment) {
         let activity = activity ?? activityOf(record)
@@ -30,9 +30,9 @@ extension Delivery {
         return activities.find(slot.pointee.application, slot.pointee.bytes(slot.pointee.subject))
     }
 
-    /// Finds the activity of a decoded command whose slot is not filled yet. Prefetches the commands that
-    /// wait there.
-    /// - Returns: nil if the activity's id must be unescaped first.
+    /// Finds the activity of a decoded command whose slot is not filled yet. Prefetches the slots that
+    /// merging the command will read.
+    /// - Returns: nil if the activity's id has escapes and must be unescaped first.
     mutating func findActivity(of command: Command, of application: UInt16, in value: UnsafeRawBufferPointer) -> UInt32?
     {
         guard !command.activity.isEscaped else { return nil }
@@ -43,8 +43,9 @@ extension Delivery {
         return activity
     }
 
-    /// Merges a command into the activity's waiting list.
-    /// - Returns: false if a waiting command superseded the record and its slot is freed.
+    /// Merges a command into the activity's waiting list: appends it, or replaces one of two commands by the
+    /// other.
+    /// - Returns: false if a waiting command superseded `record` and the slot of `record` is freed.
     mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
         let tail = activities[activity].waiting.last
         guard tail != .max else {
@@ -73,8 +74,8 @@ extension Delivery {
         return true
     }
 
-    /// Merges two records of one command. A record from the deferred topic may carry an older command's
-    /// alert, so the record with the alert stays.
+    /// Merges two records of the same command. If only one of them has an alert, it stays: a record from the
+    /// deferred topic may carry an older command's alert.
     private mutating func mergeSame(_ record: UInt32, with tail: UInt32, of activity: UInt32) {
         guard records.alertVersion(of: record) != nil, records.alertVersion(of: tail) == nil else {
             return finish(record, asDuplicateOf: tail)
@@ -84,8 +85,10 @@ extension Delivery {
     }
 
     /// Merges a command that is older than the last waiting one. The older command is superseded, with two
-    /// exceptions. An update never supersedes an end. A start that Redis held is sent before newer updates,
-    /// because without the start there is nothing to update (simulation `plain`, seed 367).
+    /// exceptions:
+    /// - An update never supersedes an end.
+    /// - A start is put in front of newer updates if no start is there. Redis held it, and without the start
+    ///   there is nothing to update (simulation `plain`, seed 367).
     private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
@@ -97,7 +100,7 @@ extension Delivery {
         case (.start, .update):
             let head = activities[activity].waiting.first
             if records.areSameVersion(head, record) {
-                // Redis held the start, and two registrations released it.
+                // Both records are the same start. Redis held it, and two registrations released it.
                 finish(record, asDuplicateOf: head)
                 return true
             }
@@ -111,8 +114,8 @@ extension Delivery {
         return true
     }
 
-    /// Replaces the start in front of an end that replaced an update. The start was never sent, so the end
-    /// replaces it too.
+    /// Replaces the start in front of an end, if there is one. The end has just replaced the update between
+    /// them, and the start was never sent.
     private mutating func replaceStart(before end: UInt32, of activity: UInt32, now: Moment) {
         guard let start = activities[activity].waiting.predecessor(of: end, in: records),
             records.isOvertaken(start, by: end)
@@ -122,8 +125,8 @@ extension Delivery {
         supersede(start, by: end, now: now)
     }
 
-    /// Finishes a second record of a waiting command. If the command is a held start, the waiting record
-    /// settles it in Redis.
+    /// Finishes a record whose command already waits in another record. If the command is a held start, the
+    /// other record settles it in Redis.
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
         countCoalesced(of: record)
         records.passToken(from: record, to: waiting)
@@ -132,9 +135,9 @@ extension Delivery {
         records[record].followUps.remove(.settleHeldStart)
     }
 
-    /// Notes that the record of a released command must be read again together with the earlier registration
-    /// that released the same command. If only the earlier registration were read again, it would be stale
-    /// and release nothing (simulation `longLives`, seed 108).
+    /// Notes that two records released the same command, and that the next owner must read both registrations
+    /// again. If it read only the earlier one, that registration would be stale and release nothing
+    /// (simulation `longLives`, seed 108).
     private mutating func linkToRegistration(_ record: UInt32) {
         if records[record].topic == .registrations { records[record].mustBeReadAgainWithAnother = true }
     }
@@ -145,8 +148,8 @@ extension Delivery {
         return records.isOvertaken(slot.pointee.current, by: slot.pointee.waiting.first)
     }
 
-    /// Puts the current command back in front of the list, unless a waiting command replaces it. Call
-    /// `endTurn` afterwards.
+    /// Puts the current command back in front of the waiting list, unless a waiting command replaces it. The
+    /// caller then calls `endTurn`.
     mutating func putBackCurrent(of activity: UInt32, now: Moment) {
         let current = activities[activity].current
         if isOvertaken(activity) {
@@ -158,8 +161,8 @@ extension Delivery {
         }
     }
 
-    /// Replaces older states that arrived while the current command was under way. Behind the current command
-    /// they would never be sent.
+    /// Replaces older states that were read late, while the current command was under way. The list keeps the
+    /// order of sending, so behind the current command such a state would not be sent.
     private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
         while let head = activities[activity].waiting.head, records.isOvertaken(head, by: current) {
             countCoalesced(of: head)
@@ -169,13 +172,13 @@ extension Delivery {
         }
     }
 
-    /// Wakes an activity whose list has one more command. If the activity may begin the command, it does so
-    /// at the end of the batch.
+    /// Wakes an activity that got one more command. If the activity may begin the command, it does so at the
+    /// end of the batch.
     private mutating func wake(_ activity: UInt32, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:
-            // The timer of a paused activity limits a rider's wait, and this command may be the rider's
-            // carrier.
+            // The activity may be paused for a rider that waits for its carrier. This command may be that
+            // carrier, so do not wait for the timer.
             guard !activities[activity].isWithinSpacing(now: now) else { return }
             activities.enter(.awakened, activity)
         case .backingOff, .awaitingService:

@@ -2,9 +2,9 @@ import LiveActivity
 
 /// Decides which of two commands of an activity replaces the other.
 extension Records {
-    /// Whether a newer command replaces an older unsent one, judged by their events. An end replaces its
-    /// start, because no phone must ring for an activity that has ended. The end of a lifetime has no state,
-    /// so the last state is sent before it.
+    /// Whether the events of two commands allow the newer one to replace the older unsent one. An end
+    /// replaces its start, because no phone must ring for an activity that has ended. The end of a lifetime
+    /// replaces no state: it has none, so the last state is sent before it.
     @inline(__always)
     func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
@@ -25,8 +25,9 @@ extension Records {
         address(of: record).pointee.version == address(of: other).pointee.version
     }
 
-    /// Whether a newer command replaces an older one. Either may be `.max`, which means none. The end of a
-    /// lifetime has no version from its producer, so any end or start of the producer replaces it.
+    /// Whether a newer command replaces an older one. Either index may be `.max`, which means no command. The
+    /// version of a lifetime's end does not come from the producer, so any end or start of the producer
+    /// replaces it.
     @inline(__always)
     func isOvertaken(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }

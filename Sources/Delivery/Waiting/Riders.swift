@@ -1,17 +1,18 @@
 import LiveActivity
 
-/// Links a record with the older command whose alert it carries, and with the newer command that carries its
-/// own alert. (R14)
+/// The links of a record to the older command whose alert it carries, and to the newer command that carries
+/// its own alert. (R14)
 struct RiderLink: BitwiseCopyable {
-    /// The older command whose alert this one carries; both get their outcomes together. `.max`: none.
+    /// The older command whose alert this one carries; both get their outcomes together. `.max`: there is
+    /// none.
     fileprivate(set) var rider: UInt32 = .max
-    /// The newer command whose push contains this command's alert. `.max`: none.
+    /// The newer command that carries this command's alert; `.max`: there is none.
     fileprivate(set) var carrier: UInt32 = .max
 }
 
 extension Records {
-    /// Makes a record the rider of another. A record has one rider at most. A rider has no rider and is in no
-    /// list.
+    /// Makes a record the rider of another. A record has one rider at most. A rider has no rider itself and
+    /// is in no waiting list.
     mutating func setRider(of carrier: UInt32, to rider: UInt32) {
         precondition(self[carrier].riderLink.rider == .max && self[rider].riderLink.rider == .max)
         enter(.riding, rider)
@@ -20,7 +21,8 @@ extension Records {
         self[rider].riderLink.carrier = carrier
     }
 
-    /// Removes a record's rider. The rider keeps its stage; the caller must change it in the same call.
+    /// Removes and returns a record's rider. The rider keeps its stage, so the caller must change the stage
+    /// in the same call.
     mutating func removeRider(of carrier: UInt32) -> UInt32? {
         let rider = self[carrier].riderLink.rider
         guard rider != .max else { return nil }
@@ -29,14 +31,15 @@ extension Records {
         return rider
     }
 
-    /// Returns the record whose alert a state has: its rider, or itself.
+    /// Returns the record that brought a state's alert to this lane: the state's rider, or else the state's
+    /// own record.
     @inline(__always)
     func alertSource(of record: UInt32) -> UInt32 {
         let rider = address(of: record).pointee.rider
         return rider == .max ? record : rider
     }
 
-    /// Returns the version of the command whose alert a state has; nil: the state has no alert.
+    /// Returns the version of the command whose alert the state has or carries; nil: there is no alert.
     @inline(__always)
     func alertVersion(of record: UInt32) -> Version? {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
@@ -57,18 +60,17 @@ extension Records {
 extension RecordSlot {
     mutating func setDigest() { digest = Body.digest(body.bytes, layout) }
 
-    /// Whether the body can be sent with an alert of this many bytes in place of the alert that it has.
+    /// Whether the body is small enough for APNs if an alert of this many bytes replaces its own.
     @inline(__always)
     func hasRoom(forAlertBytes count: Int) -> Bool {
         Body.count(body.bytes, layout, carryingAlertOf: count) <= Limits.bodyBytes
     }
 
-    /// Whether the alert comes from Redis and no other command in this lane has it. If this command is not
-    /// sent, the alert must not be lost.
+    /// Whether the command got its alert from Redis, and no other command in this lane has this alert.
     @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .max && olderAlertVersion != nil }
 }
 
-/// A command with an alert that another worker's newer command superseded. It waits until this lane reads the
+/// A command with an alert, after another worker admitted a newer command. It waits until this lane reads the
 /// newer command, which then carries the alert, or until `untilMilliseconds`.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// The waiting command; `.max`: none.

@@ -1,9 +1,9 @@
-/// The commands of one activity that wait for their turn, in the order of sending: a list that is linked
-/// through their slots. (R12)
+/// The waiting commands of one activity, in the order in which they will be sent. The list is linked through
+/// the commands' slots. (R12)
 ///
-/// The list has a few commands at most: a start and a state for each life of the activity.
+/// The list has only a few commands: a start and a state for each life of the activity.
 struct WaitingList: BitwiseCopyable {
-    /// A record's place in its activity's list.
+    /// The link from a record to the next one in its activity's list.
     struct Link: BitwiseCopyable {
         fileprivate var next: UInt32 = .max
     }
@@ -15,8 +15,8 @@ struct WaitingList: BitwiseCopyable {
     var isEmpty: Bool { first == .max }
     var head: UInt32? { isEmpty ? nil : first }
 
-    // Adding a record to the list changes its stage here. A removed record keeps its stage; the caller must
-    // change it in the same call.
+    // A record that is added to the list enters its stage here. A record that is removed keeps its stage, so
+    // the caller must change the stage in the same call.
 
     mutating func append(_ record: UInt32, in records: inout Records) {
         records.enter(.waiting, record)
