@@ -1,18 +1,20 @@
 /// Reads the bytes around a record's value in the fetched batch, to detect records without headers.
 ///
-/// librdkafka allocates a buffer before it checks how many headers a record has. In the record format since
-/// Kafka 0.11 (magic 2: https://kafka.apache.org/documentation/#record) the number of headers follows the
+/// librdkafka allocates a buffer before it knows how many headers a record has. In the record format since
+/// Kafka 0.11 (magic 2: https://kafka.apache.org/documentation/#record), the number of headers follows the
 /// value directly.
 enum BatchFormat {
-    /// Whether a record certainly has no headers. If false, ask librdkafka.
+    /// Whether a record certainly has no headers. If false, the caller must ask librdkafka.
     ///
-    /// The byte after the value is used only if the bytes before the value have this format: the key, then
-    /// the value's length as a varint. Older formats have four bytes for the length, and so have values of a
-    /// mebibyte or more. If librdkafka had copied key and value to separate places, these bytes would match
-    /// only by chance.
+    /// The byte after the value is read only if the bytes before the value have this format: the key, then
+    /// the value's length as a varint of one to three bytes. Four bytes are not accepted, because older
+    /// formats store every length in four bytes. A value of a mebibyte or more needs a varint of four bytes,
+    /// so its headers are not detected here. If librdkafka had copied key and value to separate addresses,
+    /// these bytes would match only by chance.
     ///
-    /// In this format at least one byte follows the value, unless a broker damaged the record. In this case
-    /// one byte after the record is read. At worst the record counts as one without headers, and it has none.
+    /// In this format at least one byte follows the value. Only in a record that a broker damaged is the byte
+    /// read behind the record. At worst the record then counts as one without headers, which is correct for
+    /// such a record.
     ///
     /// - Parameters:
     ///   - key: the record's key.
@@ -28,7 +30,7 @@ enum BatchFormat {
             guard (byte & 0x80 == 0) == (position + 1 == Int(lengthBytes)) else { return false }
             length |= Int(byte & 0x7F) << (7 * position)
         }
-        // Zigzag encoding: a number that is not negative is stored doubled.
+        // The varint is zigzag-encoded: a number that is not negative is stored doubled.
         guard length == value.count << 1 else { return false }
         return start.load(fromByteOffset: value.count, as: UInt8.self) == 0
     }

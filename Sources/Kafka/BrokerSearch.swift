@@ -1,6 +1,6 @@
 import CRdkafka
 
-/// Whether a client has had an answer from a broker since it was made. Does not wait.
+/// Whether a broker has answered the client since the client was made. Does not wait.
 func hasMetBroker(_ client: OpaquePointer) -> Bool {
     if rd_kafka_controllerid(client, 0) >= 0 { return true }
     guard let identifier = rd_kafka_clusterid(client, 0) else { return false }
@@ -8,14 +8,14 @@ func hasMetBroker(_ client: OpaquePointer) -> Bool {
     return true
 }
 
-/// Waits until a client has had an answer from a broker. Meanwhile errors go to the client's log handler.
+/// Waits until a broker has answered the client. Meanwhile the client's log handler gets its errors.
 ///
-/// - Parameter whileWaiting: called about every half second.
-/// - Returns: whether there was an answer.
+/// - Parameter whileWaiting: called about every half second at first, later up to every 5 s.
+/// - Returns: whether a broker has answered.
 func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
-    // A request that times out starts again from the beginning. So later requests wait longer, to find a slow
-    // broker too.
+    // Each request waits longer than the one before. A request that times out is lost, so a slow broker can
+    // answer only a request that waits long enough.
     var attemptMilliseconds: Int32 = 500
     while !hasMetBroker(client) {
         if deadline.hasPassed { return false }
@@ -44,7 +44,7 @@ extension Consumer {
 extension TopicAdministrator {
     /// Waits until a broker has answered.
     ///
-    /// - Parameter whileWaiting: called about every half second.
+    /// - Parameter whileWaiting: called about every half second at first, later up to every 5 s.
     /// - Returns: whether a broker has answered.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)
@@ -55,7 +55,7 @@ extension TopicAdministrator {
 extension PartitionReader {
     /// Waits until a broker has answered.
     ///
-    /// - Parameter whileWaiting: called about every half second.
+    /// - Parameter whileWaiting: called about every half second at first, later up to every 5 s.
     /// - Returns: whether a broker has answered.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)

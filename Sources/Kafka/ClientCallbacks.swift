@@ -1,22 +1,23 @@
 import CRdkafka
 import Glibc
 
-/// Receives a client's log lines, errors and statistics, on the thread that polls the client, inside the
-/// poll. The bytes are valid only during the call. librdkafka's own text is UTF-8.
+/// Receives a client's log lines, errors and statistics. Called inside a poll of the client, on the polling
+/// thread. The bytes are valid only during the call. Text that librdkafka writes itself is UTF-8.
 public protocol ClientLogHandler: AnyObject {
     /// - Parameters:
     ///   - level: syslog severity, 0 (emergency) to 7 (debug).
     ///   - facility: librdkafka's short name for the kind of line, such as `FAIL`.
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer)
-    /// Reports an error of the whole client, for example that all brokers are down. Only informational,
+    /// Reports an error of the whole client, for example that all brokers are down. The client continues,
     /// unless `isFatal`.
     func clientFailed(_ error: KafkaError)
-    /// Reports librdkafka's statistics as JSON, every `statistics.interval.ms` if that property is set.
+    /// Reports librdkafka's statistics as JSON. Called every `statistics.interval.ms`; never if that property
+    /// is not set.
     func clientStatistics(json: UnsafeRawBufferPointer)
 }
 
-/// The one context that librdkafka passes to every callback of a client. It must outlive the client: its
-/// owner releases it only after `rd_kafka_destroy` has returned.
+/// The context that librdkafka passes to all callbacks of a client. It must outlive the client: its owner
+/// releases it only after `rd_kafka_destroy` has returned.
 final class ClientCallbacks {
     weak var logHandler: (any ClientLogHandler)?
     weak var consumer: Consumer?
@@ -25,7 +26,7 @@ final class ClientCallbacks {
         self.logHandler = logHandler
     }
 
-    /// Registers the callbacks of every client. `self` must outlive the client.
+    /// Registers the callbacks that producers and consumers need. `self` must outlive the client.
     func install(on configuration: borrowing ClientConfiguration) {
         configuration.withHandle { handle in
             rd_kafka_conf_set_opaque(handle, Unmanaged.passUnretained(self).toOpaque())
@@ -35,8 +36,8 @@ final class ClientCallbacks {
         }
     }
 
-    /// Passes an event to the log handler. If a queue is polled for events, librdkafka returns events instead
-    /// of calling the callbacks.
+    /// Passes an event to the log handler. librdkafka calls no callbacks for a queue that is polled for
+    /// events.
     func pass(_ event: OpaquePointer) {
         guard let logHandler else { return }
         switch rd_kafka_event_type(event) {
@@ -92,7 +93,7 @@ private func errorCallback(
     _ opaque: UnsafeMutableRawPointer?
 ) {
     guard let client, let handler = callbacks(of: client)?.logHandler else { return }
-    // The code of a fatal error says only that the error is fatal, so the real error is requested.
+    // The code of a fatal error says only that there is one, so ask for the error itself.
     let error = fatalError(of: client) ?? KafkaError(rd_kafka_resp_err_t(code), reason.map { String(cString: $0) })
     handler.clientFailed(error)
 }

@@ -1,7 +1,7 @@
 import CRdkafka
 
-/// An `rd_kafka_conf_t` under construction. It is freed exactly once, whatever fails: by librdkafka after
-/// `makeClient`, or by `deinit`.
+/// An `rd_kafka_conf_t` that is being filled. It is freed exactly once: by librdkafka if `makeClient`
+/// succeeds, otherwise by `deinit`.
 struct ClientConfiguration: ~Copyable {
     private let handle: OpaquePointer
 
@@ -13,8 +13,8 @@ struct ClientConfiguration: ~Copyable {
         rd_kafka_conf_destroy(handle)
     }
 
-    /// Applies `defaults`, then the properties in `defaultsWhereKnown` that librdkafka knows, then
-    /// `overrides`, in order. Then checks `promises`. Throws the first fault.
+    /// Applies three groups of properties in this order: `defaults`, those of `defaultsWhereKnown` that
+    /// librdkafka knows, `overrides`. Then checks `promises`. Throws the first fault.
     borrowing func apply(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property] = [],
@@ -50,12 +50,12 @@ struct ClientConfiguration: ~Copyable {
     }
 
     borrowing func hasProperty(_ name: String) -> Bool {
-        // librdkafka always writes the size of the text, so `size` must be given.
+        // librdkafka writes the size of the text even if no text is wanted, so it needs `size`.
         var size = 0
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }
 
-    /// Returns the value in force; nil if the property is unset or unknown.
+    /// Returns the value that librdkafka will use; nil if the property is unset or unknown.
     borrowing func value(of name: String) -> String? {
         var size = 0
         guard rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK, size > 0 else { return nil }
@@ -67,20 +67,20 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Throws if the configuration lacks this property. librdkafka itself would wait forever, or fail later
-    /// with another error.
+    /// Throws if the configuration lacks this property. librdkafka does not check it: it would wait forever,
+    /// or fail later with another error.
     borrowing func require(_ name: String, reason: String) throws(KafkaError) {
         guard let value = value(of: name), !value.isEmpty else {
             throw KafkaError.property(name, reason)
         }
     }
 
-    /// Passes the handle to `body`, to set callbacks and their context, which are not strings.
+    /// Passes the handle to `body`. Callbacks and their context are not strings, so `set` cannot set them.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }
 
-    /// Creates the client. librdkafka becomes the owner of the configuration only if this succeeds.
+    /// Creates the client. Only if this succeeds, librdkafka frees the configuration.
     consuming func makeClient(_ type: rd_kafka_type_t) throws(KafkaError) -> OpaquePointer {
         var text = ErrorText()
         guard let client = rd_kafka_new(type, handle, &text.bytes, ErrorText.capacity) else {
@@ -92,8 +92,9 @@ struct ClientConfiguration: ~Copyable {
         return client
     }
 
-    /// Returns the error for a client that could not be made. Takes the property from librdkafka's text, for
-    /// example `ssl.ca.location failed: error:05800088:x509 certificate routines::no certificate…`.
+    /// Returns the error for a client that librdkafka did not make. The text of librdkafka may begin with the
+    /// property, for example `ssl.ca.location failed: error:05800088:x509 certificate routines::no
+    /// certificate…`.
     private borrowing func refusal(_ text: String, _ code: rd_kafka_resp_err_t) -> KafkaError {
         guard let end = text.firstRange(of: " failed: "), let value = value(of: String(text[..<end.lowerBound])),
             let cause = text[end.upperBound...].split(separator: ":", omittingEmptySubsequences: true).last

@@ -3,18 +3,18 @@ import Glibc
 
 /// The result of closing a client.
 public enum CloseOutcome: Sendable {
-    /// The client and its threads are gone.
+    /// The client is freed and its threads have ended.
     case closed
-    /// The deadline passed first. The client's threads live on. The process should end with `_exit`, which no
-    /// thread can delay.
+    /// The deadline passed before the client was freed, and its threads continue. The process should end with
+    /// `_exit`, which no thread can delay.
     case unfinished
 }
 
-/// Destroys `client`, and waits at most until `deadline`. The caller must not use the client afterwards,
-/// whatever the outcome.
+/// Destroys `client`, and waits at most until `deadline`. The caller must not use the client afterwards, even
+/// if the outcome is `.unfinished`.
 ///
 /// `rd_kafka_destroy` waits for every record and topic handle that still exists, so it can wait forever. It
-/// therefore runs on a thread of its own, which closes its end of a pipe when it is done.
+/// therefore runs on a thread of its own. This thread closes its end of a pipe when it is done.
 func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseOutcome {
     var ends: (reading: Int32, writing: Int32) = (-1, -1)
     let piped = withUnsafeMutableBytes(of: &ends) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }

@@ -4,15 +4,15 @@ extension Consumer {
     /// The longest single wait inside `close`, after which the deadline is checked again.
     private static let waitMilliseconds: Int32 = 100
 
-    /// Gives the partitions back through `revoked`, commits, leaves the group and frees the client, if all of
-    /// this succeeds before the deadline. Afterwards no other call is allowed.
+    /// Closes the consumer: gives the partitions back through `revoked`, commits, leaves the group and frees
+    /// the client. Afterwards no other call is allowed.
     ///
     /// Every `Message` must be released first: the client cannot be freed while one exists.
     ///
     /// librdkafka 2.0.2 aborts the process if a cooperative-sticky member closes before its first assignment,
     /// so `close` waits for that assignment. librdkafka can also hang if an assignment arrives during the
-    /// close; the deadline limits this. In both cases the outcome is `.unfinished`, and the group notices the
-    /// departure when the session times out.
+    /// close. If the deadline passes, the outcome is `.unfinished`, and the group removes the member when its
+    /// session times out.
     public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: deadlineMilliseconds)
@@ -33,18 +33,18 @@ extension Consumer {
 
     private func awaitAssignment(until deadline: Deadline) -> Bool {
         while !hasHadAssignment {
-            // No assignment follows a fatal error.
+            // After a fatal error there is no assignment.
             if deadline.hasPassed || fatalError != nil { return false }
             _ = poll(waitMilliseconds: deadline.wait(atMostMilliseconds: Self.waitMilliseconds))
         }
         return true
     }
 
-    /// Leaves the group. librdkafka does this asynchronously. Its callbacks arrive on our queue, so they run
-    /// on this thread.
+    /// Leaves the group. librdkafka leaves it in the background and calls `revoked` when this thread polls
+    /// the queue.
     private func leaveGroup(until deadline: Deadline) -> Bool {
         if let error = rd_kafka_consumer_close_queue(handle, queue) {
-            // After a fatal error the consumer is no longer a member, so there is no group to leave.
+            // After a fatal error the consumer is no member any more, so there is no group to leave.
             return KafkaError(consuming: error).isFatal
         }
         while rd_kafka_consumer_closed(handle) == 0 {

@@ -12,10 +12,10 @@ public struct Watermarks: Hashable, Sendable {
 extension Consumer {
     /// Wakes the broker threads that lead these partitions, so that they fetch at once if they may.
     ///
-    /// librdkafka before 2.2 stops fetching while its queue is full and does not tell its broker threads when
-    /// there is room again. An idle thread notices only after a wait of up to a second. Any request wakes the
-    /// thread. This one asks for the ends of the partitions, which changes nothing, and does not wait for the
-    /// answer; librdkafka discards answers that nobody waits for.
+    /// librdkafka before 2.2 stops fetching while its queue is full. It does not wake its broker threads when
+    /// there is room again, so an idle thread notices the room only after up to a second. Any request wakes
+    /// the thread. This method requests the ends of the partitions, which changes nothing, and does not wait
+    /// for the answer. librdkafka discards an answer that comes too late.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
         guard !partitions.isEmpty else { return }
@@ -23,14 +23,14 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // The call normally times out. Other errors do not matter either: the thread wakes automatically
+        // The call normally times out. Other errors do not matter either, because the thread wakes by itself
         // within a second.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
-    /// Stops fetching. Fetched records of these partitions that were not polled are dropped, and fetched
-    /// again after `resume`, so frequent pauses are expensive. Partitions that are not assigned or already
-    /// paused are left as they are.
+    /// Stops fetching. Records of these partitions that were fetched and not polled are dropped, and are
+    /// fetched again after `resume`, so frequent pauses are expensive. Partitions that are not assigned or
+    /// already paused are skipped.
     public func pause(_ partitions: [TopicPartition]) {
         precondition(isOpen)
         let wanted = Set(partitions).intersection(assignment).subtracting(paused)
@@ -42,10 +42,10 @@ extension Consumer {
         }
     }
 
-    /// Stops fetching, and makes `resume` return polled records again, from an offset on. So the caller need
-    /// not keep these records, and the batches that they belong to, during the pause.
+    /// Stops fetching a partition. After `resume`, `poll` returns its records again from `offset` on. So the
+    /// caller need not keep these records during the pause, nor the batches that they pin.
     ///
-    /// - Parameter offset: the first record that is returned again.
+    /// - Parameter offset: the offset of the first record that is returned again.
     public func pause(_ partition: TopicPartition, rereadingFrom offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }
@@ -54,7 +54,7 @@ extension Consumer {
     }
 
     /// Starts fetching again, after the last polled record or at the offset of `pause(_:rereadingFrom:)`.
-    /// Partitions that are not paused are left as they are.
+    /// Partitions that are not paused are skipped.
     public func resume(_ partitions: [TopicPartition]) {
         precondition(isOpen)
         let wanted = Set(partitions).intersection(paused)
@@ -64,22 +64,23 @@ extension Consumer {
         wakeFetching(wanted)
     }
 
-    /// Wakes the broker threads after a resume. librdkafka 2.0.2 does not tell them, so an idle thread would
-    /// notice only after up to a second. A seek wakes them; a seek to the present position changes nothing
-    /// else.
+    /// Wakes the broker threads after a resume. librdkafka 2.0.2 does not wake them, so an idle thread would
+    /// notice the resume only after up to a second. A seek wakes them, and a seek to the present position
+    /// changes nothing else.
     private func wakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = positions(of: CollectionOfOne(partition))
-            // The position is unknown if no record was polled since the start or the last seek. Then the
-            // thread wakes automatically.
+            // The position is unknown if no record was polled since reading began or since the last seek. In
+            // this case librdkafka wakes the thread.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
-            // The seek is asynchronous, so only a wrong argument could be an error.
+            // The seek runs in the background, so its result is not known here. An error could only be a
+            // wrong argument.
             rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
         }
     }
 
-    /// Returns the offsets at which reading continues; negative for a partition without a polled record
-    /// since reading began.
+    /// Returns the offsets at which reading continues. An offset is negative if no record of its partition
+    /// was polled since reading began.
     private func positions(of partitions: some Collection<TopicPartition>) -> PartitionList {
         let list = PartitionList(partitions, of: topics)
         list.withPointer { pointer in
@@ -91,12 +92,12 @@ extension Consumer {
         return list
     }
 
-    /// Continues reading at another position. Records fetched before are dropped. Waits until the seek is
-    /// done, at most `requestLimitMilliseconds`.
+    /// Continues reading at another position. Records that were fetched before are dropped. Waits until the
+    /// seek is done, at most `requestLimitMilliseconds`.
     ///
-    /// Also restarts a partition that stopped after an error. With the eager protocol this needs a new
-    /// assignment of all partitions: the others continue where they are, and their fetched records that were
-    /// not polled are fetched again.
+    /// Also restarts a partition that stopped after an error. The eager protocol allows this only by a new
+    /// assignment of all partitions. The other partitions then continue at their positions, and their records
+    /// that were fetched and not polled are fetched again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         rewoundOffsets[partition] = nil
@@ -127,11 +128,11 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again. Paused partitions are resumed before and paused afterwards, because
-    /// librdkafka would keep them paused without counting them as paused.
+    /// Assigns all partitions again. Paused partitions are resumed before and paused again afterwards.
+    /// Otherwise librdkafka would not fetch them, and would not treat them as paused either.
     private func restartAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
-        // If no record of a partition was polled, its offset stays unset, and librdkafka requests the
-        // committed offset.
+        // If no record of a partition was polled, its offset stays unset. librdkafka then asks the group's
+        // coordinator for the committed offset.
         let others = positions(of: assignment.subtracting([partition]))
         others.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
         let wasPaused = paused
@@ -144,8 +145,8 @@ extension Consumer {
         return assigned == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assigned, partition: partition)
     }
 
-    /// Returns the range of offsets from the last fetch; no broker is asked. The lag is `high` minus the
-    /// offset of the next record to settle.
+    /// Returns the range of offsets that the last fetch reported, without asking a broker. The lag is `high`
+    /// minus the offset of the next record to settle. Nil if nothing is known.
     public func watermarks(of partition: TopicPartition) -> Watermarks? {
         precondition(isOpen)
         var watermarks = Watermarks(low: Int64(RD_KAFKA_OFFSET_INVALID), high: Int64(RD_KAFKA_OFFSET_INVALID))
@@ -206,7 +207,7 @@ extension Consumer {
         precondition(isOpen)
         let list = PartitionList(capacity: partitions.count)
         for partition in partitions {
-            // A negative number would ask for an end of the log.
+            // `rd_kafka_offsets_for_times` takes a negative time as an end of the log, so 0 replaces it.
             list.add(topics.name(of: partition.topic), partition.partition, offset: max(0, sinceMilliseconds))
         }
         let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, Self.requestLimitMilliseconds) }
@@ -221,8 +222,8 @@ extension Consumer {
 
     /// Asks the coordinator for the offsets that the group has committed, and waits for the answer.
     ///
-    /// - Returns: for each partition its offset, nil if nothing is committed. A failure means that the
-    ///   coordinator refused this partition, so the offset is unknown.
+    /// - Returns: for each partition its offset; nil if nothing is committed. A failure if the coordinator
+    ///   refused this partition, so that its offset is not known.
     public func committed(
         _ partitions: [TopicPartition],
         timeoutMilliseconds: Int32 = Consumer.requestLimitMilliseconds

@@ -17,8 +17,9 @@ extension Consumer {
     /// Whether the group agreed on the cooperative protocol; false before it agreed on any.
     var isCooperative: Bool { strcmp(rd_kafka_rebalance_protocol(handle), "COOPERATIVE") == 0 }
 
-    /// Handles a rebalance. With the cooperative protocol, `partitions` has the added or removed ones; with
-    /// the eager protocol, all.
+    /// Handles a rebalance.
+    /// - Parameter partitions: with the cooperative protocol those that are added or removed, with the eager
+    ///   protocol all.
     fileprivate func rebalance(
         _ code: rd_kafka_resp_err_t,
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?
@@ -53,16 +54,15 @@ extension Consumer {
         }
     }
 
-    /// Requests the committed offsets of these partitions. So the lag, and the settled records above the
-    /// committed offset, are known before the first record arrives.
+    /// Requests the committed offsets of these partitions, so that two things are known before the first
+    /// record arrives: the lag, and the settled records above the committed offset.
     ///
-    /// If nothing is committed and `auto.offset.reset` is `error`, reading begins at the beginning. The eager
-    /// protocol sets this position here, because only a new assignment of all partitions could restart a
-    /// partition that stopped with an error. With the cooperative protocol the partition stops with the
-    /// error, and `seek` restarts it alone.
+    /// If nothing is committed and `auto.offset.reset` is `error`, reading begins at the beginning. With the
+    /// cooperative protocol the partition first stops with the error, and `seek` restarts it alone. With the
+    /// eager protocol only a new assignment of all partitions could restart it, so this method sets the
+    /// position here.
     ///
-    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more
-    /// automatically.
+    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more by itself.
     private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool
@@ -94,11 +94,11 @@ extension Consumer {
         loadLogEnds()
     }
 
-    /// Requests the ends of the logs that have commit metadata. An offset in the metadata must be wrong if it
-    /// is not below the end.
+    /// Requests the ends of the logs of partitions that have commit metadata. An offset in the metadata that
+    /// is not below the end must be wrong.
     private func loadLogEnds() {
         let claimed = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }.map(\.key)
-        // A consumer that is closing reads nothing.
+        // A consumer that is closing reads no more records, so it does not need the ends.
         guard !claimed.isEmpty, closingDeadline == nil else { return }
         do throws(KafkaError) {
             let ends = try logEnds(of: claimed, timeoutMilliseconds: Self.logEndLimitMilliseconds)
@@ -108,7 +108,7 @@ extension Consumer {
         }
     }
 
-    /// Whether an unknown position is reported as an error. If not, librdkafka resets the position.
+    /// Whether librdkafka reports an unknown position as an error. If not, it resets the position itself.
     private var resetIsError: Bool {
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
@@ -129,8 +129,8 @@ extension Consumer {
                 deferredError = error
             }
             commits.remove(removed)
-            // librdkafka keeps the pause of a partition that is given up. After a later assignment the
-            // partition would not be read.
+            // librdkafka keeps a partition paused even after this member has lost it. If the partition came
+            // back, it would not be read.
             resume(removed)
         }
         assignment.subtract(removed)

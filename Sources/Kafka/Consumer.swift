@@ -6,18 +6,18 @@ import Glibc
 public protocol ConsumerHandler: AnyObject {
     /// Handles the end of a rebalance. Reading from these partitions begins after this call.
     ///
-    /// With the eager protocol these are all of the member's partitions, with the cooperative protocol only
-    /// the new ones. The list may be empty: librdkafka reports an empty assignment too, so this call always
-    /// marks the end of a rebalance. The handler must not call the consumer, but may read `startPositions`
-    /// and `committedOffsets`.
+    /// With the eager protocol these are all partitions of the member, with the cooperative protocol only the
+    /// new ones. The list may be empty, because librdkafka reports an empty assignment too. So each rebalance
+    /// ends with this call. The handler must not call the consumer, but may read `startPositions` and
+    /// `committedOffsets`.
     func assigned(_ partitions: [TopicPartition])
 
-    /// Handles partitions that are about to go to another member. The handler stops new work and lets work in
-    /// flight finish within its drain time. Meanwhile it may call `storeOffset` and `watermarks`, and no
-    /// other method. When it returns, the stored offsets are committed and the partitions are given up.
+    /// Handles partitions that are about to go to another member. The handler stops new work, and lets work
+    /// in flight finish within its drain time. Meanwhile it may call `storeOffset` and `watermarks`, and no
+    /// other method. When it returns, the consumer commits the stored offsets and gives the partitions up.
     ///
-    /// - Parameter lost: whether the group has already given the partitions away. If so, no stored offset
-    ///   will be committed, so there is nothing to wait for.
+    /// - Parameter lost: whether the group has already given the partitions to others. If so, the consumer
+    ///   commits no offset, so the handler need not wait for anything.
     func revoked(_ partitions: [TopicPartition], lost: Bool)
 }
 
@@ -26,37 +26,39 @@ public enum ConsumerEvent: ~Copyable {
     case message(Message)
     /// The queue is empty. librdkafka writes to the wake-up descriptor at the next event.
     case none
-    /// All records of the partition were polled; the next record will have this offset or a later one. Sent
-    /// only with `enable.partition.eof`.
+    /// All records of the partition were polled; the next record will have this offset or a later one. Only
+    /// if `enable.partition.eof` is set.
     case partitionEnd(TopicPartition, offset: Int64)
-    /// An error. The consumer continues, unless `isFatal`. A partition whose position is unknown
-    /// (`auto.offset.reset=error`) or out of range stops, and the error names it; `seek` starts it again.
+    /// An error. The consumer continues, unless `isFatal`. If the error is that a partition's position is
+    /// unknown (`auto.offset.reset=error`) or out of range, this partition stops until `seek`. The error
+    /// names it.
     case error(KafkaError)
 }
 
 /// A member of a consumer group.
 ///
-/// Only one thread may use it: the thread that polls. All callbacks happen inside `poll` and `close`. Records
-/// are polled one by one, since the batch calls of librdkafka 2.0.2 can lose records when partitions are
-/// paused or revoked.
+/// Only one thread may use it: the thread that polls. All callbacks run inside `poll` and `close`. Records
+/// are polled one by one: the batch calls of librdkafka 2.0.2 can lose records when partitions are paused or
+/// revoked.
 ///
-/// Offsets are stored here (`storeOffset`) and committed by this class (`commitIfDue`, and when partitions
-/// are revoked). librdkafka cannot do this: before 2.2 it commits stored offsets without their metadata.
+/// The caller stores offsets with `storeOffset`. This class commits them: in `commitIfDue`, and when
+/// partitions are revoked. librdkafka must not commit, because before 2.2 it commits stored offsets without
+/// their metadata.
 ///
 /// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an
 /// open consumer is a programming error: only `close` gives the partitions back.
 public final class Consumer {
-    /// The longest wait for the last commit of a revocation. If it is exceeded, the next owner reads the
-    /// records again.
+    /// How long a revocation waits for its commit at most. After this time, the next owner reads the records
+    /// again.
     public static let revokeCommitLimitMilliseconds: Int64 = 5_000
     /// The default time limit of `seek` and `committed`, which wait for the broker.
     public static let requestLimitMilliseconds: Int32 = 5_000
-    /// The longest wait for the ends of the logs at an assignment. If it is exceeded, settled records are
-    /// read again.
+    /// How long an assignment waits for the ends of the logs at most. After this time, records that were
+    /// settled are read again.
     static let logEndLimitMilliseconds: Int32 = 2_000
 
-    /// Whether a full queue stops fetching for up to a second, even if the queue is empty sooner. If so,
-    /// `wakeFetching` must be called.
+    /// Whether librdkafka stops fetching for up to a second when its queue is full, even if the queue has
+    /// room sooner. If so, the caller must call `wakeFetching`.
     public let stopsFetchingWhenFull: Bool
 
     let handle: OpaquePointer
@@ -68,26 +70,28 @@ public final class Consumer {
 
     /// The partitions that this member has since the last rebalance.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins. Missing if the coordinator did not
-    /// answer. Also missing before a seek if `auto.offset.reset` is not `error`.
+    /// The position at which reading of each assigned partition begins. A partition is missing if the
+    /// coordinator did not answer. If `auto.offset.reset` is not `error`, it is also missing until `seek`.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition
     /// is missing if the brokers did not answer for it.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
-    /// The paused partitions. Kept here, because resuming a partition that is not paused can rewind it.
+    /// The paused partitions. This class keeps them, because librdkafka can rewind a partition that is
+    /// resumed without having been paused.
     public internal(set) var paused: Set<TopicPartition> = []
-    /// The offset of `pause(_:rereadingFrom:)` for each partition without a polled record since.
+    /// The offsets that `pause(_:rereadingFrom:)` set. An offset is removed when a record of its partition is
+    /// polled.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
 
-    /// Whether there was an assignment. Closing before the first one aborts the process (a failed assertion
-    /// in librdkafka's sticky assignor).
+    /// Whether there was an assignment. If a consumer is closed before the first one, an assertion in
+    /// librdkafka's sticky assignor aborts the process.
     var hasHadAssignment = false
     var isOpen = true
     /// The time by which the consumer must be closed; nil before `close`.
     var closingDeadline: Deadline?
-    /// An error of a callback, which cannot throw. The next `poll` reports it.
+    /// An error that occurred in a callback, which cannot throw. The next `poll` reports it.
     var deferredError: KafkaError?
-    /// The stored offsets, to be committed.
+    /// The offsets that were stored, and which of them are committed.
     var commits: OffsetCommits
 
     /// Joins the group. The assignment arrives in a later `poll`.
@@ -109,7 +113,7 @@ public final class Consumer {
         do throws(KafkaError) {
             topics = try Self.subscribe(client, to: names)
         } catch {
-            // Without a subscription there is no group to leave, so this call does not wait.
+            // The client has no subscription yet, so it is in no group, and this call does not wait.
             withExtendedLifetime(callbacks) { rd_kafka_destroy(client) }
             throw error
         }
@@ -129,7 +133,7 @@ public final class Consumer {
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there is something to poll.
     ///
     /// librdkafka writes once when the queue becomes non-empty. So the reader first drains the descriptor and
-    /// then polls until `.none`. A reader that stops earlier must poll again without a wake-up.
+    /// then polls until `.none`. If it stops earlier, no wake-up follows, and it must poll again by itself.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         enableWakeup(of: queue, descriptor: descriptor)
@@ -163,7 +167,7 @@ public final class Consumer {
         return rd_kafka_queue_length(queue)
     }
 
-    /// The error that ended this consumer's membership for good; nil if there was none.
+    /// The error that made the consumer unusable; nil if there was none.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
     /// The member id from the group coordinator; empty before the member has joined.
@@ -173,8 +177,8 @@ public final class Consumer {
         return String(cString: text)
     }
 
-    /// Turns an error message into an event, and destroys the message. The message may have neither a topic
-    /// nor a text.
+    /// Turns an error message into an event, and destroys the message. The message may lack the topic or the
+    /// text.
     private func event(consuming message: UnsafeMutablePointer<rd_kafka_message_t>) -> ConsumerEvent {
         let message = Message(taking: message)
         let code = message.pointer.pointee.err
@@ -219,8 +223,8 @@ extension Consumer {
         callbacks.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_rebalance_cb($0, rebalanceCallback) }
         let client = try configuration.makeClient(RD_KAFKA_CONSUMER)
-        // Log lines and errors go to the main queue, and the main queue to the consumer queue, so that one
-        // poll serves all.
+        // Log lines and errors go to the main queue, and the main queue is forwarded to the consumer queue.
+        // So one poll gets all of them.
         rd_kafka_set_log_queue(client, nil)
         rd_kafka_poll_set_consumer(client)
         return client
