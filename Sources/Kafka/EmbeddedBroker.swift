@@ -4,18 +4,22 @@ import Reactor
 /// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the
 /// demo.
 ///
-/// The cluster cannot have more than one member per group (a second member never gets an assignment), look up
-/// offsets by time, delete topics, or keep data over a restart. It ignores `fetch.min.bytes` and answers a
-/// fetch with one batch per partition. It answers an empty fetch only after the whole `fetch.wait.max.ms`,
-/// even if records arrive meanwhile, so that property determines the latency. A new group waits 3 s for its
-/// partitions; a group that was used before waits about its session timeout.
+/// What this cluster does not do:
+/// - A group has one member at most: a second member never gets an assignment.
+/// - It cannot look up offsets by time, delete topics, or keep data over a restart.
+/// - It ignores `fetch.min.bytes`, and answers a fetch with one batch per partition.
+/// - If a fetch finds no records, the answer comes after the whole `fetch.wait.max.ms`, even if records
+///   arrive meanwhile. So this property determines the latency.
 ///
-/// - Important: A partition keeps its newest `retainedBytesPerPartition` and `retainedBatchesPerPartition`, and
-///   silently drops older batches, read or not. A reader that falls behind so far gets an offset that is out of range.
-///   With `auto.offset.reset=error` the loss is an error, with `earliest` it is silent. Spread the load over partitions
-///   so that the unread part of each, compressed, stays below the limit.
+/// A new group waits 3 s for its partitions. A group that was used before waits about its session timeout.
+///
+/// - Important: A partition keeps its newest `retainedBytesPerPartition` and `retainedBatchesPerPartition`.
+///   It silently drops older batches, whether they were read or not. The offset of a reader that falls behind
+///   so far is then out of range: with `auto.offset.reset=error` this is an error, with `earliest` the loss
+///   is silent. Spread the load over partitions so that the unread part of each, compressed, stays below the
+///   limit.
 public final class EmbeddedBroker {
-    /// Bytes that a partition keeps, counted as the producer compressed them.
+    /// Bytes that a partition keeps, counted in the compressed form that the producer sent.
     public static let retainedBytesPerPartition = 5 * 1024 * 1024
     /// Batches that a partition keeps.
     public static let retainedBatchesPerPartition = 100_000
@@ -69,20 +73,22 @@ public final class EmbeddedBroker {
     /// The value for `bootstrap.servers`.
     public var bootstrapServers: String { String(cString: rd_kafka_mock_cluster_bootstraps(cluster)) }
 
+    /// Creates a topic.
     /// - Parameter partitions: 1 to 10,000; nil for the default number.
     public func createTopic(_ name: String, partitions: Int? = nil) throws(KafkaError) {
         let count = partitions.map { Int32(clamping: $0) } ?? defaultPartitions
         try check(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
-    /// Answers the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each; later
-    /// requests succeed. -195 (`_TRANSPORT`) closes the connection instead.
+    /// Answers the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each. Later
+    /// requests succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection instead of
+    /// answering.
     public func fail(_ request: Request, with errors: [Int32]) {
         let codes = errors.map { rd_kafka_resp_err_t($0) }
         rd_kafka_mock_push_request_errors_array(cluster, request.rawValue, codes.count, codes)
     }
 
-    /// Discards the errors that have not been used yet.
+    /// Discards the errors of `fail` that no request has used yet.
     public func clearFailures(of request: Request) {
         rd_kafka_mock_clear_request_errors(cluster, request.rawValue)
     }
@@ -94,9 +100,9 @@ public final class EmbeddedBroker {
 
     /// Closes a broker's connections and refuses new ones. The broker keeps its port.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
-        // The mock cluster closes the listener and binds its port again. If the port is in use, it ends this
-        // process. A program that is just being started may have a copy of the listener, so no program is
-        // started meanwhile.
+        // The mock cluster closes its listener and binds the port again. If the port is in use, it ends this
+        // process. A program that is just being started may still have a copy of the listener, so no program
+        // may start meanwhile.
         try ProgramStart.exclusively { () throws(KafkaError) in
             try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }
@@ -106,17 +112,17 @@ public final class EmbeddedBroker {
         try check(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
     }
 
-    /// Moves a partition to another broker.
+    /// Makes another broker the leader of a partition.
     public func setLeader(topic: String, partition: Int32, broker: Int32) throws(KafkaError) {
         try check(rd_kafka_mock_partition_set_leader(cluster, topic, partition, broker), "\(topic) [\(partition)]")
     }
 
-    /// Moves a group to another broker.
+    /// Makes another broker the coordinator of a group.
     public func setCoordinator(group: String, broker: Int32) throws(KafkaError) {
         try check(rd_kafka_mock_coordinator_set(cluster, "group", group, broker), "group \"\(group)\"")
     }
 
-    /// Makes metadata requests for a topic fail with this error; 0 clears it.
+    /// Makes metadata requests for a topic fail with this error; 0 ends this.
     public func setError(topic: String, code: Int32) {
         rd_kafka_mock_topic_set_error(cluster, topic, rd_kafka_resp_err_t(code))
     }

@@ -2,12 +2,12 @@ import CRdkafka
 
 /// Reads the offsets that a group has committed for a topic, without being a member of the group.
 ///
-/// Only one thread may use it. Every call waits for the brokers, with a limit.
+/// Only one thread may use it. Every call waits for the brokers, at most for its timeout.
 public final class GroupPositions {
     public struct Position: Equatable, Sendable {
         /// The committed offset; nil if nothing has been committed.
         public var committed: Int64?
-        /// The end of the log: the offset that the next record gets.
+        /// The end of the log: the offset that the next record will get.
         public var end: Int64
 
         public init(committed: Int64?, end: Int64) {
@@ -49,8 +49,8 @@ public final class GroupPositions {
         precondition(!isOpen, "positions must be closed before they are released")
     }
 
-    /// Asks the brokers for the committed offset and the log's bounds of each partition, in the order of the
-    /// partitions.
+    /// Asks the brokers for the committed offset and the end of the log of each partition. The result has the
+    /// order of the partitions.
     public func positions(timeoutMilliseconds: Int32) throws(KafkaError) -> [Position] {
         precondition(isOpen)
         let list = rd_kafka_topic_partition_list_new(Int32(partitions.count))
@@ -61,7 +61,8 @@ public final class GroupPositions {
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var positions: [Position] = []
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
-            // The offset of a partition that the coordinator refuses is unknown. It must not look like none.
+            // The coordinator refused this partition, so its offset is not known. Throw, because `committed:
+            // nil` would say that the group has committed nothing.
             guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
                 let reason = String(cString: rd_kafka_err2str(element.err))
                 throw KafkaError(element.err, "\(topic) [\(element.partition)]: \(reason)")
@@ -85,7 +86,8 @@ public final class GroupPositions {
         guard isOpen else { return }
         isOpen = false
         if destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds)) == .unfinished {
-            // The client's threads may continue to use the callbacks' context, so the context is never freed.
+            // The client's threads continue and may use the callbacks' context, so the context is never
+            // freed.
             _ = Unmanaged.passRetained(callbacks)
         }
     }

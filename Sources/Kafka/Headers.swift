@@ -2,11 +2,11 @@ import CRdkafka
 import Glibc
 
 /// The headers of a received record. The headers, their names and their values are valid as long as the
-/// message.
+/// `Message` exists.
 public struct MessageHeaders {
     let list: OpaquePointer
 
-    /// Calls `body` with each header, in order. A nil value is Kafka's null.
+    /// Calls `body` with each header, in order. The value is nil if the header has Kafka's null.
     public func visit(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer?) -> Void) {
         var index = 0
         var name: UnsafePointer<CChar>?
@@ -39,7 +39,7 @@ public struct MessageHeaders {
 public struct ProducedHeaders: ~Copyable {
     let list: OpaquePointer
 
-    /// - Parameter capacity: the number of headers to make room for.
+    /// - Parameter capacity: the number of headers for which librdkafka reserves memory.
     public init(capacity: Int) {
         list = rd_kafka_headers_new(capacity)
     }
@@ -48,16 +48,17 @@ public struct ProducedHeaders: ~Copyable {
         rd_kafka_headers_destroy(list)
     }
 
-    /// Appends a copy of a header. A nil value is Kafka's null.
+    /// Appends a copy of a header. A nil value becomes Kafka's null.
     public mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer?) {
         name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in
-            // An empty value is not null, although its buffer may have no start.
+            // librdkafka takes a nil pointer for null. An empty value is not null but may have no start, so
+            // any other pointer is passed.
             let start = value.map { $0.baseAddress ?? UnsafeRawPointer(name) }
-            // librdkafka refuses a header only if a record has taken over the list.
+            // librdkafka refuses a header only if a record already owns the list.
             precondition(rd_kafka_header_add(list, name, -1, start, value?.count ?? 0) == RD_KAFKA_RESP_ERR_NO_ERROR)
         }
     }
 
-    /// Gives up ownership because a record has taken over the list.
+    /// Ends this value without freeing the list. A record owns the list now.
     consuming func releaseOwnership() { discard self }
 }

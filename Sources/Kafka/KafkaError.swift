@@ -2,20 +2,22 @@ import CRdkafka
 
 /// An error from librdkafka or from this module's own checks.
 ///
-/// librdkafka divides errors in three: retry the call (`isRetriable`), replace the client (`isFatal`), or
-/// neither. In the last case the caller must change something.
+/// librdkafka has three kinds of errors. If `isRetriable`, the caller repeats the call. If `isFatal`, the
+/// caller replaces the client. Otherwise the caller must change something.
 public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// `rd_kafka_resp_err_t` as a number. Negative codes come from the client, positive ones from a broker.
+    /// The number of an `rd_kafka_resp_err_t`. Negative codes come from the client, positive ones from a
+    /// broker.
     public var code: Int32
-    /// A sentence for people. Names the property, topic or partition concerned.
+    /// A sentence for people. It names the property, topic or partition, if the error is about one.
     public var reason: String
-    /// Whether the same call may succeed later without any change.
+    /// Whether the same call may succeed later although nothing is changed.
     public var isRetriable: Bool
-    /// Whether the client instance is unusable and must be replaced.
+    /// Whether the client is unusable, so that it must be replaced.
     public var isFatal: Bool
-    /// Whether this module wrote the reason, so that librdkafka's name of the code would add nothing.
+    /// Whether this module wrote the reason. Then `description` leaves out librdkafka's name of the code,
+    /// which would say nothing more.
     public var isOwn = false
-    /// The partition concerned; nil if the error is not about one partition.
+    /// The partition that the error is about; nil if it is not about one partition.
     public var partition: TopicPartition?
 
     public init(
@@ -32,8 +34,8 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         self.partition = partition
     }
 
-    /// Whether the offset to read a partition from is unknown or out of range, and `auto.offset.reset` is
-    /// `error`. The partition is not read until `seek`.
+    /// Whether a partition has no valid position to read from, and `auto.offset.reset` is `error`. The
+    /// partition is not read until `seek`.
     public var isPositionUnknown: Bool { code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET.rawValue }
 
     /// Whether the broker has no such topic, or this client may not see it.
@@ -47,11 +49,11 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code of a record for a partition that its topic does not have.
     public static let unknownPartition = RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION.rawValue
 
-    /// The code of an impossible record, for example at an offset that no log reaches.
+    /// The code of a record that cannot exist, for example at an offset that no log reaches.
     public static let badRecord = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue
 
-    /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. Short, and one of a fixed set, so fit for
-    /// a metric label.
+    /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. A metric label may use it, because it is
+    /// short and there is a fixed set of names.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 
     public var description: String { reason.isEmpty ? name : isOwn ? reason : "\(name): \(reason)" }
@@ -96,8 +98,8 @@ extension KafkaError {
         return error
     }
 
-    /// The codes of errors that may pass while the caller waits. librdkafka marks only its error objects as
-    /// retriable; this list is for the calls that return a bare code.
+    /// The codes of errors that may end by themselves, so that the caller may try again. librdkafka marks
+    /// only its error objects as retriable. This list is for calls that return only a code.
     private static let retriableCodes: Set<Int32> = Set(
         [
             RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, RD_KAFKA_RESP_ERR__TIMED_OUT,

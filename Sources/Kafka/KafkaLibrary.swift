@@ -6,7 +6,7 @@ public enum KafkaLibrary {
     /// The version of the loaded library, such as `2.0.2`.
     public static var version: String { String(cString: rd_kafka_version_str()) }
 
-    /// Every error that the library knows; the names are those of ``KafkaError/name``.
+    /// Every error that the loaded library knows, with its ``KafkaError/name``.
     public static var errors: [(code: Int32, name: String)] {
         var descriptions: UnsafePointer<rd_kafka_err_desc>?
         var count = 0
@@ -19,13 +19,13 @@ public enum KafkaLibrary {
     }
 
     /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. librdkafka
-    /// reports only when the last broker is lost, so the statistics are the one way to learn that a broker is
-    /// back.
+    /// reports an error when the last broker is lost, but nothing when a broker is back. Only the statistics
+    /// show this.
     public static func hasBrokerUp(statistics json: UnsafeRawBufferPointer) -> Bool {
         let pattern: StaticString = "\"state\":\"UP\""
         let count = pattern.utf8CodeUnitCount
-        // The index of `U` in the pattern. `memchr` searches for this byte, because it is rare in keys and
-        // numbers.
+        // The index of `U` in the pattern. `memchr` searches for this letter first, because it is rare in the
+        // keys and numbers of the statistics.
         let rare = 9
         var start = rare
         while start < json.count, let base = json.baseAddress,
@@ -41,6 +41,6 @@ public enum KafkaLibrary {
 }
 
 extension KafkaError {
-    /// Whether the error says that the client has no broker: it lost the last one, or has not found any.
+    /// Whether the client has no broker: it lost the last one, or has not found any yet.
     public var areAllBrokersDown: Bool { code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN.rawValue }
 }

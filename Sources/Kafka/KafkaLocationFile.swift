@@ -1,18 +1,18 @@
 import Glibc
 
-/// A file that a property names, such as a certificate or a key. It is checked here, because librdkafka
-/// reports a missing file only as a failure of the system.
+/// A file that a property names, such as a certificate or a key. This module checks that the file can be
+/// opened, because librdkafka's error does not say that the file is missing.
 public struct KafkaLocationFile {
     private static let suffix = ".location"
-    /// The value of `ssl.ca.location` that makes librdkafka search the usual paths for certificate
-    /// authorities.
+    /// The value of `ssl.ca.location` that names no file. librdkafka then searches the usual paths for
+    /// certificate authorities.
     private static let probing = "probe"
-    /// The properties of a certificate and its key. One of them alone is useless.
+    /// The properties of a certificate and its key. A client needs both or neither.
     private static let pair: Set<String> = ["ssl.certificate.location", "ssl.key.location"]
 
     public let path: String
 
-    /// - Returns: nil if the property names no file.
+    /// - Returns: nil if the property does not name a file.
     public init?(_ property: KafkaProperties.Property) {
         guard property.name.hasSuffix(Self.suffix), !property.value.isEmpty, property.value != Self.probing else {
             return nil
@@ -30,8 +30,8 @@ public struct KafkaLocationFile {
         return "\(path): cannot be opened: \(String(cString: strerror(errno)))"
     }
 
-    /// Returns the properties without those whose files cannot be opened. A certificate and its key are left
-    /// out together.
+    /// Returns the properties without those whose files cannot be opened. If one of the certificate and its
+    /// key cannot be opened, both are left out.
     static func usable(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         var away = Set(properties.filter { Self($0)?.fault != nil }.map(\.name))
         if !away.isDisjoint(with: pair) { away.formUnion(pair) }

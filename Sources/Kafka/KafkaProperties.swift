@@ -1,28 +1,30 @@
-/// The librdkafka properties that Causeway sets before the user's own. Causeway's promises then do not change
-/// with the library's defaults. Names and values are librdkafka's (its `CONFIGURATION.md`).
+/// The librdkafka properties that Causeway sets before the user's own. So Causeway does not depend on the
+/// library's defaults, which may change. Names and values are librdkafka's (its `CONFIGURATION.md`).
 public enum KafkaProperties {
     public typealias Property = (name: String, value: String)
 
-    /// The maximum kilobytes of fetched records in the client; above it fetching stops. This is the
-    /// consumer's memory budget, without the polled records. librdkafka counts only keys and values here, so
-    /// small records take several times as much memory. `queued.min.messages` limits their number.
+    /// The maximum kilobytes of records that the client has fetched and the consumer has not polled. Above
+    /// it, fetching stops. librdkafka counts only keys and values, so small records take several times as
+    /// much memory. `queued.min.messages` limits their number.
     public static let consumerQueueKilobytes = 32 * 1024
-    /// The maximum number of records that wait for acknowledgement; above it `produce` returns `.queueFull`.
+    /// The maximum number of records that wait for acknowledgement. Above it, `produce` returns `.queueFull`.
     /// Limits the memory of small records, whose overhead the limit in kilobytes does not count.
     public static let producerQueueMessages = 200_000
-    /// The maximum kilobytes that wait for acknowledgement; above it `produce` returns `.queueFull`.
+    /// The maximum kilobytes of records that wait for acknowledgement. Above it, `produce` returns
+    /// `.queueFull`.
     public static let producerQueueKilobytes = 128 * 1024
 
     /// How long the group waits for a member's heartbeat before it gives the member's partitions to others.
-    /// After a worker is killed, its partitions are unread for this time and for a rebalance: the other
-    /// members must send their next heartbeats, drain and join. Both together take at most 12 s.
+    /// After a worker is killed, nobody reads its partitions for this time, and for the rebalance that
+    /// follows: the other members must send their next heartbeats, drain and join. The two times together are
+    /// at most 12 s.
     ///
-    /// A short session has a price: a worker that is cut off or paused for this long loses its partitions,
-    /// and another worker reads its unsettled records again. Brokers refuse a session below
+    /// A short session has a disadvantage: a worker that is cut off or paused for this long loses its
+    /// partitions, and another worker reads its unsettled records again. Brokers refuse a session below
     /// `group.min.session.timeout.ms`, 6 s by default.
     public static let sessionMilliseconds = 8_000
-    /// The interval of heartbeats, after which members learn of a rebalance. Several heartbeats fit into a
-    /// session, so a late one does no harm.
+    /// The interval of heartbeats. A member learns of a rebalance from the answer to its next heartbeat.
+    /// Several heartbeats fit into a session, so a late one does no harm.
     public static let heartbeatMilliseconds = 1_000
 
     /// Defaults of every client.
@@ -30,7 +32,8 @@ public enum KafkaProperties {
         ("client.id", "causeway"),
         ("log.queue", "true"),
         ("socket.keepalive.enable", "true"),
-        // Requests are batches already; Nagle's algorithm could only delay the last segment of one.
+        // A request already has a whole batch. Nagle's algorithm would only delay the last segment of the
+        // request.
         ("socket.nagle.disable", "true"),
         ("broker.address.ttl", "1000"),
         ("reconnect.backoff.ms", "100"),
@@ -41,26 +44,28 @@ public enum KafkaProperties {
     /// Defaults of every consumer.
     public static let consumer: [Property] =
         common + [
-            // `Consumer` itself commits, because librdkafka before 2.2 commits no metadata with the offsets.
+            // `Consumer` commits itself, because librdkafka before 2.2 commits no metadata with the offsets.
             ("enable.auto.commit", "false"),
-            // After a kill, the records settled since the last commit are read again, and their results are
-            // written twice.
+            // How often `Consumer` commits. After a kill, the records that were settled since the last commit
+            // are read again, and their results are written twice.
             ("auto.commit.interval.ms", "250"),
-            // Offsets are stored when a command is settled, not when its record is polled.
+            // `Consumer.storeOffset` stores an offset when its command is settled. librdkafka would store it
+            // when the record is polled.
             ("enable.auto.offset.store", "false"),
-            // Gives each worker the same partition numbers of all topics. `cooperative-sticky` counts the
-            // partitions of all topics together, and may give one worker all commands and another all
+            // Gives each worker the same partition numbers of all topics. `cooperative-sticky` balances the
+            // sum of all topics' partitions, and may give one worker all commands and another all
             // registrations.
             ("partition.assignment.strategy", "range"),
-            // A reset is never silent: the consumer reports an error that names the partition.
+            // If the position is unknown, the consumer reports an error that names the partition, and does
+            // not silently begin at another position.
             ("auto.offset.reset", "error"),
             ("session.timeout.ms", String(sessionMilliseconds)),
             ("heartbeat.interval.ms", String(heartbeatMilliseconds)),
             ("max.poll.interval.ms", "120000"),
             ("isolation.level", "read_committed"),
             ("check.crcs", "true"),
-            // A log can end with a transaction's marker or an open transaction, which are no records for a
-            // reader. Only this property tells the reader that it has reached the end.
+            // A log can end with a transaction's marker or an open transaction. A reader gets no records for
+            // these, so only this property shows that it has reached the end.
             ("enable.partition.eof", "true"),
             ("queued.min.messages", "100000"),
             ("queued.max.messages.kbytes", String(consumerQueueKilobytes)),
@@ -71,19 +76,19 @@ public enum KafkaProperties {
             ("fetch.error.backoff.ms", "200"),
         ]
 
-    /// Defaults of every consumer whose librdkafka knows the property; older versions are left as they are.
+    /// Defaults of every consumer, if its librdkafka knows the property. Older versions ignore them.
     ///
     /// A full queue stops fetching. Since librdkafka 2.2 it stops for `fetch.queue.backoff.ms`, by default 1
-    /// s, and a lane that reads a backlog would be idle for most of this time. Before 2.2
-    /// `Consumer.wakeFetching` is needed instead.
+    /// s, and a lane that reads a backlog would be idle for most of this time. Before 2.2 the caller must use
+    /// `Consumer.wakeFetching` instead.
     static let consumerWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
     static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
 
     /// Defaults of every producer.
     public static let producer: [Property] =
         common + [
-            // A consumer has this value by default. Setting it there would make librdkafka warn about every
-            // broker that does not know it.
+            // A producer must not create topics. Only the producer sets this, because it is a consumer's
+            // default. If a consumer set it, librdkafka would warn about every broker that does not know it.
             ("allow.auto.create.topics", "false"),
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -92,18 +97,19 @@ public enum KafkaProperties {
             ("linger.ms", "5"),
             ("batch.num.messages", "10000"),
             ("compression.type", "lz4"),
-            // The Java client's partitioner, so that every client puts a key into the same partition of
-            // topics of equal size. Records without a key are spread at random.
+            // The Java client's partitioner. With it, every client puts a key into the same partition of
+            // topics with equally many partitions. Records without a key go to random partitions.
             ("partitioner", "murmur2_random"),
             ("queue.buffering.max.messages", String(producerQueueMessages)),
             ("queue.buffering.max.kbytes", String(producerQueueKilobytes)),
-            // Every record is reported: without the report of its result, a command would keep its offset
-            // unsettled forever.
+            // librdkafka reports successes too, not only failures. Without the report of its result, a
+            // command would keep its offset unsettled forever.
             ("delivery.report.only.error", "false"),
         ]
 
-    /// A value that one of Causeway's promises depends on. It is checked after the user's properties were
-    /// applied, and under its canonical name, so that librdkafka's aliases are covered.
+    /// A rule for a property on which one of Causeway's promises depends. The final value is checked, after
+    /// the user's properties are applied. It is read under its canonical name, so the check also covers
+    /// librdkafka's aliases.
     struct Promise {
         var name: String
         var isKept: @Sendable (_ value: String) -> Bool

@@ -2,8 +2,8 @@ import CProcessor
 import CRdkafka
 import Glibc
 
-/// The index of a topic in the list that a `Consumer` was created with. Small, and free of reference
-/// counting.
+/// The index of a topic in the list that a `Consumer` was created with. Used instead of the name, because it
+/// is small and needs no reference counting.
 public struct TopicIdentifier: Hashable, Sendable {
     public var index: Int32
 
@@ -23,14 +23,14 @@ public struct TopicPartition: Hashable, Sendable {
     }
 }
 
-/// One record, in librdkafka's own memory, which is freed with this value.
+/// One record, in librdkafka's own memory. The memory is freed with this value.
 ///
-/// A record keeps alive its client and the whole batch that it was fetched in. So a record that is kept for
+/// A record keeps its client alive, and the whole batch in which it was fetched. So a record that is kept for
 /// long pins some hundred kilobytes, and every record must be released before the consumer is closed. Any
 /// thread may read and destroy it.
 @frozen
 public struct Message: ~Copyable {
-    /// librdkafka's record, as a pointer that can be passed between threads.
+    /// librdkafka's record, in a form that can be passed between threads.
     public typealias Pointer = UnsafeMutablePointer<rd_kafka_message_t>
 
     @usableFromInline
@@ -46,8 +46,8 @@ public struct Message: ~Copyable {
         rd_kafka_message_destroy(pointer)
     }
 
-    /// Gives up ownership, to pass the record through a ring to another thread. The receiver must call
-    /// `init(taking:)`.
+    /// Returns the record's pointer and gives up its ownership, so that a ring can pass the record to another
+    /// thread. The receiver must call `init(taking:)`.
     @inlinable
     public consuming func take() -> UnsafeMutablePointer<rd_kafka_message_t> {
         let taken = pointer
@@ -65,8 +65,8 @@ public struct Message: ~Copyable {
     @inlinable
     public var offset: Int64 { pointer.pointee.offset }
 
-    /// UNIX milliseconds, set by the producer or the broker as the topic is configured; -1 if there is no
-    /// time.
+    /// UNIX milliseconds; -1 if there is no time. The topic's configuration says whether the producer or the
+    /// broker sets it.
     public var timestampMilliseconds: Int64 { rd_kafka_message_timestamp(pointer, nil) }
 
     /// Nil if the record has no key. Valid as long as the message.
@@ -83,25 +83,24 @@ public struct Message: ~Copyable {
         return UnsafeRawBufferPointer(start: start, count: pointer.pointee.len)
     }
 
-    /// librdkafka's text of a message that is an error.
+    /// librdkafka's text, if the message is not a record but an error.
     var errorText: String { String(cString: rd_kafka_message_errstr(pointer)) }
 
-    /// Prefetches librdkafka's description of a record that will be read soon.
+    /// Prefetches librdkafka's structure for a record that will be read soon.
     public static func prefetch(_ pointer: Pointer) {
         CProcessor_prefetch(pointer)
         CProcessor_prefetch(UnsafeRawPointer(pointer) + 64)
     }
 
-    /// Prefetches the first four cache lines of the record's value. The processor prefetches the rest
-    /// automatically.
+    /// Prefetches the first four cache lines of the record's value. The processor itself prefetches the rest.
     public static func prefetchValue(of pointer: Pointer) {
         guard let start = UnsafeRawPointer(pointer.pointee.payload) else { return }
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
     }
 
-    /// Nil if the record has no headers. For most records with a key this is detected without asking
-    /// librdkafka, which allocates a buffer. Headers are parsed at the first call, which must not run on two
-    /// threads at once.
+    /// The record's headers; nil if it has none. For most records with a key, `BatchFormat` detects this
+    /// without librdkafka, which would allocate a buffer. The first call parses the headers, and must not run
+    /// on two threads at once.
     public var headers: MessageHeaders? {
         if let key, let value, BatchFormat.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?
@@ -110,8 +109,8 @@ public struct Message: ~Copyable {
     }
 }
 
-/// Returns the index of a message's topic; -1 if it has none. The index plus one is stored as the topic's
-/// opaque pointer, so that zero means no index.
+/// Returns the index of a message's topic; -1 if it has none. The topic's opaque pointer stores the index
+/// plus one, because zero must mean that there is no index.
 @usableFromInline
 func topicIndex(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Int32 {
     guard let topic = message.pointee.rkt else { return -1 }

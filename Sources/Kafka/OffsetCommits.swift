@@ -6,8 +6,8 @@ public struct CommittedOffset: Sendable {
     public var offset: Int64
     /// The bytes that the partition's owner committed with the offset.
     public var metadata: [UInt8]
-    /// The offset of the partition's next record; nil if the brokers did not answer. Requested only if there
-    /// is metadata.
+    /// The offset of the partition's next record. Requested only if there is metadata; nil if it was not
+    /// requested or the brokers did not answer.
     public var logEnd: Int64?
 
     public init(offset: Int64, metadata: [UInt8]) {
@@ -23,8 +23,8 @@ public struct CommittedOffset: Sendable {
 
 /// The offsets that a consumer has stored, and whether the group has committed them.
 ///
-/// At most one commit is in flight at a time. When partitions are revoked a second one may follow behind it,
-/// on the same connection; the caller waits for its answer.
+/// At most one commit is in flight at a time, except when partitions are revoked. Then a second commit may
+/// follow the first on the same connection, and the caller waits for its answer.
 struct OffsetCommits {
     private struct Stored {
         var nextOffset: Int64
@@ -35,15 +35,16 @@ struct OffsetCommits {
     private var stored: [TopicPartition: Stored] = [:]
     private(set) var isUnderWay = false
     private var dueMilliseconds: Int64 = 0
-    /// Whether the broker refuses metadata of this length (`offset.metadata.max.bytes`). If so, all later
-    /// commits leave the metadata out.
+    /// Whether the broker has refused metadata because of its length (`offset.metadata.max.bytes`). From then
+    /// on, commits have no metadata.
     private(set) var leavesOutMetadata = false
-    /// The temporary error with which the last answer refused offsets: a rebalance is in progress. The
-    /// offsets are sent again.
+    /// The temporary error of the last answer, if it refused offsets because of a rebalance. The next commit
+    /// sends them again.
     private(set) var refusal: KafkaError?
-    /// Whether the last answer refused the metadata. The offsets are sent again without it.
+    /// Whether the last answer refused metadata because of its length. The next commit sends the offsets
+    /// without metadata.
     private var refusesMetadata = false
-    /// The queue on which commits are answered.
+    /// The queue that gets the answers to commits.
     let replies: OpaquePointer
     private let intervalMilliseconds: Int64
 
@@ -53,7 +54,8 @@ struct OffsetCommits {
         var size = value.count
         let isKnown =
             rd_kafka_conf_get(rd_kafka_conf(client), "auto.commit.interval.ms", &value, &size) == RD_KAFKA_CONF_OK
-        // The consumer's defaults set this property, and librdkafka accepts only a number.
+        // The value is a number: the consumer's defaults set the property, and librdkafka accepts no other
+        // value.
         intervalMilliseconds = isKnown ? Int64(strtoll(value, nil, 10)) : 0
     }
 
@@ -100,12 +102,13 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Whether the offsets that the last answer refused may be accepted if they are sent again.
+    /// Whether it may help to send the offsets again that the last answer refused.
     var shouldRetry: Bool { refusal != nil || refusesMetadata }
 
-    /// Handles the answer to a commit. Refused offsets are sent again with the next commit.
+    /// Handles the answer to a commit. The next commit sends refused offsets again.
     ///
-    /// - Returns: an error that is not temporary. The temporary error of a rebalance is kept in `refusal`.
+    /// - Returns: an error that is not temporary; nil if there is none. `refusal` keeps the temporary error
+    ///   of a rebalance.
     mutating func take(_ answer: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isUnderWay = false
         refusal = nil
@@ -125,8 +128,8 @@ struct OffsetCommits {
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
             stored[partition]?.isCommitted = false
-            // A rebalance refused the offset. The next commit, or the commit of the revocation, sends it
-            // again.
+            // A rebalance refused the offset. The next commit sends it again, at the latest when the
+            // partition is revoked.
             if Self.passes(refusal) {
                 self.refusal = KafkaError(refusal, partition: partition)
                 continue
@@ -140,8 +143,8 @@ struct OffsetCommits {
         return failure
     }
 
-    /// Whether an error is temporary: during a rebalance, from the joining of the members to the leader's
-    /// assignment, the coordinator refuses commits.
+    /// Whether an error is temporary. In a rebalance, the coordinator refuses commits from the joining of the
+    /// members until the leader has assigned the partitions.
     private static func passes(_ code: rd_kafka_resp_err_t) -> Bool { code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS }
 }
 
@@ -149,10 +152,10 @@ extension Consumer {
     /// Notes that all records before `nextOffset` are done. The offset is committed within
     /// `auto.commit.interval.ms`.
     ///
-    /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`). Brokers
-    ///   accept 4,096 bytes by default.
-    /// - Returns: nil, or why the offset was not stored. The usual reason is that the partition is no longer
-    ///   assigned, so that a late completion cannot commit for another member.
+    /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`).
+    ///   Brokers accept 4,096 bytes by default.
+    /// - Returns: why the offset was not stored; nil if it was. The usual reason is that this member no
+    ///   longer has the partition, and must not overwrite the commits of its next owner.
     public func storeOffset(
         topic: TopicIdentifier,
         partition: Int32,
@@ -166,9 +169,11 @@ extension Consumer {
         return nil
     }
 
-    /// Commits the stored offsets if `auto.commit.interval.ms` has passed since the last time. Does not wait.
+    /// Commits the stored offsets, if `auto.commit.interval.ms` has passed since the last time. Does not
+    /// wait.
     ///
-    /// - Returns: why an earlier commit or this one failed. Its offsets are sent again with the next commit.
+    /// - Returns: why this commit could not be sent or an earlier one was refused; nil if neither happened.
+    ///   The next commit sends these offsets again.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
         guard commits.isDue(nowMilliseconds: nowMilliseconds) else { return nil }
@@ -180,18 +185,18 @@ extension Consumer {
     /// Commits the stored offsets that are not committed, and waits for the answer, at most
     /// `requestLimitMilliseconds`.
     ///
-    /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka before 2.10 can
-    ///   then lose the assignment. The consumer itself commits when partitions are revoked.
+    /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka
+    ///   before 2.10 can then lose the assignment. When partitions are revoked, the consumer itself commits.
     public func commitStored() -> KafkaError? {
         precondition(isOpen)
         return commit(until: Deadline(afterMilliseconds: Int64(Self.requestLimitMilliseconds)))
     }
 
     /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the
-    /// commit is answered on a queue of its own.
+    /// answer comes on a queue instead.
     ///
-    /// A temporary refusal is retried until the deadline. During a rebalance the coordinator accepts no
-    /// commit before the leader has answered, and a member that leaves has no later commit.
+    /// A temporary refusal is retried until the deadline: during a rebalance the coordinator accepts no
+    /// commit before the leader has answered, and a member that leaves has no later opportunity.
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitReplies(until: deadline)
         while true {
@@ -203,8 +208,8 @@ extension Consumer {
         }
     }
 
-    /// Waits before a commit is sent again, because no event tells when the coordinator accepts commits
-    /// again. An answer ends the wait.
+    /// Waits before a commit is sent again. No event says when the coordinator accepts commits again. If an
+    /// answer arrives, the wait ends.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
         let wait = deadline.wait(atMostMilliseconds: Self.commitPauseMilliseconds)
         if let answer = rd_kafka_queue_poll(commits.replies, wait) { _ = take(answer) }

@@ -2,7 +2,7 @@ import CRdkafka
 import Glibc
 
 /// Reads ranges of a topic's partitions without being a member of a group. It commits nothing, so it needs no
-/// access to a group.
+/// permission for a group.
 ///
 /// Only one thread may use it. Every call waits for the brokers, with a limit.
 public final class PartitionReader {
@@ -11,14 +11,14 @@ public final class PartitionReader {
     private var topics: SubscribedTopics
     private(set) var isOpen = true
 
-    /// Properties that every read relies on. They override the caller's.
+    /// Properties on which every read depends. They override the caller's.
     private static let promises: [KafkaProperties.Property] = [
         ("enable.auto.commit", "false"),
         ("enable.auto.offset.store", "false"),
-        // The last offset before the end may be a transaction's marker, which is never returned. Only this
-        // property reports the end.
+        // The last offset before the end may be a transaction's marker, for which no record is returned. Only
+        // this property shows that the end is reached.
         ("enable.partition.eof", "true"),
-        // If records are gone, report an error instead of reading from another position.
+        // If the records at an offset were deleted, reading must fail and not continue at another position.
         ("auto.offset.reset", "error"),
     ]
     /// Properties that would make the reader a member of a group.
@@ -77,10 +77,11 @@ public final class PartitionReader {
         return found.pointee.partition_cnt
     }
 
-    /// Returns the partition into which a producer's `partitioner` puts a key; nil if the partitioner chooses
-    /// at random or is not known.
+    /// Returns the partition into which a producer puts a key; nil if its partitioner chooses at random or is
+    /// not known here.
     ///
-    /// - Parameter partitioner: the property's value; nil for the default in ``KafkaProperties/producer``.
+    /// - Parameter partitioner: the producer's property of this name; nil for the default in
+    ///   ``KafkaProperties/producer``.
     public func partition(of key: [UInt8], among count: Int32, partitioner: String?) -> Int32? {
         precondition(isOpen)
         guard count > 0, !key.isEmpty else { return nil }
@@ -99,7 +100,7 @@ public final class PartitionReader {
         }
     }
 
-    /// Requests the range of offsets that the broker now has of a partition.
+    /// Asks the broker for the range of offsets that it has of a partition now.
     public func watermarks(of partition: Int32, timeoutMilliseconds: Int32) throws(KafkaError) -> Watermarks {
         precondition(isOpen)
         var watermarks = Watermarks(low: 0, high: 0)
@@ -115,7 +116,8 @@ public final class PartitionReader {
         return watermarks
     }
 
-    /// Requests the offset of the first record with this time or a later one. Nil if the broker has none.
+    /// Asks the broker for the offset of the first record with this time or a later one; nil if there is
+    /// none.
     ///
     /// - Parameter milliseconds: UNIX milliseconds, 0 or more.
     public func offset(
@@ -138,7 +140,7 @@ public final class PartitionReader {
 
     /// Calls `body` with the records in `offsets`, in order.
     ///
-    /// - Returns: false if the time passed before the end of the range.
+    /// - Returns: false if the time passed before the whole range was read.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
@@ -150,9 +152,9 @@ public final class PartitionReader {
     }
 
     /// Calls `body` with the records in `offsets`, in order, until `isOver` returns true. `isOver` is called
-    /// before each record and while none arrives.
+    /// before each record, and every 0.1 s while no record arrives.
     ///
-    /// - Returns: nil if the range was read to its end; otherwise the offset at which to continue.
+    /// - Returns: nil if the whole range was read; otherwise the offset at which to continue.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
@@ -168,7 +170,7 @@ public final class PartitionReader {
         var next = offsets.lowerBound
         while !isOver() {
             guard let pointer = rd_kafka_consume(topic, partition, Self.waitMilliseconds) else {
-                // Serves log lines and errors of the client, which are discarded here.
+                // This poll takes the client's log lines and errors, which this reader discards.
                 rd_kafka_poll(handle, 0)
                 continue
             }
@@ -196,7 +198,8 @@ public final class PartitionReader {
         topics.destroyHandles()
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
         if outcome == .unfinished {
-            // The client's threads may continue to use the callbacks' context, so the context is never freed.
+            // The client's threads continue and may use the callbacks' context, so the context is never
+            // freed.
             _ = Unmanaged.passRetained(callbacks)
         } else {
             topics.freeNames()

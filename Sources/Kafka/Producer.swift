@@ -2,21 +2,23 @@ import CRdkafka
 import Glibc
 import Synchronization
 
-/// The result of a `produce` call.
+/// What `produce` did with a record.
 public enum ProduceOutcome: Sendable {
-    /// The record was copied and queued. A report will follow.
+    /// The record was copied and queued. `pollReports` reports it later.
     case queued
-    /// The queue is full of records or bytes. The record was not taken; try again after the next reports.
+    /// The queue has the maximum of records or bytes, so the record was not taken. Try again after the next
+    /// reports.
     case queueFull
-    /// The record was not taken, and no report will follow.
+    /// The record was not taken, and there will be no report.
     case failed(KafkaError)
 }
 
-/// Whether the log has a record that was reported as failed.
+/// Whether the topic has a record, as far as the producer knows. Matters for a record that was reported as
+/// failed.
 public enum Persistence: Int32, Sendable {
-    /// The record was never sent, so the log does not have it.
+    /// The record was never sent, so the topic does not have it.
     case notPersisted = 0
-    /// The record was sent, and the answer was lost.
+    /// The record was sent and its answer was lost, so the topic may have it.
     case possiblyPersisted = 1
     /// The broker acknowledged the record.
     case persisted = 2
@@ -29,11 +31,10 @@ public struct ProducerTopic: @unchecked Sendable {
 
 /// An idempotent producer.
 ///
-/// Any thread may call `produce`, also concurrently. All other methods are for one thread: the one that polls
-/// the reports. `close` must follow the return of the last `produce`.
+/// Any thread may call `produce`, even several at once. Only the thread that polls the reports may call other
+/// methods. `close` may be called only after the last `produce` has returned.
 public final class Producer: @unchecked Sendable {
-    /// The maximum number of events that one `pollReports` takes. A report event has the reports of one
-    /// batch.
+    /// The maximum number of events that one `pollReports` takes. One event has all reports of a batch.
     public static let eventsPerPoll = 256
 
     let handle: OpaquePointer
@@ -77,7 +78,7 @@ public final class Producer: @unchecked Sendable {
         precondition(!isOpen, "a producer must be closed before it is released")
     }
 
-    /// Creates a handle to produce with. Call this once per topic, at the start.
+    /// Creates a handle with which `produce` names the topic. Call this once per topic, at the start.
     public func topic(_ name: String) throws(KafkaError) -> ProducerTopic {
         precondition(isOpen)
         guard !name.isEmpty, !name.utf8.contains(0) else {
@@ -92,7 +93,7 @@ public final class Producer: @unchecked Sendable {
         return made
     }
 
-    /// Queues a copy of a record. Thread-safe; never waits.
+    /// Queues a copy of a record. Any thread may call it; it never waits.
     ///
     /// - Parameters:
     ///   - partition: -1 lets the partitioner choose: by key, or at random without a key.
@@ -121,9 +122,10 @@ public final class Producer: @unchecked Sendable {
         return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
     }
 
-    /// Queues a copy of a record with headers, which librdkafka allocates. Thread-safe; never waits.
+    /// Queues a copy of a record with headers. librdkafka allocates memory for them. Any thread may call it;
+    /// it never waits.
     ///
-    /// - Parameter timestampMilliseconds: the record's time; 0 for now.
+    /// - Parameter timestampMilliseconds: the record's time; 0 for the present time.
     public func produce(
         topic: borrowing ProducerTopic,
         partition: Int32 = -1,
@@ -156,7 +158,7 @@ public final class Producer: @unchecked Sendable {
             arguments[7].u.i64 = timestampMilliseconds
             return rd_kafka_produceva(handle, arguments.baseAddress, arguments.count)
         }
-        // librdkafka becomes the owner of the list of headers only if it took the record.
+        // If librdkafka took the record, it now owns the list of headers too.
         guard let error else {
             headers.releaseOwnership()
             return .queued
@@ -168,10 +170,11 @@ public final class Producer: @unchecked Sendable {
 
     /// The error that made this producer unusable; nil if there was none. An idempotent producer stops when
     /// it can no longer guarantee order and uniqueness. Its owner polls the remaining reports, closes it and
-    /// creates another. Records reported as `.notPersisted` or `.possiblyPersisted` are produced again.
+    /// creates another producer, which produces the records that were reported as `.notPersisted` or
+    /// `.possiblyPersisted`.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
-    /// The number of records without a report, and of other events that wait to be polled.
+    /// The number of records without a report, plus the number of other events that wait for `pollReports`.
     public var outstanding: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
 
     private func failure(_ code: rd_kafka_resp_err_t) -> KafkaError {
@@ -183,16 +186,16 @@ public final class Producer: @unchecked Sendable {
 
 extension Producer {
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there are reports to poll. The
-    /// reader first drains the descriptor and then polls. If `pollReports` leaves reports, it writes to the
-    /// descriptor again.
+    /// reader first drains the descriptor and then polls. If reports remain after `pollReports`, that method
+    /// writes to the descriptor again.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         wakeupDescriptor = descriptor
         enableWakeup(of: queue, descriptor: descriptor)
     }
 
-    /// Calls `body` with each waiting report, without waiting for more. Errors and log lines are passed to
-    /// the log handler.
+    /// Calls `body` with each report that has arrived, and does not wait for more. The log handler gets
+    /// errors and log lines.
     ///
     /// - Parameter body: gets the error 0 if the record was acknowledged, else an `rd_kafka_resp_err_t`.
     @discardableResult
@@ -219,10 +222,10 @@ extension Producer {
         return count
     }
 
-    /// Sends the queued records without lingering, and calls `body` with reports until all have arrived or
-    /// the time has passed.
+    /// Sends the queued records at once, without `linger.ms`. Calls `body` with reports until all have
+    /// arrived or the time has passed.
     ///
-    /// - Returns: whether everything was reported.
+    /// - Returns: whether all records were reported.
     public func flush(
         timeoutMilliseconds: Int64,
         _ body: (_ opaque: UInt64, _ error: Int32, _ persistence: Persistence) -> Void
@@ -232,8 +235,8 @@ extension Producer {
             pollReports(body)
             if outstanding == 0 { return true }
             if deadline.hasPassed { return false }
-            // Reports are events, so `rd_kafka_flush` only turns the linger off while it waits; `pollReports`
-            // above takes the reports.
+            // `rd_kafka_flush` only turns the linger off while it waits. The reports are events, so
+            // `pollReports` above takes them.
             rd_kafka_flush(handle, deadline.wait(atMostMilliseconds: Self.flushWaitMilliseconds))
         }
     }
@@ -244,7 +247,7 @@ extension Producer {
         rd_kafka_purge(handle, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING)
     }
 
-    /// Frees the client. Records that were not flushed are dropped without a report.
+    /// Frees the client. Records that are still queued or in flight are dropped without a report.
     public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         purge()
@@ -257,8 +260,8 @@ extension Producer {
             topics.removeAll()
         }
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
-        // The client's threads may continue to use the callbacks' context, so the context is then never
-        // freed.
+        // If the outcome is `.unfinished`, the client's threads continue and may use the callbacks' context.
+        // The context is then never freed.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
         return outcome
     }
@@ -266,7 +269,7 @@ extension Producer {
     private static let flushWaitMilliseconds: Int32 = 5
 
     private func persistence(of message: UnsafePointer<rd_kafka_message_t>) -> Persistence {
-        // An unknown status is treated as the one that promises least.
+        // An unknown status counts as `.possiblyPersisted`, because this promises nothing.
         Persistence(rawValue: Int32(rd_kafka_message_status(message).rawValue)) ?? .possiblyPersisted
     }
 }

@@ -1,8 +1,8 @@
 import CRdkafka
 
-/// A property of a client that this module or librdkafka refuses, and why.
+/// A property of a client that this module or librdkafka refuses, and the reason.
 public struct KafkaPropertyFault: Sendable, Hashable {
-    /// The property; empty if librdkafka refuses several together.
+    /// The property's name; empty if librdkafka refuses several properties together.
     public var name: String
     public var reason: String
 
@@ -13,8 +13,8 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 }
 
 extension Consumer {
-    /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without
-    /// servers, so that it does not connect.
+    /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without the
+    /// names of servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         ClientTrial(
             type: RD_KAFKA_CONSUMER,
@@ -28,8 +28,8 @@ extension Consumer {
 }
 
 extension Producer {
-    /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without
-    /// servers, so that it does not connect.
+    /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without the
+    /// names of servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         ClientTrial(
             type: RD_KAFKA_PRODUCER,
@@ -42,8 +42,8 @@ extension Producer {
     }
 }
 
-/// Makes a client without servers. Finds the faults that librdkafka reports only when a client is made:
-/// certificates, keys, and properties that exclude each other.
+/// Makes a client without servers. This finds faults that librdkafka reports only when a client is made: in
+/// certificates and keys, and of properties that exclude each other.
 private struct ClientTrial {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
@@ -53,13 +53,13 @@ private struct ClientTrial {
 
     private static let servers: Set<String> = ["bootstrap.servers", "metadata.broker.list"]
     private static let protocolName = "security.protocol"
-    /// The SASL mechanisms for which a new client asks a server for a ticket or token at once.
+    /// The SASL mechanisms with which a new client at once asks a server for a ticket or token.
     private static let mechanismsThatAsk: Set<String> = ["GSSAPI", "OAUTHBEARER"]
     private static let closeMilliseconds: Int64 = 5_000
 
     func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         let faults = configured(ClientConfiguration(), properties, required)
-        // The trial continues without missing files, so that they do not hide other faults.
+        // Continue without the properties whose files are missing, so that they do not hide other faults.
         let usable = KafkaLocationFile.usable(properties)
         guard configured(ClientConfiguration(), usable, required).isEmpty else { return faults }
         let configuration = ClientConfiguration()
@@ -74,7 +74,8 @@ private struct ClientTrial {
             _ = destroy(client, until: Deadline(afterMilliseconds: Self.closeMilliseconds))
             return faults
         } catch {
-            // The text names the property if only one property is wrong.
+            // If only one property is wrong, librdkafka's text names it. The longest name in the text counts,
+            // because one name may contain another.
             guard let named = usable.map(\.name).filter({ error.reason.contains($0) }).max(by: { $0.count < $1.count })
             else { return faults + [KafkaPropertyFault(name: "", reason: error.reason)] }
             let prefix = "property \(named): "
@@ -98,7 +99,8 @@ private struct ClientTrial {
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
-    /// Returns the same protocol without SASL, if the SASL mechanism would ask a server.
+    /// Returns a replacement for `security.protocol` without SASL, if the SASL mechanism would ask a server;
+    /// otherwise nothing.
     private func withoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatAsk.contains(mechanism.uppercased()) else { return [] }

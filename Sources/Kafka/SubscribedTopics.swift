@@ -1,11 +1,11 @@
 import CRdkafka
 import Glibc
 
-/// The topics that a consumer subscribes to: their names as C strings, and a handle for each.
+/// The topics that a consumer subscribes to: for each, its name as a C string and a handle.
 ///
-/// librdkafka has one topic object per name and client, which can store a pointer for the application. It
-/// stores the topic's index here. The handles are created before the subscription, so the index is there when
-/// the first record arrives, and no names are compared.
+/// librdkafka has one topic object per name and client. This object can store a pointer for the application,
+/// and here it stores the topic's index. The handles are created before the subscription. So the index is
+/// there when the first record arrives, and no names need be compared.
 struct SubscribedTopics {
     private var handles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []
@@ -42,7 +42,7 @@ struct SubscribedTopics {
         names.firstIndex { strcmp($0, name) == 0 }.map { TopicIdentifier(index: Int32($0)) }
     }
 
-    /// Destroys the handles. Call this before the client is destroyed, or the destruction waits forever.
+    /// Destroys the handles. Call this before the client is destroyed, because that waits for all handles.
     mutating func destroyHandles() {
         for handle in handles { rd_kafka_topic_destroy(handle) }
         handles.removeAll()
@@ -74,7 +74,7 @@ struct PartitionList: ~Copyable {
     }
 
     /// Adds a partition to the list.
-    /// - Parameter metadata: committed with the offset.
+    /// - Parameter metadata: the bytes to commit with the offset; empty for none.
     borrowing func add(
         _ topic: UnsafePointer<CChar>,
         _ partition: Int32,
@@ -83,14 +83,14 @@ struct PartitionList: ~Copyable {
     ) {
         let element = rd_kafka_topic_partition_list_add(pointer, topic, partition)
         if let offset { element?.pointee.offset = offset }
-        // The list frees the copy with `free`.
+        // librdkafka frees the copy with `free` when it destroys the list.
         guard !metadata.isEmpty, let copy = malloc(metadata.count) else { return }
         metadata.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count) }
         element?.pointee.metadata = copy
         element?.pointee.metadata_size = metadata.count
     }
 
-    /// Calls `body` with the list. The pointer must not be used after the call.
+    /// Calls `body` with the list. The pointer is valid only while `body` runs.
     borrowing func withPointer<Result>(
         _ body: (UnsafeMutablePointer<rd_kafka_topic_partition_list_t>) -> Result
     ) -> Result {

@@ -1,13 +1,13 @@
 import CRdkafka
 
-/// A topic to be created.
+/// A topic that `TopicAdministrator.create` creates.
 public struct NewTopic: Sendable, Equatable {
     public var name: String
-    /// 1...10,000.
+    /// 1 to 10,000.
     public var partitions: Int32
-    /// 0 for the brokers' default (Kafka 2.4 and later).
+    /// The number of copies; 0 for the brokers' default (Kafka 2.4 and later).
     public var replicationFactor: Int32
-    /// The topic's own settings, under Kafka's names.
+    /// The topic's own settings, with the names that Kafka uses for topics.
     public var settings: [KafkaProperties.Property]
 
     public init(name: String, partitions: Int32, replicationFactor: Int32, settings: [KafkaProperties.Property]) {
@@ -24,8 +24,8 @@ public struct NewTopic: Sendable, Equatable {
     }
 }
 
-/// Reads the list of topics from the brokers and creates topics. Only one thread may use it; every call waits
-/// for the brokers, with a limit.
+/// Reads the list of topics from the brokers and creates topics. Only one thread may use it. Every call waits
+/// for the brokers, at most for its timeout.
 public final class TopicAdministrator {
     let handle: OpaquePointer
     private let queue: OpaquePointer
@@ -56,7 +56,7 @@ public final class TopicAdministrator {
         precondition(!isOpen, "an administrator must be closed before it is released")
     }
 
-    /// Requests the number of partitions of each topic that exists and that this client may see.
+    /// Asks the brokers how many partitions each topic has. Topics that this client may not see are missing.
     public func partitionCounts(timeoutMilliseconds: Int32) throws(KafkaError) -> [String: Int] {
         precondition(isOpen)
         var answer: UnsafePointer<rd_kafka_metadata>?
@@ -71,9 +71,10 @@ public final class TopicAdministrator {
         return counts
     }
 
-    /// Creates topics, each independently of the others.
+    /// Creates topics. If one fails, the others may still be created.
     ///
-    /// - Returns: for each topic that was not created, why. A topic that already exists does not count as failed.
+    /// - Returns: for each topic that was not created, why. A topic that already exists does not count as
+    ///   failed.
     /// - Throws: the failure of the whole request. Some topics may have been created.
     public func create(
         _ topics: [NewTopic],
@@ -91,7 +92,8 @@ public final class TopicAdministrator {
             guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code, text.string) }
         }
         rd_kafka_CreateTopics(handle, &made, made.count, options, queue)
-        // Waits longer than the request's own timeout, so that the request's result comes first.
+        // The request has a timeout of its own. Wait a little longer, so that the request's result comes
+        // first.
         guard let event = rd_kafka_queue_poll(queue, timeoutMilliseconds + 5_000) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT)
         }
@@ -145,8 +147,8 @@ public final class TopicAdministrator {
         isOpen = false
         rd_kafka_queue_destroy(queue)
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
-        // The client's threads may continue to use the callbacks' context, so the context is then never
-        // freed.
+        // If the outcome is `.unfinished`, the client's threads continue and may use the callbacks' context.
+        // The context is then never freed.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
         return outcome
     }
