@@ -15,7 +15,7 @@ public enum KafkaProperties {
     public static let producerQueueKilobytes = 128 * 1024
 
     /// How long the group waits for a member's heartbeat before it gives the member's partitions to others.
-    /// After a worker is killed, nobody reads its partitions for this time, and for the rebalance that
+    /// After a worker is killed, no member reads its partitions for this time, and for the rebalance that
     /// follows: the other members must send their next heartbeats, drain and join. The two times together are
     /// at most 12 s.
     ///

@@ -154,8 +154,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// Starts at the first received offset. If it is below the committed offset, the log is another one than
-    /// the one that was committed, so nothing in it is settled.
+    /// Starts at the first received offset. If it is below the committed offset, the topic's log was
+    /// replaced, so nothing in it is settled.
     private mutating func start(at offset: Int64) {
         isStarted = true
         if resumedEnd > .min, offset < committableOffset {

@@ -60,7 +60,7 @@ extension Delivery {
             let slot = records[record]
             records.enter(.received, record)
             // The registration may have been settled before, but the held command has no outcome yet. So it
-            // is sent with its alert.
+            // is processed like a record that is read for the first time.
             records[record].isReadAgain = false
             // The policy was configured when the command was first read. If it no longer is, the policy of
             // the app applies.
