@@ -53,12 +53,12 @@ public final class ActivityStore {
     /// Calls that have no reply yet.
     public var outstandingCount: Int { redis.outstandingCount }
 
-    /// Writes a call, or collects it for the command that leaves at the end of the turn.
+    /// Writes a call to Redis, or collects it for the script call that is written at the end of the turn.
     ///
-    /// Consecutive updates, ends and settlements of activities leave as one command. Consecutive
+    /// Consecutive updates, ends and settlements of activities share one script call. Consecutive
     /// registrations of activities and confirmations of departures
-    /// (``StoreCall/Operation/confirmLeaves(atMilliseconds:)``) also leave as one command. Each call succeeds
-    /// or fails alone, but an error of the whole command fails all its calls.
+    /// (``StoreCall/Operation/confirmLeaves(atMilliseconds:)``) also share one. Each call succeeds or fails
+    /// alone, but if the script call itself fails, all its calls fail.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
         else {

@@ -6,8 +6,8 @@ struct ReplicaWatch {
     enum State: Equatable {
         /// Replies are withheld until the replicas have acknowledged.
         case following
-        /// Too few replicas acknowledged. Calls that request replicas are refused, except after each pause,
-        /// to send WAIT again.
+        /// Too few replicas acknowledged. Calls that need replicas are refused, except after each pause, to
+        /// send WAIT again.
         case missing
         /// Too few replicas acknowledged for longer than ``patienceMilliseconds``. Calls are answered without
         /// replicas.
@@ -38,14 +38,15 @@ struct ReplicaWatch {
     private var missingSinceMilliseconds: Int64?
     private var askDueMilliseconds: Int64 = 0
 
-    /// Whether a call that requests replicas may be issued.
+    /// Whether a call that needs replicas may be issued.
     func takesCalls(nowMilliseconds: Int64) -> Bool {
         state != .missing || (!isAsking && nowMilliseconds >= askDueMilliseconds)
     }
 
-    /// Records that a call that requests replicas is being written.
+    /// Call this when a call is written whose reply must wait until replicas have the write.
     ///
-    /// - Returns: whether its reply must be withheld until WAIT is answered.
+    /// - Returns: whether to withhold the reply until WAIT is answered; false if waiting for replicas was given
+    ///   up.
     mutating func noteCall(nowMilliseconds: Int64) -> Bool {
         guard state == .givenUp else {
             hasUnasked = true

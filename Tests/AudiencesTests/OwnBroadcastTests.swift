@@ -8,7 +8,8 @@ import Testing
 @Suite struct OwnBroadcastTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Admits commands to the channel, and reads the fan-out records that the core produced for them.
+    /// Hands commands that name the channel to the core until they are admitted. Then lets the core read the
+    /// fan-out records that it produced for them.
     private func handOver(_ numbers: Int..., event: Event = .update, to bench: RoundHarness) {
         for number in numbers {
             bench.results.removeAll()

@@ -55,7 +55,7 @@ import Testing
         table.noteRereading(of: place, reader: 9, end: 500)
         // The partition is read from offset 20 on.
         #expect(table[place]?.settledBelow(beganAt: 20) == 500)
-        // No record is recent enough to be read again.
+        // An end of 0: no record needs to be read again. The settled offset must stay 500.
         _ = table.insert(place, lane: 0)
         table.noteRereading(of: place, reader: 9, end: 0)
         #expect(table[place]?.settledBelow(beganAt: 500) == 500)

@@ -9,8 +9,8 @@ import Testing
 
 @Suite("Metrics, pages and health of a worker", .timeLimit(.minutes(10)))
 struct MetricsTests {
-    /// A match on twenty phones. The worker's metrics, the results topic and the simulator must count the
-    /// same numbers.
+    /// Runs one cricket match with twenty followers. The worker's metrics, the results topic and the simulator
+    /// must count the same numbers.
     @Test func `The sums of the metrics are equal to the work done`() async throws {
         try await onOwnThread {
             let season = ExampleFiles("season")

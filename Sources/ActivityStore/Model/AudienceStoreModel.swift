@@ -4,7 +4,7 @@ public import LiveActivity
 /// same pages as a Redis server.
 ///
 /// The simulation runs the model instead of Redis, and a differential test compares it with a real server.
-/// When a page has grown too long, the model rearranges it at once; ``AudienceStore`` sends another command.
+/// When a page has grown too long, the model rearranges it at once; ``AudienceStore`` makes a further call.
 public struct AudienceStoreModel: Sendable {
     struct AudienceKey: Hashable {
         var app: [UInt8]

@@ -21,7 +21,7 @@ package struct AudiencePlan: Sendable, Equatable {
     package private(set) var connectionsPerPool: Int64 = 0
     package private(set) var connections: Int64 = 0
     package private(set) var apnsMegabitsPerSecond: Int64 = 0
-    /// The time from a command's record in Kafka until the last phone is reached. No pod has failed.
+    /// The time from a command's record in Kafka until its push has reached the last phone, if all pods work.
     package private(set) var roundMilliseconds: Int64 = 0
 
     /// Memory for the members on their pages.

@@ -101,9 +101,10 @@ extension ChannelKeeper {
         }
     }
 
-    /// Restores lost registers, and reports an error as an event.
+    /// Restores the registers (hashes in Redis) that Redis has lost, from the channels topic. Reports an error as
+    /// a ``ChannelEvent`` and does not throw it.
     ///
-    /// - Returns: whether Redis now has all entries of the topic.
+    /// - Returns: whether Redis now has all channels of the topic.
     private func restoreOrReport() -> Bool {
         do throws(ChannelRefusal) {
             try restoreLost()

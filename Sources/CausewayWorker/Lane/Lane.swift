@@ -320,7 +320,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         }
     }
 
-    /// Releases the remaining records in the rings and the connections after the loop has ended.
+    /// Discards the records that are left in the rings, and closes the connections. Call this after the loop has
+    /// ended.
     func close() {
         waitingEntry?.discard()
         while let entry = mailbox.inbox.pop() { entry.discard() }

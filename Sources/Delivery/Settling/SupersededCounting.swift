@@ -30,11 +30,12 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Whether the command may be counted: Redis has not seen it, and its result would say only `superseded`.
-    /// - A start, a held command and a command with a reason get results of their own.
-    /// - A command that is read again had its result before.
-    /// - A command that could not pass its token on gets a result, because its record must still register the
-    ///   token.
+    /// Whether the command that replaces this one may count it, so that it gets no result of its own. Redis must
+    /// not have seen the command, and its result must say only `superseded`. These are not counted:
+    /// - a start, a held command and a command with a reason
+    /// - a command that is read again, because its result was written before
+    /// - a command that did not pass its token to the newer command, because its own record must register the
+    ///   token
     @inline(__always)
     var mayBeCounted: Bool {
         admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !hasOwnToken

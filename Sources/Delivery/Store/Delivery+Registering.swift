@@ -106,8 +106,9 @@ extension Delivery {
         awaitCarrier(of: activity, now: now)
     }
 
-    /// Gives a held command the alert of the older command that brought the token, if the held command has
-    /// none and the alert fits.
+    /// Copies the alert of the older command, which brought the token, into the held command's body, so that
+    /// the alert is not lost (R14). Does nothing if the held command is a start, has an alert of its own, or
+    /// would become too large for APNs, or if the older command has no alert or has expired.
     private mutating func takeAlert(of older: RecordSlot, to record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.layout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,

@@ -15,15 +15,15 @@ struct WaitingList: BitwiseCopyable {
     var isEmpty: Bool { first == .max }
     var head: UInt32? { isEmpty ? nil : first }
 
-    // A record that is added to the list enters its stage here. A record that is removed keeps its stage, so
-    // the caller must change the stage in the same call.
+    // Adding a record to the list sets its stage to `waiting`. Removing a record does not change its stage:
+    // the caller must enter the next stage, or put the record back, before it returns.
 
     mutating func append(_ record: UInt32, in records: inout Records) {
         records.enter(.waiting, record)
         putBackLast(record, in: &records)
     }
 
-    /// Puts a record back that ``remove(_:in:)`` has taken out in the same call.
+    /// Puts a record back that the caller has just removed with ``remove(_:in:)``.
     mutating func putBackLast(_ record: UInt32, in records: inout Records) {
         precondition(records[record].stage == .waiting, "only a waiting record is in a list")
         records[record].waitingLink.next = .max

@@ -224,7 +224,8 @@ final class CoreHarness {
         collect()
     }
 
-    /// Loses the connection to Redis: no call in progress gets a reply.
+    /// Loses the connection to Redis: no call in progress gets a reply. `pauses`: the calls fail
+    /// because Redis is busy, instead of without an answer.
     func loseRedis(pauses: Bool = false) {
         let lost = calls
         calls.removeAll()
