@@ -4,13 +4,13 @@ import Numbers
 
 /// The second core of a lane. It decides the outcome of commands to audiences and does no I/O. (R1)
 ///
-/// As in `Delivery`, the shell reports each event by a call with the `Moment` of the event. The core puts the
-/// work that follows into queues, which the shell empties when it can.
+/// As in `Delivery`, the shell calls the core for each event and passes the event's `Moment`. The core puts
+/// the calls, pushes and records that it wants into queues. The shell empties the queues when it can.
 ///
 /// The shell calls:
 /// - for a record of the commands topic that names an audience: ``take(_:)`` while ``canTakeCommand``, and
-///   ``endBatch(now:)`` after the last one. ``nextReturnedCommand()`` returns the command to `Delivery`.
-///   ``withdraw(_:)`` when its partition is revoked.
+///   ``endBatch(now:)`` after the last one. ``withdraw(_:)`` when its partition is revoked.
+///   ``nextReturnedCommand()`` returns the command to `Delivery`.
 /// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``. ``nextMembershipOutcome()``
 ///   returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``,
@@ -24,8 +24,8 @@ import Numbers
 ///   ``activityCallPostponed()``, ``activityCallRefused(now:)``, ``activityReplied(tag:now:)``,
 ///   ``activityFailed(tag:_:now:)``.
 /// - for a free stream: ``nextPush(_:permitsRetry:inFlightMax:now:)`` for each of its pools in turn, until no
-///   pool has a push. `Delivery` is asked first. ``pushReturned(_:)`` if there was no stream after all;
-///   ``answered(tag:_:now:)``.
+///   pool has a push. The shell asks `Delivery` first. It then calls ``answered(tag:_:now:)``, or
+///   ``pushReturned(_:)`` if no stream was free after all.
 /// - for the keeper of channels: ``nextChannelNeed()``, ``channelKnown(application:audience:_:now:)``,
 ///   ``channelRefused(application:audience:environment:now:)``.
 /// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``produced(_:_:now:)``.
@@ -35,19 +35,20 @@ import Numbers
 /// audience's size → `admit` → one fan-out record for each range → `settle` → it is returned.
 ///
 /// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish`
-/// and its result → its offset counts as settled.
+/// and its result → its record settles.
 ///
 /// A *round* passes through the positions of one range as long as the range has versions under way. Its
 /// position only grows (`UInt64`). The member at a position is the one whose ordinal is the position modulo
-/// the range's length. Each version has a window: it begins at the position where the version took over, and
-/// is one range length (a lap) long. The member at a position gets the newest version. For older versions
-/// whose windows include the position, the member counts as superseded.
+/// the range's length. Each version has a *window*, one range length (a *lap*) long. The window begins at the
+/// position that the round had reached when the version came. The member at a position gets the newest
+/// version. For an older version whose window includes the position, the member's outcome is `superseded`.
 ///
 /// Invariants:
 /// - A member gets a push only when no push of the previous lap to it is in flight. So its pushes leave in the order of their versions.
 /// - A version is finished when every member of its window has its outcome. Versions settle in their order, except those that newer
 ///   versions have replaced. The newest version of a round settles last.
-/// - A record without room is neither held nor settled. Later records of its range wait with it.
+/// - If the core has no room for a record, it keeps nothing of the record and does not settle it. Later
+///   records of the record's range then wait too. (R30)
 /// - The counts of a version in a checkpoint include exactly the members that are below the checkpoint's watermark and not parked.
 public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
@@ -60,7 +61,8 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audienceIndex: [AudienceKey: UInt32] = [:]
-    /// Audiences with a command of the present batch. They begin when the batch ends.
+    /// Audiences that got a command in the present batch of ``take(_:)`` calls. When the batch ends, each of
+    /// them begins its next command.
     var awakened: IndexQueue<UInt32>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
@@ -86,14 +88,14 @@ public struct Audiences: ~Copyable {
 
     /// Number of commands that wait for the channel of their audience.
     var channelWaiters = 0
-    /// Audiences whose channel was not created while a command waited. Until this monotonic time
-    /// (milliseconds), no other command of the audience waits.
+    /// The audiences whose channel was not ready in time for a command. Until the monotonic time
+    /// (milliseconds), no further command of the audience waits for the channel.
     var channelWaitPauses: [AudienceKey: Int64] = [:]
-    /// When pauses that have ended were last removed (monotonic milliseconds).
+    /// When ended entries of `channelWaitPauses` were last removed (monotonic milliseconds).
     var channelWaitPausesCleanedMilliseconds: Int64 = .min / 2
 
     var memberships: Slab<MembershipSlot>
-    /// The latest change of each member, until the change is finished.
+    /// The slot in `memberships` of each member's latest change, until the change is finished.
     var membershipIndex: [MemberKey: UInt32] = [:]
     var membershipOutcomes: IndexQueue<ChangingMember>
     var newestStateRequests: Slab<NewestStateRequest>
@@ -181,7 +183,7 @@ public struct Audiences: ~Copyable {
     /// When the shell last lost a connection to the store (monotonic milliseconds). The store may be empty
     /// since then.
     public var storeLostMilliseconds = Int64.min
-    /// Whether the store may lack members, as far as the shell knows.
+    /// Whether the shell has lost a connection to the store and has not yet found all members there since.
     public var mayLackMembers: Bool { membersCompleteMilliseconds <= storeLostMilliseconds }
 
     /// Number of commands that are not returned yet.
@@ -192,7 +194,8 @@ public struct Audiences: ~Copyable {
     /// Number of members that wait for another attempt.
     public var membersParked: Int { parked.count }
 
-    /// Handles everything that is due at this time.
+    /// Handles every timer that is due, and sends the requests for pages that have waited long enough. The
+    /// shell calls it at ``nextDueMilliseconds``.
     public mutating func advance(now: Moment) {
         askForPages(now: now)
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
@@ -222,7 +225,8 @@ public struct Audiences: ~Copyable {
     }
 }
 
-/// The counters of the core. They only grow, except that a push is subtracted again if it found no stream.
+/// The counters of the core. They only grow, except that ``Audiences/pushReturned(_:)`` subtracts a push that
+/// found no free stream.
 public struct AudienceCounters: Sendable {
     /// Fan-out records received.
     public var records: UInt64 = 0
@@ -237,7 +241,7 @@ public struct AudienceCounters: Sendable {
     /// Starts of devices that were produced as commands.
     public var starts: UInt64 = 0
     public var pagesRead: UInt64 = 0
-    /// Pages that could not be read, either completely or from one of their entries on.
+    /// Pages that were damaged: all of the page, or its members from one entry on, could not be read.
     public var pagesDamaged: UInt64 = 0
     public var versionsFinished: UInt64 = 0
     public var versionsOvertaken: UInt64 = 0

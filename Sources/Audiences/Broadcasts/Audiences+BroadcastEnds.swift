@@ -1,10 +1,11 @@
 import Delivery
 import LiveActivity
 
-/// Ends of broadcasts: the store counts the broadcast, its result is written, its record settles.
+/// Ends of broadcasts. The store adds the broadcast to its command's counts, Kafka gets its result, and its
+/// record settles.
 ///
 /// A version of a round ends in similar steps (`Audiences+Finishing`). The code is separate, because a
-/// broadcast has no members, no late version and no round that continues.
+/// broadcast has no members and no round.
 extension Audiences {
     /// Ends a broadcast, and the older broadcast whose alert it carried.
     mutating func finish(_ broadcast: UInt32, _ outcome: MemberOutcome, now: Moment) {
@@ -18,8 +19,8 @@ extension Audiences {
         let isOwn = channels[broadcasts[broadcast].channel].isOwn
         broadcasts[broadcast].outstanding = isOwn ? 1 : 2
         productions.append(AudienceProduction(kind: .broadcastResult, index: broadcast))
-        // A broadcast to a producer's own channel is the only part of its command, so the store counts
-        // nothing.
+        // A command to a producer's own channel consists of one broadcast. So the store has no parts to add
+        // up.
         guard !isOwn else { return }
         storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
     }
@@ -34,8 +35,8 @@ extension Audiences {
         return .finishBroadcast(part, version: slot.record.version, slot.outcome, slot.times)
     }
 
-    /// Called when the store has counted the broadcast. If it was the command's last part, the reply has the
-    /// totals.
+    /// Called when the store has added the broadcast to its command's counts. If all ranges and channels of
+    /// the command have ended, the reply has the command's totals.
     mutating func broadcastCounted(_ broadcast: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
@@ -101,7 +102,8 @@ extension Audiences {
 
     // MARK: - Channels and partitions
 
-    /// Frees a channel that has been idle for a while.
+    /// Frees the channel's slot if no broadcast needs it, and if the channel was idle for
+    /// ``ChannelPace/idleMilliseconds`` or its partition is being revoked.
     /// - Returns: whether the channel was freed.
     mutating func removeIfFinished(channel: UInt32, now: Moment) -> Bool {
         let slot = channels[channel]
@@ -118,13 +120,16 @@ extension Audiences {
         channels.free(channel)
     }
 
-    /// How many idle channels are compared when one of them must make room.
+    /// The maximum number of idle channels that ``evictIdleChannel(now:)`` compares. The limit bounds the
+    /// time of one search. (R4)
     private static var evictionSampleMax: Int { 16 }
 
-    /// Frees the longest idle of the next idle channels, because a new channel needs a slot. Otherwise one
-    /// app with many channels could block the broadcasts of all apps. (R30)
+    /// Frees the slot of an idle channel for a new channel: the one that has been idle longest, among the
+    /// next few that the search finds. Otherwise one app with many channels could block the broadcasts of all
+    /// apps. (R30)
     ///
-    /// A channel keeps its slot during the spacing after its push. (R31)
+    /// A channel keeps its slot until its spacing has passed, because only the slot knows when the next push
+    /// may be sent. (R31)
     /// - Returns: whether a channel was freed.
     mutating func evictIdleChannel(now: Moment) -> Bool {
         var longestIdle: UInt32?
@@ -150,7 +155,8 @@ extension Audiences {
         return pauseEnd > .max - ChannelPace.idleMilliseconds ? .max : max(0, pauseEnd) + ChannelPace.idleMilliseconds
     }
 
-    /// Stops the channels of a revoked partition. The partition's next owner continues them.
+    /// Stops the broadcasts to the channels of a partition that is being revoked, and drops the states that
+    /// wait. The partition's next owner reads their records again.
     mutating func leaveChannels(of place: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
         guard let epoch = partitions[place]?.pointee.epoch else { return }
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {

@@ -17,7 +17,8 @@ extension Audiences {
             finish(broadcast, .delivered, now: now)
         case .rejected where learnsStorage(of: channel, from: result.reason):
             retryLater(broadcast, pause: 0, now: now)
-        // A channel that is created for an end would have no subscribers, and nothing would delete it.
+        // The core asks for no new channel if the producer manages the channel itself. It asks for none for
+        // an end either: the new channel would have no subscribers, and nothing would delete it.
         case .channelGone where channels[channel].isOwn || broadcasts[broadcast].record.event == .end:
             finish(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
@@ -53,8 +54,8 @@ extension Audiences {
             ? pause : max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
     }
 
-    /// Sends the state again later, unless a newer state waits. An alert that APNs has not accepted moves to
-    /// the next push.
+    /// Sends the broadcast's state again after `pause` milliseconds. If a newer state waits, the newer state
+    /// supersedes this one instead, and carries its alert.
     private mutating func retryLater(_ broadcast: UInt32, pause: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let earliest = now.monotonicMilliseconds + pause
@@ -69,18 +70,19 @@ extension Audiences {
 
     // MARK: - Lost channels
 
-    /// Asks for another channel, because APNs does not know this one. Broadcasts wait until the keeper or a
-    /// newer record names it.
+    /// Asks the keeper for a new channel, because APNs does not know this one. The broadcasts wait until the
+    /// keeper or a newer record names the new channel.
     private mutating func awaitOtherChannel(_ channel: UInt32) {
         let slot = channels[channel]
         guard !slot.awaitsChannel else { return }
-        // If the queue of requests is full, APNs refuses the next push too, and the core asks again.
+        // If the queue of requests is full, the request is dropped. APNs refuses the next push too, and the
+        // core then asks again.
         channels[channel].awaitsChannel =
             need(.lost(slot.channel), application: slot.key.application, audience: slot.audience.bytes)
     }
 
-    /// Takes an audience's channel from the keeper. Broadcasts go to it, and a command that waits for the
-    /// channel continues.
+    /// Takes an audience's channel from the keeper. The audience's broadcasts go to this channel from now on,
+    /// and a command that waits for the channel continues.
     public mutating func channelKnown(
         application: UInt16,
         audience: AudienceDigest,

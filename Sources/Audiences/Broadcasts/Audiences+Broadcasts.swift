@@ -3,15 +3,17 @@ import LiveActivity
 import Numbers
 
 /// Broadcasts: an audience's commands to one of its channels. Each channel has at most one push under way. Of
-/// the waiting states only the newest remains.
+/// the states that wait for it, the core keeps only the newest.
 ///
 /// Invariants:
 /// - The core never sends a version after a newer version of the same channel.
-/// - The core sends to a channel at most once in its spacing.
-/// - The first push that can carry an alert carries it. After APNs accepts that push, no push carries the alert.
+/// - The core sends at most one push to a channel within the channel's spacing.
+/// - The first push that can carry an alert carries it. After APNs accepts that push, no push carries the
+///   alert.
 /// - Broadcasts of a channel settle in order: no record is read again after a newer record has settled.
 extension Audiences {
-    /// Takes a record for a channel.
+    /// Takes a fan-out record for a channel. A record without room is passed over, and is read again later.
+    /// (R30)
     mutating func receiveBroadcast(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
@@ -87,7 +89,8 @@ extension Audiences {
         return broadcast
     }
 
-    /// Makes the record the waiting state, unless the record is older.
+    /// Makes the broadcast its channel's waiting state. A broadcast that is older than one the channel
+    /// already had ends as superseded.
     private mutating func take(
         _ broadcast: UInt32,
         into channel: UInt32,
@@ -103,25 +106,26 @@ extension Audiences {
                 guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
                     return finish(broadcast, .superseded, now: now)
                 }
-                // A repeated version: the first record of the version writes the result.
+                // A record with the same version came before. That record's broadcast writes the result, so
+                // this one only settles.
                 broadcasts[broadcast].stage = .finished
                 return settleFinished(of: channel, now: now)
             }
-            // Redis has lost the audience's record, so admission did not know the last timestamp. Phones
-            // ignore a timestamp that is not newer.
+            // Redis has lost the audience's record, so at the admission it did not know the last timestamp.
+            // Phones ignore a timestamp that is not newer, so the core raises it.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
         // No update that was admitted before an end may follow the end, even if the update's version is
-        // newer. So an end counts as the highest version.
+        // newer. So after an end, the channel's newest version is the highest possible one.
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
         channels[channel].newestAdmittedMilliseconds = admitted
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].channel.identifier { channels[channel].awaitsChannel = false }
-        // A record does not have the storage policy of a producer's own channel. The core learned the policy
-        // from APNs, so the channel is kept as it is.
+        // A record does not have the storage policy of a producer's own channel. The core learned this policy
+        // from APNs' answer, so the record must not replace it.
         if !channels[channel].isOwn { channels[channel].channel = target }
         let older = channels[channel].waiting
         channels[channel].waiting = broadcast
@@ -135,7 +139,8 @@ extension Audiences {
         Body.setTimestamp(timestamp, in: record.body.room, record.layout)
     }
 
-    /// The newer broadcast takes over the older one's alert if it has no alert of its own and enough room.
+    /// Ends the older broadcast as superseded. The newer one takes over its alert, if the newer one has no
+    /// alert of its own and its body stays within the limit.
     mutating func supersede(_ older: UInt32, by newer: UInt32, now: Moment) {
         let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
         let isOwn = channels[broadcasts[newer].channel].isOwn
@@ -153,7 +158,8 @@ extension Audiences {
         broadcasts[newer].record.alertSeconds = replaced.alertSeconds
         let rider = broadcasts[older].rider
         guard rider == .max else {
-            // The alert belongs to the rider. The broadcast in between can end now.
+            // The alert came from `rider`, an even older broadcast. From now on, `newer` carries it, so
+            // `older` carries nothing and can end.
             broadcasts[older].rider = .max
             broadcasts[newer].rider = rider
             return finish(older, .superseded, now: now)
@@ -180,7 +186,8 @@ extension Audiences {
 
     // MARK: - Its turn
 
-    /// Does what the channel can do now, and arms its timer.
+    /// Does what the channel's state allows now: ends an expired broadcast, frees the idle channel, or queues
+    /// the channel for a push. If nothing is due yet, sets the channel's timer.
     mutating func advance(channel: UInt32, now: Moment) {
         let waiting = channels[channel].waiting
         if waiting != .max, channels[channel].phase == .running,
@@ -290,7 +297,8 @@ extension Audiences {
         )
     }
 
-    /// Returns the last broadcast to its app's queue, because it found no free stream.
+    /// Takes back the broadcast that was offered last, because it found no free stream. Its channel waits in
+    /// its app's queue again.
     mutating func broadcastReturned(_ broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
         let (application, environment) = place(of: channel)

@@ -17,7 +17,8 @@ extension Audiences {
         return true
     }
 
-    /// Notes that a command was admitted to an audience with these channels.
+    /// Requests what the keeper must do after this command was admitted: create a channel that is missing,
+    /// or, for an end, plan the deletion of the audience's channels.
     mutating func noteChannels(_ channels: AudienceChannels, of command: UInt32, now: Moment) {
         let slot = commands[command]
         let (application, audience) = (audiences[slot.audience].application, audiences[slot.audience].identifier.bytes)
@@ -35,7 +36,8 @@ extension Audiences {
         } else if getsChannel, let rule, rule.missing(in: channels) != 0 {
             need(.wanted, application: application, audience: audience)
         } else if slot.event == .start, channels.count > 0 {
-            // The audience may have ended before. Then this start cancels the planned deletion.
+            // An earlier end may have planned the deletion of the audience's channels. This request cancels
+            // the deletion.
             need(.wanted, application: application, audience: audience)
         }
     }

@@ -10,9 +10,10 @@ struct BroadcastSlot: BitwiseCopyable {
         /// A newer broadcast replaced this one and carries its alert. This broadcast ends after the newer
         /// one.
         case riding
-        /// The store counts the broadcast, and its result is being written.
+        /// The broadcast has its outcome. The store is adding it to the command's counts, and Kafka is
+        /// getting its result.
         case finishing
-        /// The broadcast is counted and its result is written. It settles after the channel's older
+        /// The store and Kafka have acknowledged the outcome. The broadcast settles after the channel's older
         /// broadcasts.
         case finished
     }
@@ -56,17 +57,18 @@ struct BroadcastKey: Hashable {
 struct ChannelSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         case running
-        /// The channel's partition is being revoked. The push under way gets its answer; nothing else is
-        /// sent.
+        /// The channel's partition is being revoked. The core handles the answer to the push under way, but
+        /// sends nothing more.
         case draining
-        /// The channel's partition was released. Nothing is recorded any more.
+        /// The channel's partition was released. The answer to the push under way is ignored.
         case abandoned
     }
 
     var key: BroadcastKey
     /// The audience's id, or the channel's id if the commands name the channel.
     var audience: HeapBytes
-    /// Whether the producer keeps the channel, and its commands name the channel.
+    /// Whether the producer manages the channel itself. The producer's commands then name the channel, and no
+    /// audience.
     var isOwn: Bool
     var partition: UInt32
     var epoch: UInt32
@@ -81,9 +83,9 @@ struct ChannelSlot: BitwiseCopyable {
     var waiting: UInt32 = .max
     /// The broadcast whose push is under way.
     var current: UInt32 = .max
-    /// The highest `aps.timestamp` of all versions so far. Admission raises it with each version.
+    /// The highest `aps.timestamp` of the channel's versions so far. Each new version must have a higher one.
     var newestTimestamp: Int64 = 0
-    /// The highest version so far; after an end, the highest possible one.
+    /// The highest version so far; after an end, the highest possible version.
     var newestVersion = Version(timestamp: .min, sequence: 0)
     /// When the version with the highest timestamp was admitted, UNIX milliseconds.
     var newestAdmittedMilliseconds: Int64 = .min
@@ -104,12 +106,13 @@ struct ChannelSlot: BitwiseCopyable {
     var timerMilliseconds: Int64 = .max
 }
 
-/// The pace of a channel. An Apple engineer names about one update a second; APNs answers faster ones with 429.
+/// The pace of a channel. According to an Apple engineer, a channel takes about one update a second; APNs
+/// answers faster ones with 429. Each 429 doubles the spacing, up to 64 s, and each accepted push halves it.
 enum ChannelPace {
     static let spacingMilliseconds: Int64 = 1_000
     static let spacingMaxMilliseconds: Int64 = 64_000
-    /// How long an idle channel is kept after its last push, so that a repeated Kafka record is recognized.
-    /// It is evicted earlier if a new channel needs its slot.
+    /// How long an idle channel is kept after its last push, so that the core recognizes a Kafka record that
+    /// is read again. The channel is freed earlier if a new channel needs its slot.
     static let idleMilliseconds: Int64 = 300_000
 
     static func limited(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMaxMilliseconds) }
