@@ -19,7 +19,8 @@ extension Audiences {
     }
 
     /// Adds a segment's share to the estimate. The segment's first page is enough: its upper bound says which
-    /// part of the segment it covers, and members are spread evenly because a position is part of a digest.
+    /// part of the segment it covers. Members are spread evenly over a segment, because their positions are
+    /// hashes of their ids.
     mutating func sized(_ command: UInt32, by bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let part = page.nextBound.map { Double($0) / Double(MemberPlace.positionsPerSegment) } ?? 1
@@ -38,15 +39,15 @@ extension Audiences {
         return UInt16(Self.rangeCount(members: members, membersPerRange: configuration.membersPerRange))
     }
 
-    /// Returns the number of ranges for so many members: a power of two from 1 to 256.
+    /// Returns the number of ranges for an audience of this many members: a power of two from 1 to 256.
     ///
     /// A range then has at most `membersPerRange` members, unless the audience needs more than 256 ranges for
     /// that.
     ///
-    /// When an audience has grown, its next command chooses more ranges, and the progress of the old ranges
-    /// is dropped. If a worker dies at that time between the count of a range and the range's result, this
-    /// result has no counts. The command's own result is right, but the results of its ranges add up to too
-    /// little (simulation `ranges`, seed 343).
+    /// When an audience has grown, its next command uses more ranges, and the store drops the progress of the
+    /// old ranges. Known issue: if a worker dies after the store has added a range's counts and before Kafka
+    /// has the range's result, the next owner writes this result without counts. The command's own result is
+    /// correct, but the counts of its ranges do not add up to it (simulation `ranges`, seed 343).
     package static func rangeCount(members: Double, membersPerRange: Int = AudiencesConfiguration.membersPerRange)
         -> Int
     {
@@ -72,7 +73,8 @@ extension Audiences {
             pace: policies[slot.policy].pace,
             isEnd: isEnd,
             isStart: isStart,
-            // Each device's start draws on the device's own budget.
+            // A start draws nothing from the audience's budget: the start of each device draws from that
+            // device's budget.
             asksForHighPriority: slot.priority == 10 && !isStart,
             mayUseReserve: slot.hasAlert || isEnd,
             rangeCount: rangeCount(of: command),
@@ -87,8 +89,9 @@ extension Audiences {
         )
     }
 
-    /// Returns until when APNs keeps a push, UNIX seconds: the command's own expiration, else the default of
-    /// the policy, counted from `seconds`.
+    /// Returns until when APNs keeps a push, UNIX seconds: the command's own expiration, if it has one.
+    /// Otherwise the stale date, if it is later than `seconds` and the command is no end. Otherwise `seconds`
+    /// plus the policy's default.
     func sentExpiration(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64) -> Int64
     {
         Self.sentExpiration(
@@ -100,7 +103,8 @@ extension Audiences {
         )
     }
 
-    /// - Parameter defaultSeconds: the policy's default for this event, an end or an update.
+    /// - Parameter defaultSeconds: how long APNs keeps a push without an expiration of its own, by the
+    ///   policy.
     package static func sentExpiration(
         event: Event,
         expiration: Int64,
@@ -144,7 +148,8 @@ extension Audiences {
 
     static var unexpectedReply: StaticString { "unexpected reply of the audience script" }
 
-    /// - Parameter hasMembers: false for a channel that the command names itself.
+    /// - Parameter hasMembers: false for a command that names a channel itself, and so goes only to this
+    ///   channel.
     mutating func fanOut(_ command: UInt32, _ grant: AudienceGrant, hasMembers: Bool = true) {
         let ranges = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant
@@ -183,8 +188,8 @@ extension Audiences {
         commands[command].value = HeapBytes(copying: writer.bytes)
     }
 
-    /// Counts a fan-out record that Kafka has acknowledged, or that Kafka will never take because it is too
-    /// large.
+    /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too
+    /// large. After the last record, the core asks the store to settle the command.
     mutating func fannedOut(_ command: UInt32, isTooLarge: Bool) {
         if isTooLarge { commands[command].isTooLarge = true }
         commands[command].outstanding -= 1

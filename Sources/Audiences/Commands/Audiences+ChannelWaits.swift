@@ -1,28 +1,30 @@
 public import Delivery
 public import LiveActivity
 
-/// Makes the first command of an audience wait for the audience's channel, so that starts can name the
-/// channel and no push is sent twice.
+/// Makes the first command of an audience wait for the audience's channel. A start can then name the channel,
+/// and an update can be broadcast.
 ///
-/// The command waits after its admission. When the keeper has answered, the command is admitted again: the
-/// store then counts the broadcasts that will follow. If Apple's channel management is unavailable, a command
-/// waits at most two seconds, and only one command per audience and minute waits.
+/// The command waits after its admission. When the keeper has answered, the command is admitted again,
+/// because the store must know how many broadcasts belong to the command. If Apple's channel management is
+/// unavailable, a command waits at most two seconds, and only one command per audience and minute waits.
 extension Audiences {
     static var channelWaitMilliseconds: Int64 { 2_000 }
-    /// The maximum number of commands that wait. Further commands continue without their channel; later
-    /// commands find it.
+    /// The maximum number of commands that wait. Above it, a command goes out without the
+    /// missing channel; a later command of its audience finds the channel.
     static var channelWaitersMax: Int { 1_024 }
     /// After a command's wait timed out, no other command of its audience waits for this long.
     static var channelWaitPauseMilliseconds: Int64 { 60_000 }
     /// The maximum number of audiences whose commands do not wait because a wait timed out. At this number,
-    /// no command of any audience waits until such a pause has ended.
+    /// no command of any audience waits until one of these pauses has ended.
     static var channelWaitPausesMax: Int { 4_096 }
     /// How often ended pauses are removed while ``channelWaitPausesMax`` is reached. Each removal scans all
     /// pauses.
     static var channelWaitPausesCleanedMilliseconds: Int64 { 1_000 }
 
-    /// Whether an admitted command now waits for its audience's channel. If the channel is missing and the
-    /// command does not wait, the command's result says why (`channelReason`).
+    /// Makes an admitted command wait for its audience's channel, if the channel is missing and the command
+    /// may wait. If it may not wait, its result says why it has no channel (`channelReason`).
+    ///
+    /// - Returns: whether the command waits.
     mutating func awaitsChannel(_ command: UInt32, now: Moment) -> Bool {
         let slot = commands[command]
         let audience = audiences[slot.audience]
@@ -79,7 +81,7 @@ extension Audiences {
         channelWaitPauses = channelWaitPauses.filter { $0.value > now.monotonicMilliseconds }
     }
 
-    /// Called when the keeper could not create a channel which an audience should have.
+    /// Called when the keeper could not create a channel that an audience should have.
     public mutating func channelRefused(
         application: UInt16,
         audience: AudienceDigest,

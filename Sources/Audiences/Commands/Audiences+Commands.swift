@@ -1,10 +1,10 @@
 public import Delivery
 import LiveActivity
 
-/// Commands to audiences, from their handover to their turn. An audience has one command at a time that is
-/// admitted and fanned out. Of the waiting commands only the newest state remains.
+/// Commands to audiences, from ``take(_:)`` until they are returned. In each audience, one command at a time
+/// is admitted and fanned out. Of the commands that wait, the core keeps only the newest state.
 extension Audiences {
-    /// Whether one more command may be handed over.
+    /// Whether the shell may call ``take(_:)`` once more.
     public var canTakeCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
 
     /// Takes a command. It is returned through ``nextReturnedCommand``, exactly once.
@@ -45,9 +45,10 @@ extension Audiences {
 
     /// Ends a batch of ``take(_:)`` calls and begins the next command of each audience that the batch names.
     ///
-    /// The commands wait for the end of the batch, because then only the newest state of each audience is
-    /// left. An older state may be older than the one on phones. The reason: a worker that died may have sent
-    /// more than it committed, and a store that has lost its data treats each repeated command as a new one.
+    /// The commands wait until the batch ends, because by then only the newest state of each audience is
+    /// left. An earlier state of the batch may be older than the state on the phones: a worker that died may
+    /// have sent more than it committed, and a store that has lost its data treats each repeated command as a
+    /// new one.
     public mutating func endBatch(now: Moment) {
         while let audience = awakened.popFirst() {
             audiences[audience].isAwakened = false
@@ -61,8 +62,8 @@ extension Audiences {
         awakened.append(audience)
     }
 
-    /// Withdraws the command of a record whose partition is being revoked. If nothing was decided, the
-    /// command is returned as `withdrawn`.
+    /// Returns the command of a record as `withdrawn`, because the record's partition is being revoked. A
+    /// command whose admission has begun is not affected.
     public mutating func withdraw(_ record: UInt32) {
         for command in 0..<commands.indexBound
         where commands.isInUse(command) && commands[command].record == record && commands[command].stage == .waiting {
@@ -121,8 +122,8 @@ extension Audiences {
         append(winner, to: audience)
     }
 
-    /// Ends the older command. The newer command takes over the older one's alert, if the newer one has no
-    /// alert and enough room.
+    /// Ends the older command. The newer command takes over its alert, if the newer command has no alert of
+    /// its own and its body stays within the limit.
     private mutating func supersede(_ older: UInt32, by newer: UInt32) {
         if commands[older].asksForChannel { commands[newer].asksForChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
@@ -143,7 +144,8 @@ extension Audiences {
         commands[newer].alertVersion = commands[older].alertVersion ?? commands[older].version
         let rider = commands[older].rider
         guard rider == .max else {
-            // The alert belongs to the rider. The command between the two can end now.
+            // The alert came from `rider`, an even older command. From now on, `newer` carries it, so `older`
+            // carries nothing and can end.
             commands[older].rider = .max
             commands[newer].rider = rider
             return finishCommand(older, .outcome(.superseded))
@@ -185,16 +187,16 @@ extension Audiences {
         if audiences[audience].last == command { audiences[audience].last = before }
     }
 
-    /// Makes the current command a waiting one, as the store demands. Meanwhile a newer command may replace
-    /// it.
+    /// Makes the current command wait again, because the store answered `wait`. A newer command may replace
+    /// it while it waits.
     mutating func putBackCurrent(of audience: UInt32, now: Moment) {
         let command = audiences[audience].current
         audiences[audience].current = .max
         commands[command].outstanding = 0
         let first = audiences[audience].first
         if first != .max, commands[first].event == .start {
-            // This command must be admitted before the starts that wait. Otherwise the store would treat a
-            // start as the newer state.
+            // This command must be admitted before the starts that wait. Otherwise the store would admit a
+            // start first, and treat this command as older than the start.
             commands[command].next = first
             commands[command].stage = .waiting
             audiences[audience].first = command
@@ -204,8 +206,8 @@ extension Audiences {
         begin(audience, now: now)
     }
 
-    /// Begins the next command of an audience, if none is under way and the wait that the store requested has
-    /// ended.
+    /// Begins the next command of an audience, unless a command is under way or the store has asked the
+    /// audience to wait.
     mutating func begin(_ audience: UInt32, now: Moment) {
         while audiences[audience].current == .max, audiences[audience].first != .max {
             guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds else { return }

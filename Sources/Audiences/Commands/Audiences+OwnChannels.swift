@@ -1,11 +1,11 @@
 import Delivery
 import LiveActivity
 
-/// Commands that name a channel which their producer keeps.
+/// Commands that name a channel which their producer created and manages.
 ///
-/// Each command is admitted under a digest of the environment and the channel's id, as a command to an
+/// The store admits each command under a digest of the environment and the channel's id, like a command to an
 /// audience without members. So versions, deduplication and `unchanged` apply to the channel. Each command
-/// sends one broadcast and has one result. There are no totals, and the keeper of channels is not involved.
+/// sends one broadcast and has one result. It has no totals, and the keeper of channels is not involved.
 extension Audiences {
     /// Admits the command without asking for a size: such a channel has no members.
     mutating func admitToChannel(_ command: UInt32) {
@@ -18,8 +18,8 @@ extension Audiences {
         guard let environment = audience.channelEnvironment,
             let identifier = ChannelIdentifier(audience.identifier.bytes)
         else { preconditionFailure("a command to a channel names one") }
-        // The storage policy that the producer chose is unknown. If `newest` is wrong, APNs says so in its
-        // first refusal.
+        // The core does not know which storage policy the producer chose, so it assumes `newest`. If that is
+        // wrong, APNs refuses the first push, and the refusal shows the right policy.
         let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
         commands[command].channels =
             environment == .production ? AudienceChannels(production: channel) : AudienceChannels(sandbox: channel)
@@ -33,10 +33,11 @@ extension Audiences {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytes : Limits.broadcastBodyBytes
     }
 
-    /// Returns whether APNs' refusal shows that the channel stores no messages, and notes this.
+    /// Returns whether APNs' refusal shows that the channel stores no messages. If it does, the core
+    /// remembers it.
     ///
-    /// On such a channel APNs accepts only the expiration 0, and otherwise answers `BadExpirationDate`. The
-    /// state is then sent again with expiration 0.
+    /// On a channel without storage APNs accepts only the expiration 0, and otherwise answers
+    /// `BadExpirationDate`. The core then sends the state again with expiration 0.
     mutating func learnsStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isOwn, channels[channel].channel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)

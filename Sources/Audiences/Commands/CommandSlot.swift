@@ -1,14 +1,15 @@
 import LiveActivity
 
-/// A command to an audience, from its handover until it is returned.
+/// A command to an audience, from ``Audiences/take(_:)`` until it is returned to `Delivery`.
 struct CommandSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The command waits in its audience's list.
         case waiting
-        /// The core requests the size of the command's audience.
+        /// The store is reading pages of four segments, so that the core can estimate the size of the
+        /// audience.
         case sizing
         case admitting
-        /// The command is admitted, and the audience's channel is being created.
+        /// The command is admitted, but it waits for the audience's channel, which the keeper is creating.
         case awaitingChannel
         /// The command's fan-out records are on their way to Kafka.
         case fanningOut
@@ -30,8 +31,8 @@ struct CommandSlot: BitwiseCopyable {
     var policy: UInt8
     var expiration: Int64
     var staleDate: Int64
-    /// The version that brought the alert in the body; nil if the alert is the command's own, or if there is
-    /// none.
+    /// The version of the older command whose alert the body carries; nil if the alert is the command's own,
+    /// or if there is none.
     var alertVersion: Version?
     var policyName: HeapBytes
     /// For a start: the template for the ids of its activities.
