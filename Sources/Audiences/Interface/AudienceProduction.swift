@@ -3,20 +3,22 @@ public import LiveActivity
 /// A record to be produced. The shell reports its delivery through `produced`.
 public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
-        /// One range of a command, for the fan-out topic.
+        /// A command for the members of one range, or for one channel. It goes to the fan-out topic.
         case fanout
-        /// The result of one range.
+        /// The result of a command in one range.
         case rangeResult
-        /// The result of a command over all its ranges.
+        /// The result of a command over all its ranges and broadcasts, if a range was the last of them to
+        /// end.
         case commandResult
         /// The result of one member whose push was refused.
         case memberResult
         case invalidation
         /// A start of one device, for the commands topic. `index` names a member of a page (``StartPlace``).
         case start
-        /// The result of a broadcast.
+        /// The result of a command in one broadcast.
         case broadcastResult
-        /// The result of a command over all its ranges and broadcasts, when a broadcast was the last of them.
+        /// The result of a command over all its ranges and broadcasts, if a broadcast was the last of them to
+        /// end.
         case broadcastTotals
     }
 
@@ -41,7 +43,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         return range == Self.broadcastRange ? .production : .sandbox
     }
 
-    /// The tag for the delivery report. Uses 48 bits.
+    /// The tag for the delivery report, in the lower 48 bits.
     public var tag: UInt64 {
         Self.marker | UInt64(kind.rawValue) << 43 | UInt64(range) << 32 | UInt64(index)
     }

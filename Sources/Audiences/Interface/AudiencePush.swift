@@ -14,7 +14,8 @@ public struct AudiencePush {
     /// Until when APNs keeps the push, UNIX seconds.
     public var expiration: Int64
     public var apnsIdentifier: (UInt64, UInt64)
-    /// Whether this state was sent to the member before.
+    /// Whether an earlier attempt for the member failed. The push then draws on the pool's budget for
+    /// retries. (R21)
     public var isRetry: Bool
 }
 

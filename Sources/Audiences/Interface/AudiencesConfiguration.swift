@@ -8,28 +8,27 @@ public struct AudiencesConfiguration: Sendable {
     public var policies: [Policy]
     /// The topic that commands are read from. Results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
-    /// The rule of each app, by the app's index. Audiences of an app without a rule get a channel only by
-    /// hand (`causeway channels create`).
+    /// For each app, by its index: which audiences get a channel. In an app without a rule, only `causeway
+    /// channels create` creates channels.
     public var channelRules: [UInt16: ChannelRule] = [:]
-    /// The maximum number of commands to audiences, from their handover until they are returned. At least
-    /// 1.
+    /// The maximum number of commands to audiences in the core, from ``Audiences/take(_:)`` until they are
+    /// returned. At least 1.
     public var commandsMax = 4_096
     /// The maximum number of fan-out records in memory, from receipt to settlement. At least 1.
     public var recordsMax = 16_384
     /// The maximum bytes of the bodies and texts of these fan-out records. At least 1.
     public var recordBytesMax = 64 << 20
-    /// The maximum number of pages that are being read or have members under way, over all apps, and of their
-    /// bytes. Each app has a part of both, so that an app whose host is unavailable does not block the
-    /// others. Small audiences have small pages, so many of them fit.
+    /// The maximum number of pages in memory over all apps, and of their bytes. Each app may use only its
+    /// part of both. So an app whose host is unavailable does not block the others.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.bytesMax
     /// The maximum number of members that wait for another attempt or have a push in flight. Must exceed a
     /// lane's pushes in flight, and be at least 64.
     public var parkedMax = 16_384
-    /// The maximum number of dead tokens and refused pushes that are being recorded.
+    /// The maximum number of members whose refused push or dead token is being recorded.
     public var noticesMax = 4_096
-    /// The maximum number of changes of members, from their handover until a member that joined is shown its
-    /// audience's state. At least 1.
+    /// The maximum number of changes of members' audiences in the core. A change stays until its audiences
+    /// have acknowledged it and a member that joined has been shown its audience's state. At least 1.
     public var membershipsMax = 4_096
     /// The maximum number of starts of devices that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
@@ -37,12 +36,12 @@ public struct AudiencesConfiguration: Sendable {
     /// pause is a random time between a half and the whole of `retryBase * 2^n`, at most `retryMax`.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 60_000
-    /// The least pause before a retry that the pool's budget refuses. The pause is a random time between a
-    /// half and the whole of this.
+    /// The pause before a retry that the pool's budget refuses: a random time between a half and the whole of
+    /// this value, unless the pause after the failed attempt is longer.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How often a round that makes progress is recorded.
+    /// The time between two checkpoints of a round that makes progress.
     public var checkpointMilliseconds: Int64 = 500
-    /// How long a round waits for the record of a newer version that was admitted.
+    /// How long a round waits for the fan-out record of a newer version that the store has admitted.
     public var newerPatienceMilliseconds: Int64 = 10_000
     /// The maximum number of members in a range, unless the audience needs more than 256 ranges for that.
     public var membersPerRange = Self.membersPerRange
@@ -69,8 +68,8 @@ public struct AudiencesConfiguration: Sendable {
         precondition(membersPerRange > 0)
     }
 
-    /// Pages of one app, and their bytes. A few apps share all pages; if there are many apps, each still has
-    /// eight of any size.
+    /// The maximum number of pages of one app, and of their bytes: an equal part for each app, but at least
+    /// eight pages of the maximum size.
     var pagesPerApplication: Int { max(Self.pagesPerApplicationMin, pagesMax / applications.count) }
     var pageBytesPerApplication: Int {
         max(Self.pagesPerApplicationMin * PageSlot.bytesMax, pageBytesMax / applications.count)

@@ -1,12 +1,13 @@
 public import LiveActivity
 
-/// A request to the keeper of channels. It names the audience by its id, which the core does not keep.
+/// A request to the worker's `ChannelKeeper`.
 public struct ChannelNeed: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
         /// A command to the audience was admitted, and the audience needs a channel.
         case wanted
-        /// The audience's end was admitted. APNs may deliver a stored message until this time, UNIX
-        /// milliseconds; 0: no message is stored.
+        /// The audience's end was admitted, so the keeper plans the deletion of its channels. A channel must
+        /// exist until this time (UNIX milliseconds), because APNs may still deliver a stored message; 0:
+        /// APNs stores no message.
         case ended(storedUntilMilliseconds: Int64)
         /// APNs does not know this channel any more.
         case lost(AudienceChannel)
@@ -20,7 +21,7 @@ public struct ChannelNeed: Sendable, Equatable {
 /// Which audiences of an app get a channel without asking for one, and in which environments audiences get
 /// channels.
 public struct ChannelRule: Sendable {
-    /// Audience ids. A `*` at the end matches any rest.
+    /// Audience ids. An id that ends with `*` matches every id that begins with the text before it.
     private let patterns: [[UInt8]]
     private let environments: [DeviceEnvironment]
 

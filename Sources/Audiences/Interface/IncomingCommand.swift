@@ -1,10 +1,10 @@
 public import Delivery
 public import LiveActivity
 
-/// A command to an audience, handed over by the core for single activities, which owns its record. The bytes
-/// are valid only during the call that takes the command.
+/// A command to an audience. `Delivery` keeps the command's record until this core returns the command. The
+/// bytes are valid only during ``Audiences/take(_:)``.
 public struct IncomingCommand {
-    /// Names the command's record when the command is returned.
+    /// The command's record in `Delivery`. ``ReturnedCommand`` names it again.
     public var record: UInt32
     public var application: UInt16
     /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names
@@ -36,7 +36,8 @@ public struct IncomingCommand {
     /// The Kafka partition and offset of the command's record.
     public var partition: Int32
     public var offset: Int64
-    /// The record's timestamp, -1 if it has none, and the time of its receipt. UNIX milliseconds.
+    /// The record's timestamp (-1 if it has none), and when the worker received the record. UNIX
+    /// milliseconds.
     public var recordMilliseconds: Int64
     public var receivedMilliseconds: Int64
     /// The trace, kept for the fan-out records; empty for none.

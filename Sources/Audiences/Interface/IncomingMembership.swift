@@ -1,15 +1,16 @@
 public import Delivery
 public import LiveActivity
 
-/// The change of an activity or device that joins or leaves audiences, from the core for single activities.
-/// The bytes are valid only during the call that takes it.
+/// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only
+/// during ``Audiences/receive(membership:now:)``.
 public struct IncomingMembership {
     /// The member that changes. The core returns it when its audiences know of the change.
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
     public var joins: AudienceList
-    /// Whether the member was already in every audience of `joins`.
+    /// Whether the member was already in every audience of `joins`. The change then brings only a new token
+    /// or other new data.
     public var wasMember: Bool
     public var leaves: AudienceList
     /// The time of the leave, UNIX milliseconds. Entries that the member registered later stay valid.
@@ -22,7 +23,7 @@ public struct IncomingMembership {
     public var frequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var takesChannels: Bool
-    /// The version that the app already displays.
+    /// The version that the app already displays. The member is not shown this version or an older one.
     public var shows: Version?
 
     public init(

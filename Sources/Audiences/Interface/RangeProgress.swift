@@ -1,6 +1,6 @@
 public import LiveActivity
 
-/// The state of a range's round at its last checkpoint, for people to read.
+/// The state of a range's round at its last checkpoint. `causeway inspect` prints it.
 public struct RangeProgress: Sendable, Equatable {
     /// A version that is on its way through the range's members.
     public struct UnderWay: Sendable, Equatable {

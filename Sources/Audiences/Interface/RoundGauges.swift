@@ -10,12 +10,12 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
     /// under way.
     public var oldestVersionMilliseconds: Int64?
-    /// The admission time of the command that began the oldest unfinished round, UNIX milliseconds; nil if
-    /// every round has reached all its members.
+    /// When the command was admitted that began the oldest round, UNIX milliseconds; nil if every round has
+    /// reached all its members.
     ///
     /// If commands come faster than a round takes, no single command is old, but there are always members
     /// without the newest state. So the age counts from the command that found its range idle. Parked members
-    /// do not count: a phone that APNs answers with 429 for hours must not raise an alert.
+    /// do not matter here: a phone that APNs answers with 429 for hours must not raise an alert.
     public var oldestRoundMilliseconds: Int64?
 
     public init() {}
@@ -23,15 +23,15 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 
 extension Audiences {
     /// Returns the number of members whose turn is over, since the worker started, by
-    /// `MemberOutcome.rawValue`. A member counts once for each round that reaches it.
+    /// `MemberOutcome.rawValue`. Each round adds a member once.
     public func membersCounted(of application: Int) -> InlineArray<6, UInt64> { queues[application].members }
 
     /// Returns the number of changes that audiences have acknowledged since the worker started, by
     /// `MembershipChangeKind.rawValue`.
     public func changesCounted(of application: Int) -> InlineArray<3, UInt64> { queues[application].changes }
 
-    /// Adds the present numbers of each app. A version that was passed over counts as a round that has not
-    /// reached its members.
+    /// Adds the present numbers of each app. If a record was passed over, its round is included in
+    /// `oldestRoundMilliseconds`, because none of its members has the record's state.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }
@@ -86,12 +86,12 @@ extension Audiences {
 /// The content of a result for a command to an audience, for one range or for all.
 public struct FinishedRound: Sendable, BitwiseCopyable {
     public var outcome: RoundOutcome
-    /// Times of the command's record and of the last answer for one of its members, UNIX milliseconds; -1 if
-    /// there is none.
+    /// The timestamp of the command's record, and when APNs last answered a push to one of its members. UNIX
+    /// milliseconds; -1 if there is none.
     public var recordMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
-    /// The partition and offset of the fan-out record that ends the result's range. A command's result has
-    /// those of its last range.
+    /// The partition and offset of the result's fan-out record. The result over all ranges and broadcasts has
+    /// those of the record that ended last.
     public var partition: Int32
     public var offset: Int64
     /// When the fan-out record was received. UNIX milliseconds.
@@ -116,8 +116,8 @@ extension Audiences {
         return Int(application)
     }
 
-    /// Returns the content of a range's or a command's result; nil for other productions. Must be called
-    /// before ``produced(_:_:now:)``.
+    /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other
+    /// productions. The caller must ask before ``produced(_:_:now:)``, which may free the content.
     public func finished(by production: AudienceProduction) -> FinishedRound? {
         switch production.kind {
         case .rangeResult:
