@@ -5,12 +5,12 @@ import Numbers
 /// Members that join an audience and are shown its newest state at once, because the audience's rounds may
 /// have passed their position.
 ///
-/// The push has no alert, and priority 5 (10 for an end). The state is requested after the member's entry is
-/// acknowledged: a command that is admitted later finds the entry. This work is not stored. So the
-/// registration stays unsettled until the push has its first answer, at most a second, and after a crash it
-/// is read again.
+/// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after
+/// the store has acknowledged the member's entry. So a command that is admitted later finds the entry. The
+/// store does not keep this work. So the registration stays unsettled until the push has its first answer, at
+/// most a second; after a crash the registration is read again.
 extension Audiences {
-    /// How long a registration waits for its member's push.
+    /// How long a registration stays unsettled at most while its member waits for the push.
     private static var holdMilliseconds: Int64 { 1_000 }
     /// How long the core tries to send the push. Afterwards the member gets its state from the next round.
     private static var serviceMilliseconds: Int64 { 60_000 }
@@ -237,7 +237,7 @@ extension Audiences {
         scheduleMembership(membership)
     }
 
-    /// Whether the push is given up: a later change has come, its time has passed, or APNs
+    /// Whether the core gives up the push: a later change has come, the time for the push has passed, or APNs
     /// blocks it while many members wait.
     private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
@@ -245,11 +245,11 @@ extension Audiences {
             || memberships.count > memberships.limit / 2 && isBlockedByAPNs(membership, at: milliseconds)
     }
 
-    /// Whether the member's push has failed before, or its host is unavailable. Such a member must not keep
-    /// others from joining.
+    /// Whether the member's push has failed before, or the member's host is unavailable. If many members
+    /// wait, the core gives up such a member, so that others can join.
     ///
-    /// A member whose host takes pushes is kept, even if many members join: the round may have passed its
-    /// position.
+    /// The core never gives up a member whose host takes pushes, because the round may have passed the
+    /// member's position.
     private func isBlockedByAPNs(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         let (application, environment) = queueIndices(of: membership)
         return memberships[membership].attempts > 0
@@ -260,7 +260,9 @@ extension Audiences {
         let slot = memberships[membership]
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
-        // A dead token that cannot be recorded now is used again later, and APNs refuses it again.
+        // A token that was registered after the time that APNs names may be valid, so the core tries it
+        // again. If the table of refused members is full, the core tries a dead token again too, and APNs
+        // refuses it again.
         guard !isKnownLater, !refusedMembers.isFull else {
             return retryState(membership, isPermitted: result.retryPermitted, now: now)
         }
@@ -277,7 +279,6 @@ extension Audiences {
         startTimer(.membership, membership, dueMilliseconds: due)
     }
 
-    /// Handles the member's timer.
     mutating func membershipDue(_ membership: UInt32, now: Moment) {
         memberships[membership].timerMilliseconds = .max
         if now.monotonicMilliseconds >= memberships[membership].notifiedMilliseconds + Self.holdMilliseconds {
@@ -289,8 +290,8 @@ extension Audiences {
             leaveJoinerQueue(membership)
             return endMembership(membership)
         case .ready, .asking, .underWay:
-            // The member's pool or the store is unavailable. The member is checked again when the time for
-            // its push has passed.
+            // The member's pool or the store does not answer at present. The core checks the member again
+            // when the time for its push has passed.
             memberships[membership].dueMilliseconds =
                 memberships[membership].notifiedMilliseconds + Self.serviceMilliseconds + 1
         case .queued, .notifying, .backingOff: break

@@ -1,10 +1,10 @@
 public import Delivery
 import LiveActivity
 
-/// Members that join or leave audiences, from their handover until every audience has acknowledged the
-/// change.
+/// Members that join or leave audiences, from ``receive(membership:now:)`` until every audience has
+/// acknowledged the change.
 extension Audiences {
-    /// Whether one more change may be handed over.
+    /// Whether the shell may call ``receive(membership:now:)`` once more.
     public var canReceiveMembership: Bool {
         !memberships.isFull && membershipOutcomes.count < configuration.membershipsMax
     }
@@ -43,8 +43,8 @@ extension Audiences {
         notifyNextAudience(successor, now: now)
     }
 
-    /// Counts one audience as notified, even if it refuses the entry permanently, and notifies the next
-    /// audience.
+    /// Called when an audience has acknowledged the member's entry, or has refused it permanently. Notifies
+    /// the next audience.
     mutating func audienceNotified(_ membership: UInt32, now: Moment) {
         memberships[membership].notifiedCount += 1
         notifyNextAudience(membership, now: now)

@@ -1,10 +1,11 @@
 public import Delivery
 public import LiveActivity
 
-/// Members whose push APNs refused permanently. A result is written for each, and a member whose token is
+/// Members whose push APNs refused permanently. Kafka gets a result for each of them. A member whose token is
 /// dead leaves its audience.
 ///
-/// A member counts as done when its result and its leave are acknowledged, so that a crash loses nothing.
+/// A member gets its outcome only after Kafka has acknowledged the result, and the store the removal. So a
+/// crash loses neither.
 extension Audiences {
     mutating func record(
         _ tag: PushTag,
@@ -122,7 +123,8 @@ extension Audiences {
         }
     }
 
-    /// Counts the acknowledgement of one call or production about a refused member.
+    /// Called when one call or production about a refused member is acknowledged. After the last one, the
+    /// member gets its outcome.
     mutating func noticeAcknowledged(_ notice: UInt32, now: Moment) {
         refusedMembers[notice].outstanding -= 1
         guard refusedMembers[notice].outstanding == 0 else { return }
@@ -183,7 +185,7 @@ extension Audiences {
         activityQueue.append(notice)
     }
 
-    /// Ends the next call, because it exceeds the store's limits.
+    /// Drops the next call, because it exceeds the store's limits.
     public mutating func activityCallRefused(now: Moment) {
         guard let notice = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
         noticeAcknowledged(notice, now: now)

@@ -1,9 +1,9 @@
 import LiveActivity
 
-/// The body for members that join, as the store keeps it.
+/// The body for members that join, in the form in which the store keeps it.
 ///
-/// It is the body without its alert, followed by the offset of the timestamp (two bytes, little-endian). The
-/// offset is needed because the store may raise the timestamp above the command's.
+/// It is the body without its alert, then two bytes (little-endian): the offset of the timestamp in the body.
+/// The core needs the offset because the store may raise the timestamp above the command's.
 package enum JoinerBody {
     private static let placeBytes = 2
 

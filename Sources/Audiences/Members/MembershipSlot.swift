@@ -7,8 +7,8 @@ import LiveActivity
 /// later change of the same member comes, this change ends as soon as its audiences are notified.
 struct MembershipSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// The change waits until the audiences know an earlier change of the same member. The order matters,
-        /// because the last of several entries with the same time counts.
+        /// The change waits until the audiences know an earlier change of the same member. An audience keeps
+        /// the last of several entries with the same time, so the order of the changes matters.
         case queued
         /// The audiences get their entries, one after the other.
         case notifying
@@ -43,9 +43,10 @@ struct MembershipSlot: BitwiseCopyable {
     var notifiedCount = 0
     /// How many of the joined audiences were asked for their state.
     var asked = 0
-    /// The next member in the queue that this member is in: for the same answer of the store, or for a push.
+    /// The next member in a queue: of members that wait for the same answer of the store, or of members that
+    /// wait for a push.
     var next: UInt32 = .max
-    /// The state that the member will be shown.
+    /// The slot in `states` of the state that the member will be shown.
     var state: UInt32 = .max
     /// When the store answered with the state. Monotonic milliseconds.
     var stateMilliseconds: Int64 = .min
@@ -71,7 +72,8 @@ struct MembershipSlot: BitwiseCopyable {
         wasMember = incoming.wasMember
         identifierCount = incoming.identifier.count
         tokenCount = incoming.token.count
-        // A member that joins an audience has not left it, unless it left later than it registered.
+        // If the member leaves and joins the same audience, the leave is dropped, unless it is later than the
+        // registration.
         let leaves = incoming.leaves.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joins.contains(left)
         }
@@ -101,7 +103,7 @@ struct MembershipSlot: BitwiseCopyable {
     var joinsCount: Int { audiences.count - leavesCount }
     func joined(_ place: Int) -> AudienceDigest { audiences[leavesCount + place] }
 
-    /// Whether the next audience is notified that the member left, moved or joined.
+    /// The change that the next audience learns: the member left, moved or joined.
     var change: MembershipChangeKind { notifiedCount < leavesCount ? .left : wasMember ? .moved : .joined }
 
     /// The member's entry for the next audience.
@@ -123,8 +125,8 @@ struct MembershipSlot: BitwiseCopyable {
     func freeBytes() { texts.free() }
 }
 
-/// Identifies a member whose changes must reach its audiences one after the other. Two members with the same
-/// key are harmless: one waits for the other.
+/// Identifies a member whose changes must reach its audiences one after the other. If two members have the
+/// same place, one only waits for the other.
 struct MemberKey: Hashable {
     let application: UInt16
     let kind: StoreSubjectKind

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// A member whose push was refused for a reason of its own. The slot has the data that must be recorded
-/// before the member counts as done.
+/// A member whose push APNs refused for a reason of its own, with the data for its result and for the removal
+/// of its token. The slot exists until Kafka and the store have acknowledged them.
 struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
