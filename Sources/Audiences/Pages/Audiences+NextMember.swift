@@ -1,16 +1,16 @@
 import Delivery
 
-/// The member of a round that is offered next: the shell gets the push to it.
+/// The member of a round whose push the shell gets next.
 struct NextMember {
     var page: UInt32
     var member: Int
     var position: UInt64
 }
 
-/// The order in which the members of a round's pages are offered.
+/// The order in which the members of a round's pages get their pushes.
 extension Audiences {
-    /// Returns the first member that was not offered; nil if it has not been read yet, or if its position
-    /// is `end` or higher.
+    /// Returns the first member whose push the shell has not got; nil if this member has not been read yet,
+    /// or if its position is `end` or higher.
     mutating func nextMember(of round: UInt32, end: UInt64) -> NextMember? {
         var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
         while page != .max, pages[page].phase == .ready {
@@ -26,7 +26,7 @@ extension Audiences {
         return nil
     }
 
-    /// Notes that a member was offered, and continues with the next one.
+    /// Notes that the shell gets the push to this member, and moves on to the next member.
     mutating func advancePast(_ next: NextMember, _ state: UInt8, _ version: UInt32) {
         pages[next.page].setVersion(next.member, version)
         pages[next.page].setState(next.member, state)

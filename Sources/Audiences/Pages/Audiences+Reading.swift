@@ -3,8 +3,9 @@ import LiveActivity
 
 /// Reads pages before the round needs their members.
 ///
-/// A page says where the next one begins. So the directory is read only if a round continues in the middle of
-/// a segment, or if a page has been split or has expired since.
+/// A page says where the next page of its segment begins. So the round reads a segment's directory (the lower
+/// bounds of its pages) only in two cases: it continues in the middle of the segment, or a page has been
+/// split or has expired since.
 extension Audiences {
     /// The maximum number of pages of one round, including those that are being read.
     private static var pagesPerRoundMax: UInt16 { 32 }
@@ -15,8 +16,8 @@ extension Audiences {
 
     /// Requests as many pages as there is room for.
     ///
-    /// - Parameter isFirstInQueue: whether the round has waited longest for a page. Then it may take one
-    ///   before the other rounds that wait.
+    /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all others. It may
+    ///   then take one page although other rounds wait.
     mutating func readAhead(of round: UInt32, isFirstInQueue: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
         let end = readEnd(of: round)
@@ -41,12 +42,12 @@ extension Audiences {
         return nil
     }
 
-    /// Whether the segment continues after this page and the next page was not requested yet. Then the next
-    /// page in the list begins later than this page ends.
+    /// Whether the segment continues after this page, but the next page was not requested yet. The members
+    /// that follow this page are then missing from the round's list of pages.
     func isContinued(_ page: UInt32, end: UInt64) -> Bool { pages[page].needsContinuation && pages[page].end < end }
 
-    /// Whether the next segment may be read. A segment must not be read while its members of the round's
-    /// previous pass are under way.
+    /// Whether the round may read the next segment. It must not read a segment while members of this segment
+    /// are under way from its previous pass through the range.
     private func wantsSegment(_ round: UInt32, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.readPosition < end else { return false }
@@ -107,7 +108,6 @@ extension Audiences {
         pageQuestions.append(AudienceTicket(pages[page].phase == .askingPage ? .page : .directory, index: page))
     }
 
-    /// Returns the segment that a page belongs to.
     func segment(of page: UInt32) -> UInt8 {
         let round = rounds[pages[page].round]
         let ordinal = round.range.ordinals.lowerBound + pages[page].start % round.length
@@ -157,9 +157,9 @@ extension Audiences {
         makeReady(page, upTo: content.nextBound, now: now)
     }
 
-    /// Counts the bytes that a page occupies in place of those that it was expected to occupy.
+    /// Corrects the app's sum of page bytes: the page occupies its real bytes now, not the expected ones.
     ///
-    /// A page that is larger than expected is kept. No other page is requested until there is room again.
+    /// A page that is larger than expected is kept. The app requests no other page until there is room again.
     private mutating func notePageBytes(_ page: UInt32) {
         let bytes = pages[page].block.room.count
         queues[Int(pages[page].application)].pageBytes += bytes - pages[page].occupiedBytes
@@ -174,7 +174,7 @@ extension Audiences {
         ask(page)
     }
 
-    /// Makes an empty page: there are no members up to the next page, or up to the segment's end.
+    /// Makes the page empty: the segment has no members up to the next page, or up to its end.
     private mutating func makeEmptyPage(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
         makeReady(page, upTo: bound, now: now)
     }
@@ -197,8 +197,8 @@ extension Audiences {
 
     // MARK: - Retirement
 
-    /// Counts and frees the first pages of a round, up to the first page with a member that has no outcome
-    /// and is not parked.
+    /// Frees the first pages of a round, as long as each of their members has its outcome or is parked. The
+    /// outcomes are added to the counts of the round's versions. Then the round reads further pages.
     mutating func retirePages(of round: UInt32, now: Moment) {
         while case let page = rounds[round].firstPage, page != .max, isDone(page, of: round) {
             let slot = pages[page]
@@ -235,8 +235,8 @@ extension Audiences {
         if rounds[round].sendPage == page { rounds[round].sendPage = .max }
     }
 
-    /// Replaces a counted page by the one that follows it in its segment. No other round can take the page in
-    /// between, so a round that has one page always makes progress.
+    /// Frees a page whose outcomes were added, and at once requests the page that follows it in its segment.
+    /// No other round can take the page in between, so a round that has one page always makes progress.
     private mutating func readNextPage(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
         releasePage(counted)
         let page = addPage(round, start: start, isBound: true)
@@ -245,8 +245,8 @@ extension Audiences {
         if rounds[round].lastPage == .max { rounds[round].lastPage = page }
     }
 
-    /// Stops offering members of a round's pages. The members offered so far are counted as if the
-    /// pages ended after them.
+    /// Drops the members of a round's pages that have not been offered. The round's pages then end after the
+    /// last member that was offered.
     ///
     /// The caller must call ``offerFreePages(_:)`` afterwards.
     mutating func truncatePages(of round: UInt32) {

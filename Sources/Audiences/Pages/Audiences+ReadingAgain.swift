@@ -1,10 +1,11 @@
 import Delivery
 import LiveActivity
 
-/// Reads parked members again, with one page for each: members that the last owner had parked, and members
-/// that have waited for long.
+/// Reads parked members again, each on a page of its own: members that the last owner of the partition had
+/// parked, and members that were read too long ago.
 extension Audiences {
-    /// How long a round waits when it must park members and no more can be parked.
+    /// How long a round waits before it tries again to read the last owner's parked members, if no more
+    /// members can be parked.
     private static var parkingPauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the last owner had parked, one after the other, before anything is sent.
@@ -24,8 +25,8 @@ extension Audiences {
         rounds[round].lastPage = page
     }
 
-    /// Parks the members at the requested position again: the last owner had parked them. A member that is no
-    /// longer there has left.
+    /// Parks the members at the page's position again, because the last owner had parked them. A member that
+    /// is not on the page has left.
     mutating func parkAgain(_ page: UInt32, of round: UInt32, now: Moment) {
         let position = pages[page].start
         for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {
@@ -40,8 +41,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Reads a parked member again before it gets a push, because it was read too long ago: it may have left,
-    /// or have another token.
+    /// Reads a parked member again before it gets a push. It was read too long ago: by now it may have left,
+    /// or may have another token.
     ///
     /// - Returns: false if no page is free now.
     mutating func readParkedMember(_ member: UInt32) -> Bool {

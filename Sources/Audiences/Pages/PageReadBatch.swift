@@ -2,13 +2,13 @@ import Delivery
 
 /// Requests for pages and directories, collected so that they leave together.
 ///
-/// A request that leaves alone costs the store and this process a write, a read and a wakeup each. This is
-/// several times the cost of the page's bytes. So a request waits a short time for others. It does not wait
-/// if the waiting requests are a large part of all pages, because their rounds might then stop.
+/// A request that leaves alone costs the store and this process a write, a read and a wakeup each. These cost
+/// several times as much as the page's bytes. So a request waits a short time for others. It does not wait if
+/// the collected requests are a large part of all pages, because then few rounds have pages to work on.
 struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others.
     static var waitMilliseconds: Int64 { 20 }
-    /// The requests leave at once when they are a quarter of all pages or more.
+    /// The requests leave at once when they are at least this part of all pages: a quarter.
     private static var partOfPages: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>

@@ -19,8 +19,8 @@ struct PageSlot: BitwiseCopyable {
     /// The next page of the round.
     var next: UInt32 = .max
     var phase: Phase
-    /// Whether the page is read for members that the last owner had parked. Then only the members at the
-    /// first position are wanted.
+    /// Whether the page is read because the last owner had parked members at its first position. The round
+    /// then needs only these members.
     var isOfParkedMembers = false
     /// The parked member for which the page is read; it may have left. `.max`: the page is read for its
     /// round.
@@ -31,7 +31,7 @@ struct PageSlot: BitwiseCopyable {
     var end: UInt64 = 0
     /// The lower bound by which the page is requested.
     var lowerBound: UInt32
-    /// A lower bound that the directory names but for which there is no page.
+    /// The lower bound of a page that the directory names but that does not exist.
     var missingBound: UInt32?
     var attempts: UInt8 = 0
     /// Whether the segment continues after this page and the next page was not requested yet.
@@ -113,7 +113,8 @@ struct PageSlot: BitwiseCopyable {
         statesBase.storeBytes(of: state, toByteOffset: member, as: UInt8.self)
     }
 
-    /// Returns a member's content; nil if the bytes are not a page. They were one when the page was loaded.
+    /// Returns a member's content. It is nil only if the bytes are no page, which was checked before they
+    /// were loaded.
     func member(_ member: Int) -> PageMember? {
         MemberPage(UnsafeRawBufferPointer(start: block.room.baseAddress, count: pageBytes))?[reference(member)]
     }
@@ -121,16 +122,16 @@ struct PageSlot: BitwiseCopyable {
     func freeBytes() { block.free() }
 }
 
-/// The state of a member of a page. From `done` on, the value also tells the outcome.
+/// The state of a member of a page. A value from `done` on also contains the outcome.
 enum MemberState: UInt8 {
     case unsent
     case inFlight
     /// A push to the member is in flight in the sandbox. With this state, an answer need not read the
     /// member's entry, which is no longer in the processor's cache by then.
     case inFlightToSandbox
-    /// The member is parked. It is counted when it is no longer parked.
+    /// The member is parked. The counts do not include it before it has its outcome.
     case parked
-    /// The member's result and the invalidation of its token are being recorded.
+    /// The member's push was refused. The result and, for a dead token, the invalidation are being recorded.
     case noticed
     /// An activity where devices are wanted, or a device where activities are wanted. Not a member for this
     /// command.

@@ -36,7 +36,8 @@ extension Audiences {
         )
     }
 
-    /// Returns a number that changes with ``progress(_:)``, unless only the committable offset changes.
+    /// Returns a number that changes when the metadata of ``progress(_:)`` changes. A change of the
+    /// committable offset alone does not change it.
     public func progressRevision(_ place: UInt32) -> UInt64 { partitions[place]?.pointee.ledger.revision ?? 0 }
 
     /// Returns the offset that may be committed: every record below it is settled. Nil before the first
@@ -69,7 +70,8 @@ extension Audiences {
         leaveChannels(of: place, as: .draining, now: now)
     }
 
-    /// Whether a partition that is being revoked has nothing outstanding.
+    /// Whether none of the partition's records is in memory and unsettled, so that the shell may release the
+    /// partition.
     public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
 
     /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor

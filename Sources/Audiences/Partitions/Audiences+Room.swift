@@ -32,10 +32,10 @@ extension Audiences {
         return offset <= partition.pointee.passedOver.lowestOffset(of: key.application) && mayBegin(application)
     }
 
-    /// Whether there is room for a broadcast now. A newer state replaces the one that waits, so a channel has
-    /// few records.
+    /// Whether there is room for a broadcast now. A newer state replaces the state that waits, so a channel
+    /// has only a few records at a time.
     ///
-    /// A channel without a slot may get the slot of an idle channel.
+    /// If all slots for channels are in use, a new channel gets the slot of an idle channel.
     mutating func hasRoomForBroadcast(_ key: BroadcastKey, at offset: Int64, of place: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[place],
             offset <= partition.pointee.passedOver.lowestOffset(of: key.application),
@@ -52,7 +52,8 @@ extension Audiences {
     /// room.
     private func mayTakeOver(_ application: Int) -> Bool { holdsLess(application, than: 3) }
 
-    /// Whether there is enough room to read a partition again.
+    /// Whether an app has enough free room for its records that were passed over, so that their partition may
+    /// be read again: the app uses less than half as much room as is free.
     private func hasRoomAgain(_ application: Int) -> Bool { !rounds.isFull && holdsLess(application, than: 0.5) }
 
     /// Whether an app uses less than `times` the free room, in records and in bytes.
@@ -63,7 +64,7 @@ extension Audiences {
             && Double(queues[application].recordBytes) < freeBytes * times
     }
 
-    /// Passes over a record without room: leaves it unsettled, to be read again when there is room.
+    /// Passes over a record without room: leaves it unsettled. It is read again when there is room.
     mutating func passOver(_ record: IncomingRecord, _ order: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOver
@@ -75,38 +76,40 @@ extension Audiences {
         if rounds[round].phase == .running { advance(round, now: now) }
     }
 
-    /// Stops waiting for a version that was passed over: the round's own records may occupy the room that
-    /// this version needs.
+    /// Stops waiting for a version that was passed over, because this version may need the room that the
+    /// round's own records occupy.
     ///
-    /// The windows of the older versions end at the last owner's position, so that these versions settle and
+    /// The windows of the older versions then end at the last owner's position. So these versions settle and
     /// make room.
     mutating func awaitNoPassedOver(_ round: UInt32, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
         closeAllEarly(of: round)
-        // If no member is parked, the versions whose records arrived only settle. The version that was passed
-        // over continues at the last owner's position.
+        // If the versions whose records arrived have reached all their members, they only settle. The version
+        // that was passed over then continues at the last owner's position.
         //
-        // Otherwise the version that was passed over passes through the whole range. Its members that got it
-        // before the crash get it once more. A parked member may then get the older state after the newer
-        // one; the phone ignores the older state because of its timestamp. The simulation shows this known
-        // issue with seeds 1182 (`channels`) and 742 (`ranges`).
+        // Otherwise the version that was passed over begins again and passes through the whole range. Members
+        // that got it before the crash get it once more. Known issue: a parked member may then get the older
+        // state after the newer one; the phone ignores the older state because of its timestamp (simulation
+        // `channels`, seed 1182; `ranges`, seed 742).
         if !isComplete(round) { forgetRestored(round) }
         resumeRound(round, now: now)
     }
 
-    /// Whether all versions whose records have come to a waiting round have reached all of their members.
+    /// Whether the versions whose records have arrived have reached all their members, while the round waits
+    /// for the last owner's other versions.
     private func isComplete(_ round: UInt32) -> Bool {
         let end = readEnd(of: round)
         return end <= rounds[round].watermark && end <= rounds[round].restored.nextParked ?? .max
     }
 
-    /// Returns the number of records that were passed over and not taken since.
+    /// Returns the number of the partition's records that were passed over and that the core still has no
+    /// room for.
     public func passedOver(_ place: UInt32) -> Int { partitions[place]?.pointee.passedOver.count ?? 0 }
 
-    /// Returns from where an assigned partition must be read again; nil if it need not be.
+    /// Returns the offset from which an assigned partition must be read again; nil if there is no reason to.
     ///
-    /// A partition is read again when there is room for records that were passed over, or after a record that
-    /// did not fit the ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
+    /// There are two reasons: room for records that were passed over, and a record that did not fit the
+    /// ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
     public func rereading(_ place: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return nil }
         if let cut = partition.pointee.passedOver.cutOffset {
@@ -119,7 +122,8 @@ extension Audiences {
         return FanoutRereading(offset: offset, pauseMilliseconds: 0)
     }
 
-    /// Notes that the partition is being read again: its next record is the first from this offset on.
+    /// Called when the shell has begun to read the partition again. The next record is the first one at this
+    /// offset or above it.
     public mutating func rereadingBegan(_ place: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[place] else { return }
         partition.pointee.passedOver.beginReading(from: offset)

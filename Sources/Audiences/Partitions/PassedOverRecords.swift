@@ -1,8 +1,8 @@
 /// Records of a partition that were read when the core had no room for them. Their offsets are not settled,
-/// and they are read again. (R30)
+/// and the partition is read again from them. (R30)
 ///
-/// Each record takes one bit of a window as long as the ledger's. The window is allocated with the first such
-/// record.
+/// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated
+/// with the first record that is passed over.
 struct PassedOverRecords: ~Copyable {
     struct Lowest {
         var application: UInt16
@@ -16,7 +16,8 @@ struct PassedOverRecords: ~Copyable {
     private(set) var count = 0
     /// For each app: the first record that was passed over and is not being read again.
     ///
-    /// The records of an app keep their order: after this record only those of ranges under way are taken.
+    /// The records of an app keep their order: after this record, the core takes only the app's records for
+    /// ranges that are under way.
     private(set) var lowest: [Lowest] = []
     /// The first record that did not fit the ledger. Its partition stops: no record from there on is received
     /// before the partition is read again.
@@ -39,7 +40,8 @@ struct PassedOverRecords: ~Copyable {
         lowest.first { $0.application == application }?.offset ?? .max
     }
 
-    /// Returns the offset from which to read again for the apps that have room; nil if there is none.
+    /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there
+    /// is none.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
         lowest.filter { hasRoom($0.application) }.map(\.offset).min()
     }

@@ -46,7 +46,8 @@ extension Audiences {
         rounds[slot.round].parkedDue[environment] = min(rounds[slot.round].parkedDue[environment], slot.dueMilliseconds)
     }
 
-    /// Parks the member once more.
+    /// Ends the present attempt for a parked member. The member may get its next attempt after `pause`
+    /// milliseconds.
     mutating func parkAgain(_ member: UInt32, pause: Int64, now: Moment) {
         parked[member].isUnderWay = false
         // Forget the version: it may be finished before the member gets its next attempt.
@@ -80,12 +81,13 @@ extension Audiences {
         return nil
     }
 
-    /// Ends a parked member with its outcome.
+    /// Gives a parked member its outcome and frees its slot. Below the watermark, the outcome is added to the
+    /// counts of the versions at once; above it, the member's page keeps the outcome.
     mutating func resolve(_ member: UInt32, _ outcome: MemberOutcome) {
         let slot = parked[member]
         let round = slot.round
-        // A lost round has given up its pages and counts nothing: it will read its state from the store
-        // again.
+        // A lost round has no pages any more, and reads its counts from the store again. So the outcome is
+        // not kept.
         guard rounds[round].phase != .lost else { return unpark(member) }
         let sent = slot.version == .max ? rounds[round].newest : slot.version
         if slot.position < rounds[round].watermark {
@@ -143,7 +145,8 @@ extension Audiences {
             && !isAlertOld(newest, now: now)
     }
 
-    /// Ends parked members whose version is expired, or whose alert is too old.
+    /// Gives parked members their outcome if the newest version has expired, or if they waited only for an
+    /// alert that is now too old.
     mutating func expireParked(of round: UInt32, now: Moment) {
         let newest = rounds[round].newest
         guard newest != .max, rounds[round].firstParked != .max else { return }

@@ -10,7 +10,8 @@ struct OfferedMember: BitwiseCopyable {
 
 /// Chooses the member that gets the next push.
 extension Audiences {
-    /// A round with this many parked members offers no further member.
+    /// The maximum number of parked members of a round. At this number, the round offers no other members
+    /// until a parked one has its outcome.
     static var parkedPerRoundMax: UInt32 { 256 }
     /// A pool that has requested no push for this long counts as unavailable. Its members are parked, so that
     /// members of the other pool are reached.
@@ -19,8 +20,8 @@ extension Audiences {
     /// A member that was read longer ago is read again: it may have left, or have another token.
     static var memberMaxAgeMilliseconds: Int64 { 1_000 }
 
-    /// Returns how many of a pool's streams rounds may use: all, or nine tenths while single commands wait
-    /// for a stream. (R22)
+    /// Returns how many of a pool's streams may be used for audiences: all, or nine tenths while single
+    /// commands wait for a stream. (R22)
     public static func inFlightMax(streams: Int, singleCommandsWait: Bool) -> Int {
         singleCommandsWait ? max(1, streams * 9 / 10) : streams
     }
@@ -111,8 +112,8 @@ extension Audiences {
         let hasParked =
             rounds[round].parkedDue[0] <= now.monotonicMilliseconds
             || rounds[round].parkedDue[1] <= now.monotonicMilliseconds
-        // Offer a member only if there is room to park it: each push in flight may end with a parked
-        // member.
+        // Each push in flight may end with a parked member. So offer a member only if there is room to park
+        // one more.
         guard hasRoomToPark else { return .blocked }
         guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return hasParked ? .blocked : .nothing }
         let offer = offerFromPages(of: round, environment, now: now)
@@ -250,7 +251,8 @@ extension Audiences {
         )
     }
 
-    /// Takes back the push that `nextPush` returned last, because it found no stream.
+    /// Takes back the push that ``nextPush(_:permitsRetry:inFlightMax:now:)`` returned last, because no
+    /// stream was free. The core offers it again later.
     public mutating func pushReturned(_ push: AudiencePush) {
         precondition(offered.tag == push.tag, "only the push that was offered last can be returned")
         offered.tag = 0

@@ -7,7 +7,8 @@ extension Audiences {
     /// Whether the tag of an answer belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
-    /// How often a push that APNs never processed is repeated at once.
+    /// How often the core repeats a push without a pause, if APNs never processed it. Later attempts have a
+    /// pause.
     private static var attemptsAtOnceMax: UInt8 { 2 }
 
     /// Called when APNs has answered a push, or when no answer will come.
@@ -38,7 +39,7 @@ extension Audiences {
         }
     }
 
-    /// The facts about a member whose push was answered.
+    /// What the core still knows about a member whose push was answered.
     struct Answered {
         let position: UInt64
         let version: UInt32
@@ -103,7 +104,7 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Releases the member of an abandoned round, for which nothing is recorded.
+    /// Frees what a member of an abandoned round occupies. Nothing is recorded for such a round any more.
     mutating func releaseAbandoned(_ tag: PushTag, of round: UInt32, now: Moment) {
         if tag.isParked {
             parked[tag.parked].isUnderWay = false
@@ -158,13 +159,14 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Returns when the token of a member whose push was answered was registered.
+    /// Returns when the member registered its token, UNIX milliseconds; 0 if the member's entry cannot be
+    /// read.
     func registeredAtMilliseconds(_ tag: PushTag) -> Int64 {
         tag.isParked ? parked[tag.parked].atMilliseconds : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
     }
 
-    /// Records a dead token, so that its member leaves. If the token was registered after the time from which
-    /// APNs calls it dead, the push is sent again: APNs may not know the registration yet.
+    /// Records a dead token, so that its member leaves. If the token was registered at or after the time from
+    /// which APNs calls it dead, the core sends the push again: APNs may not know the registration yet.
     private mutating func tokenRefused(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds
@@ -179,8 +181,8 @@ extension Audiences {
         _ result: PushResult,
         now: Moment
     ) {
-        // A refusal that cannot be recorded now is treated as temporary: the push is sent again later, and
-        // APNs refuses it again.
+        // If the table of refused members is full, the refusal cannot be recorded. So the core sends the push
+        // again later, and APNs refuses it again.
         guard !refusedMembers.isFull else { return retryLater(tag, content, result, now: now) }
         record(tag, content, outcome, result, now: now)
     }
