@@ -10,7 +10,8 @@ struct ApplicationQueues: BitwiseCopyable {
     var firstAwaitingPage: UInt32 = .max
     var lastAwaitingPage: UInt32 = .max
     var pages = 0
-    /// The bytes that these pages occupy, or may occupy when they have been read.
+    /// The sum of the bytes of the app's pages. A page that is being read adds the bytes that it is expected
+    /// to have.
     var pageBytes = 0
     /// Fan-out records in memory.
     var recordCount = 0
@@ -31,7 +32,7 @@ struct ApplicationQueues: BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Pushes that a round may send in a row while others wait.
+    /// The number of pushes that a round may send in a row while other rounds of its app wait.
     private static var burstMax: UInt16 { 64 }
 
     mutating func enqueueRound(_ round: UInt32) {
@@ -53,7 +54,6 @@ extension Audiences {
         }
     }
 
-    /// Removes the first round of an app's queue.
     mutating func dequeueFirst(_ application: Int) {
         let round = queues[application].first
         let next = rounds[round].nextInQueue

@@ -1,13 +1,14 @@
 import Delivery
 import LiveActivity
 
-/// Rounds of an app whose host is unavailable, perhaps for hours. Such a round must not keep expired records,
-/// nor records that newer versions have replaced.
+/// Rounds of an app whose host is unavailable, perhaps for hours. The core must not keep records of such a
+/// round that have expired or that newer versions have replaced.
 extension Audiences {
-    /// After this time without a push, the host counts as unavailable.
+    /// If a round has sent nothing for this long and its host is unavailable, it closes its older versions.
     private static var notMovedSinceMilliseconds: Int64 { 10_000 }
 
-    /// Notes since when the round has not moved. Called before a newer version takes over at a position.
+    /// Notes since when the round sends nothing. The core calls this before a newer version takes over at
+    /// `start`: if the version before it began at the same position, the round has sent nothing in between.
     mutating func noteStalled(of round: UInt32, at start: UInt64, now: Moment) {
         let newest = rounds[round].newest
         let hasMoved = newest == .max || versions[newest].start != start
@@ -15,9 +16,9 @@ extension Audiences {
         rounds[round].notMovedSinceMilliseconds = now.monotonicMilliseconds
     }
 
-    /// Closes the older versions of a round that waits for its unavailable host, because a newer version has
-    /// taken over. The records of the older versions then settle, and the newer version reaches their members
-    /// itself.
+    /// Closes the older versions of a round whose host is unavailable, because a newer version has taken
+    /// over. The records of the older versions then settle. The newer version reaches their members when the
+    /// host is available again.
     ///
     /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a
     /// range keeps its newest version, and at most one older version for its alert.
@@ -35,7 +36,8 @@ extension Audiences {
         }
     }
 
-    /// If the newest version is expired, ends the members that were read and got no push. This needs no host.
+    /// If the newest version is expired, gives the outcome `expired` to the members that were read and got no
+    /// push. No push is needed, so the host may be unavailable.
     mutating func expireUnsent(of round: UInt32, now: Moment) {
         let newest = rounds[round].newest
         guard newest != .max, !rounds[round].startsDevices, isExpired(newest, now: now) else { return }

@@ -1,9 +1,10 @@
 import Delivery
 import LiveActivity
 
-/// The end of a version in its range: it is counted, gets its result, and settles.
+/// The end of a version in its range: its counts are recorded, Kafka gets its result, and its record settles.
 extension Audiences {
-    /// Counts the outcome of one member in every version whose window includes its position.
+    /// Adds the outcome of one member to the counts of every version whose window includes the member's
+    /// position.
     mutating func countMember(_ position: UInt64, _ outcome: MemberOutcome, under sent: UInt32, of round: UInt32) {
         queues[Int(rounds[round].application)].members[Int(outcome.rawValue)] &+= 1
         var version = rounds[round].oldest
@@ -17,7 +18,8 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Marks versions as counted whose windows are complete or empty.
+    /// Marks a version as `counted` if all members of its window have their outcomes, or if its window is
+    /// empty.
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParked) = (rounds[round].watermark, rounds[round].lowestParked)
@@ -25,8 +27,8 @@ extension Audiences {
         while version != .max {
             let slot = versions[version]
             let isOver = watermark >= slot.end && lowestParked >= slot.end
-            // No member counts for a version whose window is empty. The parked members below the window
-            // belong to older versions and may wait for hours, so this version does not wait for them.
+            // A version with an empty window has no members. The parked members below the window belong to
+            // older versions and may wait for hours, so the version does not wait for them.
             let isEmpty = slot.isOvertaken && slot.start == slot.end && !isInFlightToParked(version)
             if slot.stage == .underWay, isOver || isEmpty {
                 rounds[round].revision += 1
@@ -48,8 +50,8 @@ extension Audiences {
         return false
     }
 
-    /// Finishes the versions whose counts are in the checkpoint that was just recorded. After a crash a new
-    /// owner then reports the same counts, so the counts of the ranges add up to those of the command.
+    /// Finishes the versions whose counts are in the checkpoint that was just recorded. If the worker dies,
+    /// the next owner reports the same counts, because it continues from this checkpoint.
     mutating func finishRecorded(of round: UInt32) {
         guard rounds[round].phase == .running else { return }
         var version = rounds[round].oldest
@@ -82,8 +84,8 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.finish, index: version))
     }
 
-    /// Finishes a version that came after a newer one and was not under way. The newer version reaches every
-    /// member.
+    /// Finishes a version whose record came after a newer version, and that was not under way. Its outcome is
+    /// `superseded`, because the newer version reaches every member.
     mutating func finishLate(_ version: UInt32, of round: UInt32) {
         rounds[round].lateCount += 1
         versions[version].isLate = true
@@ -91,8 +93,8 @@ extension Audiences {
         finish(version)
     }
 
-    /// Called when the store has added the counts of a range. If it was the command's last part, the reply
-    /// has the command's totals.
+    /// Called when the store has added the counts of a range. If all ranges and channels of the command have
+    /// ended, the reply has the command's totals.
     mutating func rangeCounted(_ version: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             versions[version].totals = totals
@@ -116,11 +118,11 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Settles finished versions in their order. So the records that are read again after a crash are
-    /// complete up to the newest version.
+    /// Settles finished versions in their order. So a new owner of the partition reads every record from the
+    /// oldest open version to the newest version again.
     ///
-    /// Replaced versions need not wait for an older one, which may stay open for hours. The version that
-    /// replaced them is not settled, so a new owner reads it again.
+    /// A replaced version need not wait for an older one, which may stay open for hours: the version that
+    /// replaced it is not settled yet, so the new owner reads that version again.
     private mutating func settleFinished(of round: UInt32) {
         var isOldest = true
         var version = rounds[round].oldest
@@ -147,7 +149,8 @@ extension Audiences {
         rounds[round].versionCount -= 1
     }
 
-    /// Settles the record of a version that was settled before, or that is already under way.
+    /// Settles, without a result, the record of a version that was settled before or that another record has
+    /// brought already.
     mutating func settleSilently(_ version: UInt32) { settle(version) }
 
     private mutating func settle(_ version: UInt32) {

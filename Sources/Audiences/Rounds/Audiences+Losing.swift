@@ -5,30 +5,30 @@ import Numbers
 /// Rounds that another worker has claimed, and rounds that the store has lost.
 ///
 /// For a while two workers may believe that they own the same partition, and a claim may reach the store
-/// late. The true owner must not be left without its rounds. So a worker that has lost a round claims it
-/// again after a pause. The pause grows, so that two workers do not keep taking the round from each other.
-/// After a failover that lost this worker's own claim, the worker claims the round again in the same way.
+/// late. The true owner must get its rounds back. So a worker that has lost a round claims it again after a
+/// pause. The pause grows, so that two workers do not keep taking the round from each other. If a failover
+/// has lost this worker's own claim, the worker claims the round again in the same way.
 ///
 /// If no worker has claimed the round, the store has lost its data, and pages read since then had no members.
 /// The round waits until the registrations of all workers have brought the members back. Then it continues
-/// from the last recorded checkpoint. Members that were reached since that checkpoint get the same state once
-/// more. A round that begins meanwhile waits too.
+/// from its last checkpoint. Members that it reached after this checkpoint get the same state once more. A
+/// round that begins while members are missing waits too.
 ///
-/// If an operator empties a server that keeps running, no worker notices it for up to a second. A command
-/// that is admitted in that second may end before the members are back. The members get no alert of this
-/// command (simulation `wipes`, seed 202). They get its state when they are registered again and the command
-/// is read again. If a later start supersedes the command before, a member keeps its old state until the next
-/// command (seed 1602).
+/// Known issue: if an operator empties a Redis server that keeps running, workers notice it up to a second
+/// later. A command that the server admits in this second may end before the members are back. The members
+/// then get no alert of this command (simulation `wipes`, seed 202). They get its state when they are
+/// registered again and the command is read again. But if a later start has superseded the command by then, a
+/// member keeps its old state until the next command (seed 1602).
 ///
-/// After partitions were added to the fan-out topic, two workers may hold versions of the same range, and
-/// each claims the range from the other. Phones end with the newest state, but a command whose round was
-/// claimed may have no result (simulation `partitions`, seeds 9 and 123). So partitions must only be added
-/// between two commands.
+/// Known issue: after partitions were added to the fan-out topic, two workers may have versions of the same
+/// range, and each claims the range from the other. Phones end with the newest state, but a command whose
+/// round was claimed may have no result (simulation `partitions`, seeds 9 and 123). So add partitions only
+/// while no command is under way.
 extension Audiences {
     private static var pauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// Called when the store has another claim for the round's range, or none.
+    /// Called when the store has no claim for the round's range, or the claim of another worker.
     mutating func claimLost(_ round: UInt32, membersAreLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
@@ -47,11 +47,12 @@ extension Audiences {
     }
 
     /// Whether the store may lack the members of a round that begins. If the store has the progress of the
-    /// round's range, it has not lost the audience. If it does not know that a version was admitted, it has
-    /// lost its data after the admission.
+    /// round's range, it has not lost the audience. If the store does not know that a version was admitted,
+    /// it has lost its data after the admission.
     ///
-    /// A round waits for a limited number of polls. Each failed attempt to connect to a server is reported as
-    /// a loss. Without the limit, one unavailable server would keep the rounds on all other servers waiting.
+    /// The answer is true only a limited number of times for a round. Each failed attempt to connect to a
+    /// Redis server is reported as a loss. Without the limit, one unavailable server would keep the rounds on
+    /// all other servers waiting.
     func hasLostMembers(_ reply: Reply?, _ round: UInt32) -> Bool {
         guard reply?.bytes?.isEmpty ?? true, rounds[round].membersAwaitedCount < Self.membersAwaitedMax else {
             return false
@@ -62,8 +63,8 @@ extension Audiences {
         return reply?.newest.map { $0 < versions[newest].record.version } ?? true
     }
 
-    /// Makes the round wait for a poll of the store that finds all members. Without the members the round
-    /// would end at once, and its alert or start would reach nobody.
+    /// Makes the round wait until a poll of the store finds all members. Without the members the round would
+    /// end at once, and its alert or start would reach nobody.
     mutating func awaitMembers(_ round: UInt32, now: Moment) {
         rounds[round].membersAwaitedCount += 1
         rounds[round].phase = .lost
@@ -72,23 +73,23 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// How often a round that begins waits for a poll, which takes about a second.
+    /// How many polls of the store a round waits for before it begins. A poll takes about a second.
     private static var membersAwaitedMax: UInt8 { 8 }
 
-    /// The longest time that a round waits for its members. Without it, a round would wait forever if no poll
-    /// of the store succeeds: Redis' user may not read the marks, or the number of registration partitions is
-    /// not known. `MemberCompleteness` of the worker waits equally long.
+    /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
+    /// no poll of the store succeeds, for example because Redis' user may not read the marks.
+    /// `MemberCompleteness` of the worker waits equally long.
     private static var membersWaitMillisecondsMax: Int64 { 600_000 }
 
-    /// Claims the round again when nothing of the old claim is in flight. It continues from the store's
-    /// checkpoint. (R26)
+    /// Claims the round again when no push, call or result of the old claim is under way. The round then
+    /// continues from the store's checkpoint. (R26)
     mutating func claimAgain(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         guard slot.claimsAgainMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.claimsAgainMilliseconds)
         }
-        // If only the claim is lost, and not the members, the wait began when the round could be claimed
-        // again.
+        // If the store has lost only the claim, and not the members, the wait began when the round could be
+        // claimed again.
         let waitBegan = max(slot.membersLostMilliseconds, slot.claimsAgainMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBegan >= Self.membersWaitMillisecondsMax
         guard slot.membersLostMilliseconds < membersCompleteMilliseconds || isWaitOver else {
@@ -107,7 +108,8 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.claim, index: round))
     }
 
-    /// Whether results are still being recorded under the old claim. These results are right and will settle.
+    /// Whether results of the round are still being recorded under the old claim. They are valid and will
+    /// settle.
     func isFinishing(_ round: UInt32) -> Bool {
         var version = rounds[round].oldest
         while version != .max {

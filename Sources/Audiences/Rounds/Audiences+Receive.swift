@@ -3,12 +3,13 @@ public import LiveActivity
 
 /// Records of the fan-out topic.
 extension Audiences {
-    /// Takes a record of the fan-out topic. A record without room is passed over, and ``rereading(_:now:)``
-    /// asks for it later.
+    /// Takes a record of the fan-out topic. If there is no room, the record is passed over, and
+    /// ``rereading(_:now:)`` later asks the shell to read it again.
     ///
     /// - Parameters:
     ///   - order: the contents of the record's headers; nil if Causeway did not write them.
-    ///   - dropped: the names of the fields that were dropped because the body was too large, separated by commas.
+    ///   - dropped: the names of the fields that were dropped because the body was too large, separated by
+    ///     commas.
     public mutating func receive(
         _ record: IncomingRecord,
         order: FanoutInstruction?,
@@ -24,8 +25,8 @@ extension Audiences {
             order.channel == nil || command.event != .start,
             let application = application(of: command, in: value)
         else {
-            // Causeway writes only what it can read. So another program wrote this record, or its app is no
-            // longer configured.
+            // Causeway can read every record that it writes. So another program wrote this record, or the
+            // record's app is no longer configured.
             counters.recordsUnreadable &+= 1
             partition.pointee.passedOver.remove(record.offset)
             return partition.pointee.ledger.settle(record.offset)
@@ -177,7 +178,8 @@ extension Audiences {
         return version
     }
 
-    /// Adds to the bytes that a record occupies; a negative number subtracts.
+    /// Adds to the bytes of the records in memory, in all and for the version's app. A negative number
+    /// subtracts.
     mutating func countBytes(_ bytes: Int, of version: UInt32) {
         countBytes(bytes, ofApplication: Int(rounds[versions[version].round].application))
     }
@@ -210,21 +212,24 @@ extension Audiences {
         return round
     }
 
-    /// Adds a record to its round.
+    /// Adds a version to its round as the newest one. ``admitReceived(of:now:)`` then decides about it, unless
+    /// the round is not claimed yet.
     private mutating func addToRound(_ version: UInt32, now: Moment) {
         let round = versions[version].round
         let last = rounds[round].newest
         if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
         rounds[round].newest = version
         rounds[round].versionCount += 1
-        // Until the store has reported the state of the round, no record can join it.
+        // Until the store has answered the claim, the round does not know which versions the last owner had
+        // under way.
         guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
         admitReceived(of: round, now: now)
     }
 
-    /// Gives the received records of a round their places among its versions, in the order of arrival.
+    /// Decides what becomes of each received record of a round, in the order of arrival: it becomes a version
+    /// under way, or it settles.
     mutating func admitReceived(of round: UInt32, now: Moment) {
-        // Records that already have their places come first in the list.
+        // The versions under way come first in the list, then the received records.
         var before = UInt32.max
         var version = rounds[round].oldest
         while version != .max, versions[version].stage != .received {

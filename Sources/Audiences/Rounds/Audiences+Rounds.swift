@@ -33,8 +33,8 @@ extension Audiences {
         rounds[round].restored.parked = checkpoint.parked.withUnsafeBytes { HeapBytes(copying: $0) }
     }
 
-    /// Returns the last owner's checkpoint entry of a version that was under way and whose record has not
-    /// arrived yet.
+    /// Returns the entry of a version in the last owner's checkpoint; nil if the version was not under way,
+    /// or if its record has already arrived.
     func restoredEntry(of version: Version, in round: UInt32) -> Checkpoint.Entry? {
         restoredEntries(of: round).first { $0.version == version }
     }
@@ -45,7 +45,8 @@ extension Audiences {
         let (newest, text) = (rounds[round].newest, rounds[round].restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
-        // An older version may still be open for its alert, and its record arrives first.
+        // An older version may have stayed open for its alert after a newer one had settled. So an entry may
+        // be older than `lastSettled`. The record of the oldest entry arrives first.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].lastSettled }
     }
@@ -59,8 +60,8 @@ extension Audiences {
 
     /// Notes the newest version that the store has admitted.
     ///
-    /// While the record of that version is missing, the round sends nothing older: the newer version may
-    /// already be under way elsewhere, in ranges of another size.
+    /// While the record of that version is missing, the round sends nothing older: other ranges may already
+    /// send the newer version, and after a change of the number of ranges they may have the same members.
     mutating func noteAdmitted(_ version: Version?, of round: UInt32, now: Moment) {
         guard let version, version > rounds[round].newestAdmitted else { return }
         rounds[round].newestAdmitted = version
@@ -70,14 +71,14 @@ extension Audiences {
         rounds[round].newerMissingSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
     }
 
-    /// Whether the round waits for a newer version that was admitted and whose record has not arrived. It
-    /// does not wait for a version that was passed over: that record is read again when the older versions
-    /// have made room, so the older versions must continue.
+    /// Whether the round waits for the record of a newer version that was admitted. The round does not wait
+    /// for a record that was passed over: there is room for this record only after the older versions have
+    /// ended.
     func awaitsNewerVersion(_ round: UInt32) -> Bool {
         rounds[round].newerMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
     }
 
-    /// Does everything that a round can do now, and sets its timer.
+    /// Does everything that the round's state allows now, and sets the round's timer.
     mutating func advance(_ round: UInt32, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
@@ -104,8 +105,9 @@ extension Audiences {
         removeIfFinished(round, now: now)
     }
 
-    /// Closes the older versions if a newer version was admitted and its record has not arrived in this range
-    /// within `newerPatienceMilliseconds`.
+    /// Closes the older versions if the record of a newer admitted version does not arrive within
+    /// `newerPatienceMilliseconds`. This range gets no such record if the newer version has
+    /// another number of ranges.
     private mutating func closeOlderWithoutNewer(_ round: UInt32, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].newerMissingSinceMilliseconds
@@ -124,9 +126,8 @@ extension Audiences {
     /// Stops waiting for a version that the last owner had under way, if its record does not arrive within
     /// `newerPatienceMilliseconds`.
     ///
-    /// This happens after partitions were added to the fan-out topic. The record was read from another
-    /// partition, whose offset was committed when the record was settled. This partition's offset was not
-    /// committed.
+    /// This happens after partitions were added to the fan-out topic. The last owner read the version's
+    /// record from another partition and settled it there, so no worker reads the record again.
     private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
         let received = partitions.current(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
             .receivedMilliseconds
@@ -138,7 +139,8 @@ extension Audiences {
         resumeRound(round, now: now)
     }
 
-    /// Continues without waiting for further versions of the last owner.
+    /// Continues a round that has waited for versions of the last owner. First the last owner's parked
+    /// members are read again.
     mutating func resumeRound(_ round: UInt32, now: Moment) {
         rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
         advance(round, now: now)
@@ -170,7 +172,8 @@ extension Audiences {
 
     // MARK: - Checkpoints
 
-    /// Records a checkpoint if the round has changed since the last one and it is time. (R29)
+    /// Records a checkpoint if the round has changed since the last one, and if the next checkpoint is due.
+    /// (R29)
     mutating func recordIfDue(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .closing || slot.phase == .draining
@@ -186,8 +189,8 @@ extension Audiences {
         arm(round, now: now)
     }
 
-    /// Returns when the next checkpoint is due. All rounds of a lane are recorded at the same times, so that
-    /// one call has many checkpoints.
+    /// Returns when the next checkpoint is due. All rounds of a lane have the same times, so that one store
+    /// call has the checkpoints of many rounds.
     private func checkpointDue(_ round: UInt32) -> Int64 {
         let interval = configuration.checkpointMilliseconds
         return (rounds[round].checkpointedMilliseconds / interval + 1) * interval
@@ -224,8 +227,8 @@ extension Audiences {
         startTimer(.round, round, dueMilliseconds: milliseconds)
     }
 
-    /// Returns the checkpoint of a round; nil if it is too long. Then the previous checkpoint remains in the
-    /// store.
+    /// Returns the checkpoint of a round; nil if its text is too long. The store then keeps the previous
+    /// checkpoint.
     mutating func checkpointText(of round: UInt32) -> [UInt8]? {
         let slot = rounds[round]
         var checkpoint = Checkpoint(watermark: slot.watermark, lastSettled: slot.lastSettled)
@@ -239,8 +242,8 @@ extension Audiences {
                 times: under.times
             )
             let isClosedEarly = under.end - under.start != slot.length
-            // A closed window must end at the watermark: the next owner offers again the members above the
-            // watermark, and counts them there.
+            // A window that was closed early must end at the watermark or below it. The next owner offers the
+            // members above the watermark again, and adds them to the counts of newer versions.
             if isClosedEarly { entry.length = max(entry.start, min(under.end, slot.watermark)) - entry.start }
             if under.stage != .received { checkpoint.entries.append(entry) }
             version = under.next
@@ -258,8 +261,8 @@ extension Audiences {
         }
         checkpoint.parked.sort()
         rounds[round].askedRevision = slot.revision
-        // A member may be parked above the watermark. The next owner reads and sends to it again, so it is
-        // omitted.
+        // A parked member above the watermark is left out, because the next owner reads all members above the
+        // watermark again.
         checkpoint.parked.removeAll { $0 >= slot.watermark }
         let text = checkpoint.text()
         rounds[round].askedText.free()
@@ -293,12 +296,12 @@ extension Audiences {
         guard !slot.isCallOutstanding, slot.lateCount == 0, isQuiet(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
-        // A round without a version may be freed: all records that arrived were settled before. The store
-        // still has the last owner's checkpoint.
+        // A round that waits for versions may be freed if it has none: each record that arrived was settled
+        // before. The store still has the last owner's checkpoint.
         case .awaitingVersions: guard slot.oldest == .max else { return }
         case .closing: guard slot.revision == slot.recordedRevision, slot.oldest == .max else { return }
-        // Results that are being recorded must be acknowledged first. The last checkpoint names their
-        // versions.
+        // Results that are being recorded must be acknowledged first, so that their records settle. Otherwise
+        // the next owner writes these results again.
         case .draining: guard slot.revision == slot.recordedRevision, !isFinishing(round) else { return }
         case .abandoned: guard !isFinishing(round) else { return }
         }

@@ -1,16 +1,18 @@
 import Delivery
 import LiveActivity
 
-/// The versions of a round: where each takes over, and whose alert it carries.
+/// The versions of a round: the position at which each version begins, and the alert that it carries.
 extension Audiences {
-    /// The maximum number of versions of a round with open windows. Beyond this number the oldest one closes
-    /// early.
+    /// The maximum number of versions of a round with open windows. If there are more, the oldest one is
+    /// closed early.
     static var versionsPerRoundMax: Int { 32 }
 
-    /// Adds a version to its round. If an earlier owner of the partition had begun the version, it continues
-    /// from that owner's checkpoint. A new version takes over at the round's present position. A version that
-    /// is settled or known gets no second result. An older version that comes after a newer one is finished
-    /// separately.
+    /// Adds a version to its round, in one of four ways:
+    /// - If the last owner of the partition had the version under way, it continues from that owner's
+    ///   checkpoint.
+    /// - If the version is settled, or its round has it already, its record settles without a result.
+    /// - If the round has a newer version, the version ends as superseded.
+    /// - Otherwise the version takes over at the round's present position.
     mutating func take(_ version: UInt32, into round: UInt32, now: Moment) {
         let number = versions[version].record.version
         if let entry = restoredEntry(of: number, in: round) {
@@ -21,7 +23,7 @@ extension Audiences {
             versions[version].counts = entry.counts
             versions[version].times = entry.times
             carryAlert(to: version, of: round, now: now)
-            // The record came late: the older versions have nothing left to send.
+            // The record came after the round had stopped waiting for it, so the round must send again.
             if rounds[round].phase == .running || rounds[round].phase == .closing {
                 rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
             }
@@ -66,8 +68,8 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Makes a newer version take over at the round's present position. Its window begins there and is one
-    /// range length long.
+    /// Makes a newer version take over: its window begins at the round's present position and is one lap
+    /// long.
     private mutating func takeOver(_ version: UInt32, of round: UInt32, now: Moment) {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
         noteStalled(of: round, at: start, now: now)
@@ -86,7 +88,8 @@ extension Audiences {
         supersedeParked(to: version, of: round, now: now)
     }
 
-    /// Closes versions under which nothing was sent, except a version whose alert is carried.
+    /// Closes the versions that were never sent because a newer version came at the same position. A version
+    /// whose alert the newest one carries stays open.
     private mutating func closeUnsent(of round: UInt32, start: UInt64) {
         let newest = rounds[round].newest
         var version = rounds[round].oldest
@@ -100,8 +103,8 @@ extension Audiences {
         }
     }
 
-    /// Whether a newer version carries the alert of an older one. Then the older one is needed to carry the
-    /// alert again after a crash.
+    /// Whether the newest version carries the alert of an older one. The older version then stays open,
+    /// because after a crash the new owner takes the alert from its record again.
     func isAlertCarried(of version: UInt32, by newest: UInt32) -> Bool {
         versions[newest].carriesAlert && versions[version].record.hasAlert
             && versions[version].record.alertVersion == versions[newest].record.alertVersion
@@ -121,7 +124,7 @@ extension Audiences {
         if open > Self.versionsPerRoundMax { closeEarly(oldest, of: round) }
     }
 
-    /// Closes a version at the present position. Newer versions reach the members that are left.
+    /// Ends a version's window at the present position. Newer versions reach the members above it.
     mutating func closeEarly(_ version: UInt32, of round: UInt32) {
         let position = max(rounds[round].sendPosition, rounds[round].watermark)
         versions[version].end = max(versions[version].start, min(versions[version].end, position))
@@ -145,7 +148,6 @@ extension Audiences {
             alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.carriesAlert {
             (start, end) = (slot.alertStart, slot.alertEnd)
-            // Up to the alert, the parts of this body have the same places as in the version's own body.
             alert = alertCarried(by: older)
         } else {
             return

@@ -20,7 +20,8 @@ struct Checkpoint: Equatable {
     }
 
     private static let format: UInt8 = 1
-    /// Far above any position of a real round, so that adding to a position cannot overflow.
+    /// Far above any position of a real round. A larger number is refused, so that sums of positions cannot
+    /// overflow.
     private static let positionMax: UInt64 = 1 << 62
 
     var watermark: UInt64

@@ -53,17 +53,17 @@ extension Audiences {
         )
     }
 
-    /// Returns the time after which nothing of a record is sent. UNIX seconds.
+    /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time.
     ///
-    /// It is the time until which APNs would have kept a push that was sent at the admission. The same holds
-    /// for a single push that waits for APNs.
+    /// It is the time until which APNs would have kept a push that was sent at the admission. A single
+    /// command that waits for APNs expires in the same way.
     func expirySeconds(of record: FanoutRecord) -> Int64 {
         sentExpiration(of: record, from: max(0, record.order.admittedMilliseconds / 1_000))
     }
 }
 
-/// The counts of a command over all its ranges and channels. The store returns them with its answer to the
-/// last part.
+/// The counts of a command over all its ranges and channels. The store returns them when it adds the counts
+/// of the last range or channel.
 struct AudienceTotals: BitwiseCopyable {
     var members = MemberCounts()
     var times = RoundTimes()

@@ -4,8 +4,8 @@ struct RoundKey: Hashable {
     var application: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
-    /// Whether the round is for starts, which go to devices. Other events go to activities, in rounds of
-    /// their own, so neither kind delays the other.
+    /// Whether the round is for starts, which go to devices. Updates and ends go to activities, in another
+    /// round of the range. So starts do not delay updates, and updates do not delay starts.
     var startsDevices: Bool
 }
 
@@ -14,10 +14,10 @@ struct RoundSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which answers with the last owner's checkpoint.
         case claiming
-        /// The last owner had newer versions under way. The round waits for their records, which follow in
-        /// the partition.
+        /// The last owner had newer versions under way. The round waits for their records, which come later
+        /// in the partition.
         case awaitingVersions
-        /// The members that the last owner had parked are read again.
+        /// The core reads the members again that the last owner had parked.
         case restoring
         case running
         /// All versions of the round are finished. A last checkpoint is being recorded.
@@ -25,9 +25,9 @@ struct RoundSlot: BitwiseCopyable {
         /// The round's partition is being revoked. After the pushes in flight are answered, a last checkpoint
         /// is recorded.
         case draining
-        /// Another worker has claimed the round, or the store has lost it, although the partition belongs to
-        /// this lane. A claim of an earlier owner may have come late, or the partition is about to be
-        /// revoked. After a pause, and when no push is in flight, the round is claimed again.
+        /// Another worker has claimed the round, or the store has lost it, although this lane still has the
+        /// partition. The reason may be a late claim of an earlier owner, or a revocation that this lane does
+        /// not know yet. After a pause, and when no push is in flight, the core claims the round again.
         case lost
         /// The round's partition was released, or the round was lost while it closed. Nothing is sent or
         /// recorded any more.
@@ -51,7 +51,7 @@ struct RoundSlot: BitwiseCopyable {
     /// has not.
     var membersLostMilliseconds = Int64.min
     /// How often the round has waited for its members before its first push. The number is limited, because
-    /// the store may not know the round's versions afterwards either.
+    /// the store may not know the round's versions even after the members are back.
     var membersAwaitedCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members.
     var length: UInt64
@@ -60,7 +60,7 @@ struct RoundSlot: BitwiseCopyable {
     var oldest: UInt32 = .max
     var newest: UInt32 = .max
     var versionCount: UInt16 = 0
-    /// Versions that came too late for a window and are not freed yet.
+    /// The number of versions whose record came after a newer version, and that are not freed yet.
     var lateCount: UInt16 = 0
     /// The newest version that was settled in this round.
     var lastSettled = Version(timestamp: 0, sequence: 0)
@@ -79,11 +79,11 @@ struct RoundSlot: BitwiseCopyable {
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// Since when versions have come without a push to any member (monotonic milliseconds); `.max`: not
+    /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not
     /// known.
     var notMovedSinceMilliseconds: Int64 = .max
-    /// When the command was admitted that found the round idle (UNIX milliseconds). Since then some members
-    /// have always been waiting for their turn.
+    /// When the command was admitted that found the round without waiting members (UNIX milliseconds). Since
+    /// then, some members have always been waiting for their turn.
     var unreachedSinceMilliseconds: Int64 = 0
 
     // Pages, in the order of their positions.
@@ -105,8 +105,8 @@ struct RoundSlot: BitwiseCopyable {
 
     // How many of the round's members are under way.
     var inFlight: UInt32 = 0
-    /// The number of refused members that are being recorded, and of parked members that are being read
-    /// again.
+    /// The number of refused members whose results are being recorded, plus the number of parked members that
+    /// are being read again.
     var refusedMemberCount: UInt32 = 0
     var firstParked: UInt32 = .max
     var parkedCount: UInt32 = 0
@@ -118,8 +118,8 @@ struct RoundSlot: BitwiseCopyable {
     // The app's queue of rounds that may have something to send, and its queue of rounds that need a page.
     var isQueued = false
     var nextInQueue: UInt32 = .max
-    /// Whether the round takes precedence over the others, because its pages were too old in its turn.
-    /// Without precedence, the pages that are read again would be too old again.
+    /// Whether the round comes first in its app's queue, because its pages were too old when its turn came.
+    /// Otherwise the pages that are read again would be too old again at its next turn.
     var hasPriority = false
     /// The number of pushes that the round has offered since its turn began.
     var burst: UInt16 = 0
@@ -131,8 +131,8 @@ struct RoundSlot: BitwiseCopyable {
     var revision: UInt64 = 0
     var recordedRevision: UInt64 = 0
     var askedRevision: UInt64 = 0
-    /// The checkpoint that is being recorded, and the last recorded one. If the store loses the round, the
-    /// round continues from the last recorded one.
+    /// The checkpoint that is being recorded, and the last recorded one. If the store has lost its own copy,
+    /// the round continues from the last recorded one.
     var askedText = HeapBytes.none
     var recordedText = HeapBytes.none
     var checkpointedMilliseconds: Int64 = .min
@@ -184,7 +184,7 @@ struct RestoredRound: BitwiseCopyable {
     static var none: RestoredRound { RestoredRound(text: .none, parked: .none) }
 
     var parkedCount: Int { parked.count / 8 }
-    /// The next position to be read again.
+    /// The next position whose parked members must be read again; nil if there is none.
     var nextParked: UInt64? {
         parkedTaken < parkedCount ? parked.bytes.load(fromByteOffset: parkedTaken * 8, as: UInt64.self) : nil
     }

@@ -10,10 +10,11 @@ struct VersionSlot: BitwiseCopyable {
         /// All members of the version's window have their outcomes. The counts wait for a checkpoint, so that
         /// a new owner after a crash reports the same counts.
         case counted
-        /// The store adds the version's counts, and the version's result is being written.
+        /// The store is adding the version's counts to its command's counts, and Kafka is getting the
+        /// version's result.
         case finishing
-        /// The version's counts and result are recorded. The version settles after the round's older
-        /// versions.
+        /// The store and Kafka have acknowledged the version's counts and result. The version settles after
+        /// the round's older versions.
         case finished
     }
 
@@ -21,21 +22,22 @@ struct VersionSlot: BitwiseCopyable {
     /// The next newer version of the round.
     var next: UInt32 = .max
     var stage = Stage.received
-    /// Whether the version came after a newer one and was not under way before. A late version has no window
-    /// and is finished separately.
+    /// Whether the version's record came after a newer version, and the version was not under way before. A
+    /// late version has no window; its outcome is `superseded`.
     var isLate = false
     var record: FanoutRecord
-    // For a start: fields of the single starts that are made of it.
+    // For a start: fields of the start commands that the core produces for the devices.
     var priority: UInt8
     var policyName: HeapBytes
     var activityTemplate: HeapBytes
-    /// For a start to an audience with channels: Apple's `aps` dictionary without the address, which is added
-    /// for each device. Empty: the single starts get the dictionary as received.
+    /// For a start to an audience with channels: Apple's `aps` dictionary without the parts that say how the
+    /// activity gets its updates; the core adds these parts for each device. Empty: each device's start gets
+    /// the dictionary unchanged.
     var openDictionary = HeapBytes.none
     /// The second body. For a version with its own alert: without that alert, for when it is too old.
     /// Otherwise: with the alert of an older version, for the members from `alertStart` to below `alertEnd`.
     var alternateBody = HeapBytes.none
-    /// The place of the carried alert in `alternateBody`.
+    /// The range of the carried alert in `alternateBody`.
     var otherAlert = ByteRange.absent
     /// The window of the older version whose alert this version carries. Only members in this window get the
     /// alert.

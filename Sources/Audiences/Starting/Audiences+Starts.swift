@@ -7,7 +7,8 @@ import LiveActivity
 /// A start that is produced twice because of a crash is a `duplicate`, because its activity and its version
 /// are the same.
 extension Audiences {
-    /// How soon a round checks again after it found as many starts under way as are allowed.
+    /// How soon a round tries again to produce starts, after it found that Kafka has not acknowledged
+    /// `startsMax` starts yet.
     private static var pauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.
@@ -76,7 +77,8 @@ extension Audiences {
         }
     }
 
-    /// Writes a single start. Its key is its activity, as for any command.
+    /// Writes the start command of one device. Its key is the activity's id, as for all commands to
+    /// activities.
     mutating func composeStart(_ index: UInt32) -> ComposedRecord {
         let place = StartPlace(value: index)
         let slot = versions[pages[place.page].version(place.member)]
@@ -108,7 +110,7 @@ extension Audiences {
     }
 }
 
-/// A member of a page, in 32 bits.
+/// The slot of a page and a member of this page, in 32 bits.
 struct StartPlace {
     let value: UInt32
 
@@ -123,9 +125,9 @@ struct StartPlace {
 
 extension Audiences {
     /// Returns the part of Apple's dictionary that is the same for all devices of a start to an audience with
-    /// channels. An address completes this part for each device.
+    /// channels. The core completes it for each device with the device's ``StartAddress``.
     ///
-    /// None if the start names a channel itself: then its producer keeps that channel.
+    /// The result is empty if the start names a channel itself: then its producer manages the channel.
     static func openDictionary(of slot: VersionSlot) -> HeapBytes {
         let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.order.startChannels.count > 0, !dictionary.isEmpty else { return .none }
@@ -135,13 +137,13 @@ extension Audiences {
         }
     }
 
-    /// Returns the address for a device's new activity; nil if the start's own dictionary has the address.
+    /// Returns how the new activity of a device gets its updates; nil if the start's own dictionary says it.
     ///
-    /// It is the audience's channel if the device takes channels and the audience has one in its environment,
-    /// else a request for a token. It is never both.
+    /// The activity gets them from the audience's channel if the device takes channels and the audience has
+    /// one in the device's environment. Otherwise the start requests an update token. A start never does
+    /// both.
     ///
-    /// A channel whose id would make the body too long is not used. The activity then gets a token and pushes
-    /// of its own.
+    /// If the channel's id would make the body too long, the start requests a token instead.
     static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {
         guard !slot.openDictionary.isNone, let channel = slot.record.order.startChannels[member.environment] else {
             return nil

@@ -1,16 +1,17 @@
 import Delivery
 
 extension Audiences {
-    /// Checks the slot at this monotonic time. An earlier call for the slot no longer counts.
+    /// Lets ``advance(now:)`` check the slot at this monotonic time. An earlier call for the same slot is no
+    /// longer valid.
     ///
-    /// At least half of a full queue is stale, because its limit is twice the number of slots. So the removal of
-    /// stale entries costs a constant time for each call.
+    /// The queue's limit is twice the number of slots. So at least half of a full queue is stale, and the
+    /// removal of stale entries costs a constant time for each call on average.
     mutating func startTimer(_ owner: TimerQueue.Owner, _ index: UInt32, dueMilliseconds: Int64) {
         if timers.isFull { removeStaleTimers() }
         timers.append(TimerQueue.Entry(dueMilliseconds: dueMilliseconds, owner: owner, index: index))
     }
 
-    /// Whether the entry has the present time of its slot.
+    /// Whether the slot's timer still has the time of this entry. If not, the entry is stale.
     func isCurrent(_ entry: TimerQueue.Entry) -> Bool {
         let (index, due) = (entry.index, entry.dueMilliseconds)
         return switch entry.owner {
@@ -25,7 +26,8 @@ extension Audiences {
     }
 
     private mutating func removeStaleTimers() {
-        // A slot may have the same time twice, if another time replaced it in between.
+        // A slot may have two entries with the same time, if another time replaced it in between. Keep one of
+        // them.
         var slots: Set<UInt64> = []
         for entry in timers.removeAll() where isCurrent(entry) && slots.insert(entry.slot).inserted {
             timers.append(entry)

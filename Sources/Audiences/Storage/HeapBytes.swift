@@ -1,5 +1,5 @@
-/// Bytes on the heap that belong to one slot, but never to a single push, which allocates no memory (R3). The
-/// owner of the slot must free them.
+/// Bytes on the heap that belong to one slot. The owner of the slot must free them. A single push has none,
+/// because it allocates no memory. (R3)
 struct HeapBytes: BitwiseCopyable {
     private let base: UnsafeMutableRawPointer?
     let count: Int

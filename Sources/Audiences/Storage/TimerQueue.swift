@@ -10,7 +10,7 @@ struct TimerQueue: ~Copyable {
         var owner: Owner
         var index: UInt32
 
-        /// The slot of the entry.
+        /// A number that identifies the entry's slot among the slots of all owners.
         var slot: UInt64 { UInt64(owner.rawValue) << 32 | UInt64(index) }
     }
 
@@ -35,7 +35,6 @@ struct TimerQueue: ~Copyable {
         }
     }
 
-    /// Removes and returns all entries.
     mutating func removeAll() -> [Entry] {
         defer { entries.removeAll(keepingCapacity: true) }
         return entries

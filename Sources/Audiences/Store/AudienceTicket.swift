@@ -1,4 +1,5 @@
-/// Identifies a call of the audience store by its purpose and its slot, in the call's tag.
+/// Identifies a call of the audience store by its purpose and its slot. The tag of the call contains the
+/// ticket.
 struct AudienceTicket: Equatable, BitwiseCopyable {
     enum Purpose: UInt8, BitwiseCopyable {
         /// Reads a page of one segment for a command, to estimate the size of the audience.
@@ -8,14 +9,14 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         // Calls for a round.
         case claim
         case checkpoint
-        /// Adds the counts of a version that has ended in a range.
+        /// Adds the counts of a version that has ended in a range to its command's counts.
         case finish
-        /// Counts a broadcast that has ended.
+        /// Adds a broadcast that has ended to its command's counts.
         case finishBroadcast
         // Reads for a page of a round.
         case directory
         case page
-        /// Removes a member whose token is dead from its segment; see ``RefusedMemberSlot``.
+        /// Removes a member whose token is dead from its audience; see ``RefusedMemberSlot``.
         case removeMember
         /// Adds a member's entry to the next audience; see ``MembershipSlot``.
         case changeMember

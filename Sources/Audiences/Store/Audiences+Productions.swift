@@ -16,7 +16,8 @@ extension Audiences {
         if report == .failed { return productions.retry(production, now: now) }
         switch production.kind {
         case .fanout: fannedOut(production.index, isTooLarge: report == .tooLarge)
-        // The broker will never take a result that it refused for its size.
+        // If the broker has refused a result as too large, it never takes the result. So the core treats it
+        // as acknowledged.
         case .rangeResult, .commandResult: versionAcknowledged(production.index, now: now)
         case .broadcastResult, .broadcastTotals: broadcastAcknowledged(production.index, now: now)
         case .memberResult, .invalidation: noticeAcknowledged(production.index, now: now)
@@ -64,8 +65,8 @@ extension Audiences {
             startChannels: command.event == .start ? command.channels : AudienceChannels(),
             channelAbsence: command.channelAbsence
         )
-        // The key names the audience and the range, or the channel's environment. So all versions of a range
-        // are in one partition.
+        // The key names the audience and its range, or the audience and the channel's environment. So all
+        // versions of a range are in one partition, in order.
         FanoutKey(audiences[command.audience].digest, range: production.range, environment).write(to: &writer)
         return ComposedRecord(
             key: writer.bytes,
@@ -105,7 +106,7 @@ extension Audiences {
         return NamedAudience(application: slot.application, key: slot.identifier.bytes, isChannel: false)
     }
 
-    /// Writes the result of a command in all ranges and channels.
+    /// Writes the result of a command over all its ranges and channels.
     mutating func composeTotals(
         _ totals: AudienceTotals,
         of audience: NamedAudience,
@@ -132,7 +133,7 @@ extension Audiences {
         }
     }
 
-    /// Writes a result that names the command of a fan-out record.
+    /// Writes a result with `write`, which gets the name of the fan-out record's command.
     mutating func composeResult(
         of audience: NamedAudience,
         _ record: FanoutRecord,
@@ -203,8 +204,8 @@ extension Audiences {
     }
 }
 
-/// The subject of a result. Its key is the key of the result's record: the audience's id, or the id of a
-/// channel that the command names.
+/// The audience or channel that a result names. `key` is also the Kafka key of the result: the audience's id,
+/// or the channel's id if the command names the channel.
 struct NamedAudience {
     var application: UInt16
     var key: UnsafeRawBufferPointer

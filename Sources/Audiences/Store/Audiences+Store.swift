@@ -1,8 +1,8 @@
 public import Delivery
 public import LiveActivity
 
-/// Calls of the audience store leave in order. A call that failed for a temporary reason is repeated; every
-/// call permits repetition.
+/// Calls of the audience store leave in order. A call that failed for a temporary reason is repeated, which
+/// every call permits. (R15)
 extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
@@ -39,8 +39,8 @@ extension Audiences {
         return nil
     }
 
-    /// Drops a checkpoint that is too long for the store. The previous one stays, and the round continues as
-    /// if this one had been recorded.
+    /// Drops a checkpoint that is too long for the store. The store keeps the previous one, and the round
+    /// continues as if this checkpoint had been recorded.
     private mutating func withdrawCheckpoint(_ round: UInt32, now: Moment) {
         precondition(storeQueue.removeFirst()?.index == round, "the next call is the round's")
         checkpointed(round, nil, now: now)
@@ -54,7 +54,7 @@ extension Audiences {
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
             freePage(ticket.index)
             return true
-        // A claim of an abandoned round would take the round from the worker that has claimed it since.
+        // An abandoned round must not be claimed any more: another worker may have claimed it since.
         case .checkpoint, .claim:
             guard rounds[ticket.index].phase == .abandoned else { return false }
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
@@ -142,13 +142,14 @@ extension Audiences {
         precondition(storeQueue.removeFirst() != nil, "no call waits")
     }
 
-    /// Moves the next call to the end of the queue, because it cannot be made now, though others can.
+    /// Moves the next call to the end of the queue. The shell cannot make it now, but it may be able to make
+    /// the calls behind it.
     public mutating func storeCallPostponed() {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         storeQueue.append(ticket)
     }
 
-    /// Ends the next call, because it exceeds the store's limits and a retry does not help.
+    /// Drops the next call, because it exceeds the store's limits and would exceed them at each attempt.
     public mutating func storeCallRefused(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         replied(ticket, nil, now: now)
@@ -201,7 +202,7 @@ extension Audiences {
         }
     }
 
-    /// Counts a change that an audience has acknowledged.
+    /// Adds a change that an audience has acknowledged to the app's counters.
     private mutating func count(_ change: MembershipChangeKind, of application: UInt16) {
         queues[Int(application)].changes[Int(change.rawValue)] &+= 1
     }
