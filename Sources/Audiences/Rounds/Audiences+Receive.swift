@@ -212,8 +212,8 @@ extension Audiences {
         return round
     }
 
-    /// Adds a version to its round as the newest one. ``admitReceived(of:now:)`` then decides about it, unless
-    /// the round is not claimed yet.
+    /// Adds a version to its round as the newest one. If the round is already claimed, ``admitReceived(of:now:)``
+    /// decides about the version.
     private mutating func addToRound(_ version: UInt32, now: Moment) {
         let round = versions[version].round
         let last = rounds[round].newest
