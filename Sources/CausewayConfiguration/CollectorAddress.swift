@@ -2,9 +2,10 @@ import Reactor
 
 /// The base URL of an OpenTelemetry collector, in parts: `http[s]://host[:port][/path]`.
 package struct CollectorAddress: Sendable, Equatable {
-    /// The port of OTLP over HTTP.
+    /// The port of an `http` URL that names none: the standard port of OTLP over HTTP.
     static let portDefault: UInt16 = 4_318
-    /// The port of `https`: a collector with TLS is usually behind a proxy.
+    /// The port of an `https` URL that names none. It is the usual port of a proxy, because a proxy usually
+    /// provides TLS for the collector.
     static let securePortDefault: UInt16 = 443
 
     /// Whether TLS is used.

@@ -6,7 +6,7 @@ import LiveActivity
 package struct ConfigurationChange {
     /// The running configuration, with all changes that a running worker can take.
     package private(set) var configuration: WorkerConfiguration
-    /// Keys, or whole policies, that have changed and are taken.
+    /// Changed keys and policies whose new values `configuration` contains.
     package private(set) var taken: [String] = []
     /// Keys, apps or policies that have changed and keep their old values until the next start.
     package private(set) var needingRestart: [String] = []
@@ -28,8 +28,8 @@ package struct ConfigurationChange {
         if isTaken { taken.append(key) } else { needingRestart.append(key) }
     }
 
-    /// Takes changed policies. Commands in memory refer to policies by their positions, so positions never
-    /// change: a new policy is appended, and a removed policy stays.
+    /// Takes changed policies. Commands in memory name a policy by its position in the list, so positions
+    /// never change: a new policy is appended, and a policy that was removed from the file stays.
     private mutating func takePolicies(of wanted: WorkerConfiguration) {
         for position in configuration.policies.indices {
             let name = configuration.policies[position].name
@@ -57,8 +57,8 @@ package struct ConfigurationChange {
                 continue
             }
             for key in ConfigurationSchema.appKeys where !key.isSame(configuration.apps[position], app) {
-                // A new policy may not have been appended, because the list was full. The
-                // app then cannot use it.
+                // If the list of policies was full, it does not contain a new policy. The app then keeps its
+                // old policy.
                 let isKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }
                 if key.isReloadable, isKnown { key.copy(&configuration.apps[position], app) }
                 note("apps.\(name).\(key.name)", isTaken: key.isReloadable && isKnown)

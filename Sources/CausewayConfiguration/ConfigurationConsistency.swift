@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// Rules that combine several keys. The value of each key alone is valid.
+/// Finds values that are valid alone, but contradict each other.
 enum ConfigurationConsistency {
     static func faults(
         of configuration: WorkerConfiguration,
@@ -89,7 +89,7 @@ enum ConfigurationConsistency {
         return faults
     }
 
-    /// Checks that the URLs fit `redis.mode`. Each URL alone is valid.
+    /// Checks that the URLs of Redis and of the Sentinels fit `redis.mode`.
     private static func redisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
         guard let url = try? RedisURL(redis.url) else { return nil }
         let isUnix = if case .unix = url.location { true } else { false }

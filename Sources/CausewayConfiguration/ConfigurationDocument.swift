@@ -1,13 +1,14 @@
 import Configuration
 import Yams
 
-/// The YAML file, checked against the schema: its keys, their places, and every fault in its form.
+/// The YAML file, parsed and checked against the schema. It has the place of each key, and a fault for each
+/// unknown key and each value of a wrong form.
 ///
-/// swift-configuration reads the values. It does not know line numbers and the keys that exist, so this type
-/// parses the same text once more with Yams. The snapshot then reads the values that have no fault.
+/// swift-configuration reads the values, but it knows neither line numbers nor the keys that exist. So this
+/// type parses the same text once more with Yams. `snapshot` then gives the values that have no fault.
 struct ConfigurationDocument {
     static let bytesMax = 1 << 20
-    /// The most values. Aliases can make a small file large.
+    /// The maximum number of values. Without it, YAML aliases could make a small file use much memory.
     static let nodesMax = 10_000
 
     /// The place of each key in the file: `worker.lanes`, `apps.match.keyId`,
@@ -51,8 +52,8 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Returns the part of `budget`, a number of values, that is left after `node`. Nil if the budget is used
-    /// up, or if the snapshot cannot represent the node.
+    /// Returns how much of `budget`, a number of values, is left after `node`. Nil if the budget is used up,
+    /// or if the snapshot cannot represent the node.
     private static func remainingBudget(_ node: Node, budget: Int, depth: Int) -> Int? {
         var budget = budget - 1
         guard budget >= 0, depth < 16 else { return nil }
@@ -148,7 +149,7 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Checks the form of a key's value. Adds the key to `places`, or adds a fault.
+    /// Checks the form of a key's value. If it is right, adds the key to `places`; otherwise adds a fault.
     private mutating func check(_ value: Node, shape: KeyShape, key: String, keyPlace: ConfigurationPlace) {
         let valuePlace = value.isNull ? keyPlace : place(of: value)
         switch shape {
@@ -184,7 +185,7 @@ extension ConfigurationDocument {
             }
         case .text, .choice:
             if value.isNull {
-                // A key with an empty value counts as missing.
+                // A key with an empty value is treated as missing.
                 return
             } else if value.scalar != nil {
                 places[key] = valuePlace
@@ -202,8 +203,8 @@ extension Node {
         return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
     }
 
-    /// Whether the text is a plain decimal number. YAML's octal (010), sexagesimal (1:30) and hexadecimal
-    /// forms are refused, because they surprise more than they help.
+    /// Whether the text is a plain decimal number. Octal (010), sexagesimal (1:30) and hexadecimal numbers of
+    /// YAML are refused, because an operator may not know that YAML reads them so.
     fileprivate var isDecimalInteger: Bool {
         guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
         var digits = scalar.string.utf8[...]

@@ -21,8 +21,8 @@ package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConve
 
 /// All faults of a configuration together.
 package struct ConfigurationFaults: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Never empty. The file's faults in the order of its lines, then the environment's in the order of the
-    /// names.
+    /// Never empty. First the faults of the file in the order of its lines, then the faults of environment
+    /// variables in the order of the variables' names.
     package var faults: [ConfigurationFault]
 
     package var description: String {

@@ -1,8 +1,8 @@
 import Configuration
 import LiveActivity
 
-/// Finds further faults of a configuration, each with its key. If a key already has a fault, the
-/// configuration has the key's default.
+/// Finds faults that the schema does not know, each with its key. A key that already has a fault has its
+/// default in the configuration.
 ///
 /// - Parameter requiresFiles: whether a missing file is a fault.
 package typealias ConfigurationExamination =
@@ -10,7 +10,8 @@ package typealias ConfigurationExamination =
 
 /// Reads a `WorkerConfiguration` from a YAML file and from environment variables, which override the file.
 ///
-/// Unknown keys, wrong values and missing values are faults. All faults are found before any is thrown.
+/// Unknown keys, wrong values and missing values are faults. The loader finds all faults before it throws
+/// them together.
 ///
 /// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Lists are separated by commas. The
 /// librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`.
@@ -47,8 +48,8 @@ package struct ConfigurationLoader: Sendable {
         let document = ConfigurationDocument(text: text)
         var reading = ConfigurationReading(document: document, environment: environment, requiresFiles: requiresFiles)
         reading.examination = examination
-        // If the document cannot be read at all, its keys are not read: every required key would be
-        // reported as missing.
+        // If the document cannot be parsed, do not read its keys: every required key would be reported as
+        // missing.
         let isUnreadable = document.snapshot == nil && !document.faults.isEmpty
         let configuration = isUnreadable ? WorkerConfiguration() : reading.configuration()
         guard reading.faults.isEmpty else {
@@ -112,7 +113,7 @@ private struct ConfigurationReading {
         if faults.isEmpty {
             faults = ConfigurationConsistency.faults(of: configuration, place: place)
         }
-        // A key that already has a fault is skipped, because it would be reported twice.
+        // Skip a key that already has a fault. Otherwise the operator would see the same mistake twice.
         let faulty = Set(faults.map(\.key))
         for (key, message) in examination?(configuration, requiresFiles) ?? [] where !faulty.contains(key) {
             add(place(of: key) ?? .whole, key, message)
@@ -135,7 +136,8 @@ private struct ConfigurationReading {
             return key.assign(&root, .properties(properties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
-            // A value of the wrong form is already reported.
+            // If the key's value has a wrong form, the place is missing too, but that fault is already
+            // reported.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
                 let app = section.split(separator: ".").last.flatMap { document.members[.apps]?[String($0)] }
                 add(app ?? .whole, name, "is required (or \(ConfigurationNames.variable(of: name)) in the environment)")

@@ -1,8 +1,9 @@
-/// The place of a value. Faults are reported in the order of their places.
+/// The place of a key or value: in the file or in the environment. Faults are reported in the order of their
+/// places.
 enum ConfigurationPlace: Comparable, Sendable {
     /// A place in the file. Line and column count from 1.
     case document(line: Int, column: Int)
-    /// The file as a whole, or the place of a value that is missing.
+    /// The whole file. Also for a key that the file does not have.
     case whole
     case variable(String)
 

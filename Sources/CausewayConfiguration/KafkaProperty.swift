@@ -47,7 +47,7 @@ package struct KafkaPropertyFile: Sendable, Equatable {
 
 extension WorkerConfiguration.Kafka {
     /// The properties of the consumer. Servers and group come first, so that `consumer` properties override
-    /// them. The worker learns from librdkafka's statistics whether a broker is connected.
+    /// them. The worker needs librdkafka's statistics, because they say whether a broker is connected.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var consumerProperties: [(name: String, value: String)] {
@@ -58,9 +58,9 @@ extension WorkerConfiguration.Kafka {
         }
     }
 
-    /// The properties of the producer. Offset commits wait for results, pushes do not. Therefore
-    /// results may linger to form large batches: at 12,000 results a second, the size of the batches
-    /// determines most of the cost.
+    /// The properties of the producer. Results may wait 50 ms so that librdkafka sends large batches: at
+    /// 12,000 results a second, the size of the batches determines most of the cost. The wait delays only
+    /// offset commits, and no push.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {

@@ -93,8 +93,8 @@ extension WorkerConfiguration {
             case single
             /// A primary and its replicas. The URL's host is the Sentinels' name for the primary.
             case sentinel
-            /// A cluster. The URL names one or more of its servers. The client asks them
-            /// for the other servers.
+            /// A cluster. The URL names one or more of its servers. The client learns the other servers from
+            /// them.
             case cluster
         }
 
@@ -115,10 +115,10 @@ extension WorkerConfiguration {
         package var keyFile: String?
         /// The time after which a call without an answer has failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
-        /// The number of replicas that must acknowledge a registration or a held state before it
-        /// counts as stored. 0...16.
+        /// The number of replicas that must acknowledge a registration or a held state before the worker
+        /// treats it as stored. 0...16.
         package var replicas = 0
-        /// The age up to which commands are read again when Redis has lost all its data. 1...720.
+        /// If Redis has lost all its data, workers read commands again that are at most this old. 1...720.
         package var rereadMinutes = 720
     }
 
@@ -126,11 +126,11 @@ extension WorkerConfiguration {
     package struct APNs: Sendable {
         package struct Endpoint: Sendable {
             package var host: String
-            /// 1...65,535.
+            /// The port of `host`, 1...65,535.
             package var port = 443
             /// The host that manages broadcast channels.
             package var managementHost: String
-            /// 1...65,535.
+            /// The port of `managementHost`, 1...65,535.
             package var managementPort: Int
         }
 
@@ -149,13 +149,13 @@ extension WorkerConfiguration {
         /// File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers
         /// of a fleet use the same key and so share their tokens. If nil, each worker signs its own tokens.
         package var sharedTokenKeyFile: String?
-        /// The most HTTP/2 connections that each lane opens for each app and environment. The number in use
-        /// follows demand. 1...16.
+        /// The maximum number of HTTP/2 connections that each lane opens for each app and environment. A lane
+        /// opens fewer if it has few pushes. 1...16.
         package var connectionsPerPool = 2
         /// The most unanswered requests on one connection. APNs' own limit applies if it is lower. 1...4,096.
         package var inFlightPerConnection = 1_000
-        /// The longest time from sending a request to its answer. After this time the answer counts
-        /// as lost. 100...60,000.
+        /// The longest time from sending a request to its answer. After this time, the worker treats the
+        /// answer as lost. 100...60,000.
         package var requestTimeoutMilliseconds = 10_000
         /// The limit for name look-up, TCP and TLS together. 100...60,000.
         package var connectTimeoutMilliseconds = 5_000
@@ -207,16 +207,16 @@ extension WorkerConfiguration {
         /// variables.
         package let name: String
         package var bundleId = ""
-        /// Ten characters from Apple.
+        /// The id of the developer team: ten characters from Apple.
         package var teamId = ""
-        /// Ten characters from Apple: the `kid` of the provider token.
+        /// The id of the key: ten characters from Apple. It is the `kid` of the provider token.
         package var keyId = ""
         /// The `.p8` file: a P-256 private key as PKCS #8 in PEM.
         package var keyFile = ""
         /// The environments for which the app has tokens. Not empty, without repetition.
         package var environments = DeviceEnvironment.allCases
-        /// The id of a key for the sandbox, because Apple ties new keys to one environment; nil: `keyId` is
-        /// used. Set `sandboxKeyFile` too, or neither.
+        /// The id of a key for the sandbox; nil: `keyId` is used there too. Apple ties new keys to one
+        /// environment. Set this key and `sandboxKeyFile`, or neither.
         package var sandboxKeyId: String?
         package var sandboxKeyFile: String?
         /// The policy of commands that name no policy.
@@ -247,15 +247,17 @@ extension WorkerConfiguration {
         /// The most memory of the process; 0 for 85 % of its control group's limit, or 1,024 if there is no
         /// limit. 0...1,048,576.
         package var memoryMebibytes = 0
-        /// The most commands that a lane holds, from receipt to the acknowledged result. 64...4,194,304.
+        /// The maximum number of commands in a lane's memory. A command leaves the memory when its result is
+        /// acknowledged. 64...4,194,304.
         package var commandsPerLane = 131_072
         /// The longest wait before a push that APNs could not accept is sent again. 1,000...3,600,000.
         package var retryMaxMilliseconds = 300_000
-        /// How long a command waits before it is deferred, if it cannot be sent soon. 100...600,000.
+        /// How long a command that cannot be sent soon stays in memory before it is deferred. 100...600,000.
         package var deferAfterMilliseconds = 10_000
         /// How long after its deferral a command is read again. 100...600,000.
         package var deferredDelayMilliseconds = 30_000
-        /// With more unread commands than this in a partition, its lane reads ahead before it admits any. 1...1,000,000,000.
+        /// If a partition has more unread commands than this, its lane reads ahead before it admits any
+        /// command. 1...1,000,000,000.
         package var readAheadLagRecords = 10_000
         /// The longest time that a lane reads ahead before it begins to admit. 1...600,000.
         package var readAheadMaxMilliseconds = 30_000
@@ -269,8 +271,7 @@ extension WorkerConfiguration {
         /// File with the headers that the collector requires, one `Name: value` per line. Read again for each
         /// request, so that a credential can be replaced.
         package var headersFile: String?
-        /// The number of commands, of a million without a `traceparent`, for which a trace is
-        /// started. 0...1,000,000.
+        /// How many of a million commands without a `traceparent` get a trace. 0...1,000,000.
         package var samplesPerMillion = 0
     }
 }

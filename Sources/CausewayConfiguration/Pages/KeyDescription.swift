@@ -2,10 +2,11 @@
 struct KeyDescription: Sendable {
     /// The value that applies if the file does not have the key.
     enum Default: Sendable {
-        /// The start fails. The file shows `example`.
+        /// The key is required: without it, the worker does not start. The documented file shows `example`.
         case required(example: String)
         case value(KeyValue)
-        /// The property is unset. `replacement` says what applies then; nil if `meaning` says it.
+        /// The key has no default. `replacement` says what applies while the key is unset; nil if `meaning`
+        /// says it.
         case unset(replacement: String?)
     }
 

@@ -1,5 +1,5 @@
-/// Finds parts of the schema by name: the shape of a key, the keys of a section, the key's
-/// environment variable.
+/// Finds parts of the schema by name: the shape of a key, the keys of a section, the environment variable of
+/// a key.
 enum ConfigurationNames {
     static let variablePrefix = "CAUSEWAY_"
 
@@ -44,8 +44,8 @@ enum ConfigurationNames {
         return name
     }
 
-    /// Returns the librdkafka property that a variable of a section of properties sets; nil if the variable
-    /// is not of the section. Only properties of small letters and dots have a variable.
+    /// Returns the librdkafka property that a variable sets; nil if the variable does not belong to this
+    /// section of properties. Only properties of small letters and dots have a variable.
     static func property(inVariable name: String, section: String) -> String? {
         let prefix = variable(of: section) + "_"
         guard name.hasPrefix(prefix), name.count > prefix.count else { return nil }

@@ -76,7 +76,7 @@ extension ConfigurationRule {
         }
     }
 
-    /// A numeric address, so that listening needs no name look-up.
+    /// A numeric address of a machine, so that the worker can listen on it without a DNS request.
     static let numericAddress = ConfigurationRule { text in
         SocketAddress(numeric: text, port: 0) == nil
             ? "is not a numeric address, such as 0.0.0.0, 127.0.0.1 or ::" : nil
@@ -116,7 +116,8 @@ extension ConfigurationRule {
         text.isEmpty ? "must name a file" : nil
     }
 
-    /// The name of an app. It has no separators, so that the name of an environment variable is unambiguous.
+    /// The name of an app. It has no separators, because the name is a part of environment variables, whose
+    /// parts are separated by `_`.
     static let appName = ConfigurationRule(pattern: "^[a-z0-9]{1,32}$") { text in
         let isGood =
             (1...32).contains(text.utf8.count)

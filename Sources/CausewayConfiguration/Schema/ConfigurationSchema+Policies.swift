@@ -38,8 +38,8 @@ extension ConfigurationSchema {
         """,
     ]
 
-    /// The keys of each member of `policies`. A missing key has the built-in default, not the value of
-    /// another policy. Therefore a change to `default` never changes other policies.
+    /// The keys of each member of `policies`. A missing key has the built-in default, and never the value of
+    /// another policy. So a change to the policy `default` does not change other policies.
     static let policyKeys: [SchemaKey<Policy>] = policyNumbers.map(\.reloadable)
 
     private static let policyNumbers: [SchemaKey<Policy>] = [

@@ -36,10 +36,10 @@ enum KeyValue: Sendable {
     }
 }
 
-/// One key of the configuration: its name, its allowed values, the property that it sets,
-/// and its description.
+/// One key of the configuration: its name, its allowed values, the property that it sets, and its
+/// description.
 ///
-/// The loader, the check of the file, the names of the environment variables and the pages use it.
+/// The loader, the check of the file, the names of environment variables and the pages use this type.
 /// `SchemaKey+Forms.swift` has a function for each form of key.
 struct SchemaKey<Root: Sendable>: Sendable {
     /// The name below its section, with dots: `topics.commands`.
