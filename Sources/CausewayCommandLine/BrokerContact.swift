@@ -1,7 +1,7 @@
 import Kafka
 
-/// Prints a message if no Kafka broker has answered after 2.5 s, with the reason. librdkafka
-/// itself only keeps trying.
+/// Prints a message with the reason if no Kafka broker has answered after 2.5 s. Without it a user would see
+/// nothing, because librdkafka keeps trying and prints nothing.
 ///
 /// Belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
 package final class BrokerContact: ClientLogHandler, @unchecked Sendable {

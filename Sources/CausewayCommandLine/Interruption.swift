@@ -12,8 +12,8 @@ package struct Interruption {
     /// Whether a signal ends the program at once, instead of only being noticed.
     private static let endsAtOnce = Atomic<Bool>(false)
 
-    /// - Parameter endsAtSecond: whether the second signal of a kind ends the program at once. For programs
-    ///   that may have to wait for another process, such as a broker, before they end.
+    /// - Parameter endsAtSecond: whether the second SIGINT or the second SIGTERM ends the program at once.
+    ///   Set it in programs that may wait long for another process, such as a broker, before they end.
     package init(endsAtSecond: Bool = false) {
         if Self.event.load(ordering: .relaxed) < 0 {
             Self.event.store(eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)), ordering: .relaxed)
@@ -24,15 +24,16 @@ package struct Interruption {
             Interruption.received.store(number, ordering: .relaxed)
             var one: UInt64 = 1
             let savedError = errno
-            // Without an eventfd the write fails, and `await` polls.
+            // If there is no eventfd, this write fails and changes nothing. ``await()`` then finds the signal
+            // when it polls.
             _ = write(Interruption.event.load(ordering: .relaxed), &one, MemoryLayout<UInt64>.size)
             errno = savedError
             if Interruption.endsAtOnce.load(ordering: .relaxed) { Interruption.end(by: number) }
         }
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)
-        // A write to a process that has died then fails with an error, which says more
-        // than an end by SIGPIPE.
+        // Without SIGPIPE, a write to a process that has died fails with an error. The program can print this
+        // error; SIGPIPE would end the program without a message.
         signal(SIGPIPE, SIG_IGN)
     }
 
@@ -65,8 +66,8 @@ package struct Interruption {
         return try body()
     }
 
-    /// Ends the program by the signal. A signal handler may make both calls. The signal then takes effect
-    /// when the handler returns.
+    /// Ends the program as if it did not handle the signal. A signal handler is allowed to call `signal` and
+    /// `raise`. The signal then takes effect when the handler returns.
     private static func end(by number: Int32) {
         signal(number, SIG_DFL)
         raise(number)

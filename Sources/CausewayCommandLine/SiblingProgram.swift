@@ -1,5 +1,5 @@
-/// The commands of `causeway` or `causeway-lab`. With them, the other program recognizes a command
-/// that it does not have.
+/// The commands of `causeway` or of `causeway-lab`. If a user calls one program with a command of the other
+/// program, the called program can name the right one.
 package struct SiblingProgram: Sendable {
     package static let causeway = SiblingProgram(
         name: "causeway",

@@ -8,7 +8,7 @@ package struct RecordCopy {
 
     package var source: [UInt8]
     /// The time of the original record, UNIX milliseconds; 0: the present time. The copy keeps this time,
-    /// because a token in a record counts as registered at the record's time.
+    /// because for Causeway a token was registered at the time of its record.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
@@ -32,7 +32,7 @@ package struct RecordSender {
 
     /// The longest wait for the last acknowledgements.
     package static let flushMilliseconds: Int64 = 120_000
-    /// How long librdkafka may take to report the records that were purged.
+    /// How long the sender waits for librdkafka's reports on the records that it has purged.
     private static let purgeMilliseconds: Int64 = 1_000
     static let closeMilliseconds: Int64 = 5_000
     /// The time between two checks whether a broker has answered.
@@ -121,10 +121,11 @@ package struct RecordSender {
     }
 
     /// Waits for outstanding acknowledgements, and closes the producer. A record that is not acknowledged in
-    /// time counts as failed, although a broker may have it.
+    /// time is reported as failed, although a broker may have it.
     package mutating func finish(flushMilliseconds: Int64 = flushMilliseconds) -> Tally {
         let isFlushed = flush(flushMilliseconds)
-        // Without a broker, every record fails with a timeout. The reason why no broker answers says more.
+        // If no broker has answered, librdkafka reports a timeout for each record. The contact knows the
+        // cause, so its message replaces the reason.
         if tally.acknowledged < tally.sent, let failure = contact?.failure(producer.hasMetBroker) {
             tally.reason = failure
         }

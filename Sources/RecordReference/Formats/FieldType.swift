@@ -114,8 +114,8 @@ extension FieldType {
         }
     }
 
-    /// Returns the schema of a string without control characters. In several regular-expression libraries,
-    /// `$` also matches before a final line end. A pattern alone therefore allows a line end.
+    /// Returns the schema of a string without control characters. A pattern alone would allow a line end at
+    /// the end of the string, because `$` also matches there in several regular-expression libraries.
     private static func plainText(_ least: Int, _ most: Int, pattern: String? = nil) -> DocumentValue {
         .object(
             [

@@ -1,4 +1,4 @@
-/// The description of a reason in results that comes from Causeway, not from Apple.
+/// The description of one reason that Causeway itself, and not APNs, gives in results.
 package struct ReasonReference: Sendable {
     package var name: String
     /// The outcome of results with this reason.

@@ -6,7 +6,7 @@ package struct RecordField: Sendable {
     package enum Presence: Equatable, Sendable {
         case always
         case optional
-        /// Only in some records. The text says in which, in the table's column "present".
+        /// The key is only in some records. The text says in which records, for the table's column "present".
         case sometimes(String)
     }
 
@@ -30,7 +30,8 @@ package struct RecordField: Sendable {
 enum FieldDescription {
     /// The field's meaning, for people who read the schema.
     case meaning
-    /// The type in words, for the messages of the library `CausewayRecords`, which say what a value must be.
+    /// The type in words. The library `CausewayRecords` has messages that say what a value must be, and
+    /// prints these words in them.
     case words
 }
 
@@ -94,8 +95,8 @@ package struct RecordShape: Sendable {
         var members: [DocumentValue.Member] = [.init("type", "object"), .init("properties", .object(properties))]
         let required = fields.filter { $0.presence == .always }.map(\.name)
         if !required.isEmpty { members.append(.init("required", .texts(required))) }
-        // JSON Schema has no keyword for the number of unknown keys, so the library's schema has this one. An
-        // object without fields belongs to the app, which may use any number of keys.
+        // JSON Schema has no keyword that limits the number of unknown keys. So the schema for our library
+        // has the keyword `unknownKeysMax`. An object without fields belongs to the app, and is not limited.
         if otherKeys == .passed, !fields.isEmpty, description == .words {
             members.append(.init("unknownKeysMax", .number(UInt64(Limits.passedKeys))))
         }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// A rule for commands or registrations that a JSON Schema cannot express: the worker refuses the record, the
-/// schema accepts it. The opposite never happens: the schema accepts every record that the worker accepts.
+/// A rule for commands or registrations that a JSON Schema cannot express. If a record breaks it, the worker
+/// refuses the record, but the schema accepts it. The schema never refuses a record that the worker accepts.
 package enum SchemaDifference: CaseIterable, Sendable {
     case notOneJSONText
     case duplicateKeys

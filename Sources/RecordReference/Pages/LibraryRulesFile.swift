@@ -1,8 +1,9 @@
 import Documents
 import LiveActivity
 
-/// The rules of commands and registrations for the library `CausewayRecords`. The library cannot import the
-/// worker's modules, because SwiftPM refuses a dependency with their unsafe flags.
+/// Writes the rules of commands and registrations into a file of the library `CausewayRecords`. The library
+/// cannot import the worker's modules, because these have unsafe flags, and SwiftPM refuses a dependency with
+/// such flags.
 package enum LibraryRulesFile {
     package static let path = "Sources/CausewayRecords/RecordRules+Generated.swift"
 
