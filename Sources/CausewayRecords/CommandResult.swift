@@ -6,12 +6,13 @@ public enum LiveActivityResult: Hashable, Sendable {
     case command(CommandResult)
     /// The outcome of a command in one range of its audience.
     case range(RangeResult)
-    /// The outcome of a command to an audience, written when its last range is done.
+    /// The outcome of a command to an audience, over all its ranges and broadcasts. Written when the last of
+    /// them has ended.
     case audience(AudienceResult)
     /// The outcome of a broadcast to a channel.
     case broadcast(BroadcastResult)
 
-    /// The command's `id`; without an `id`, the place of its record in Kafka.
+    /// The command's `id`. If it has none: `topic/partition/offset` of its record.
     public var command: String {
         switch self {
         case .command(let result): result.command
@@ -32,7 +33,8 @@ public enum LiveActivityResult: Hashable, Sendable {
 }
 
 extension LiveActivityResult: Codable {
-    /// Fields that each occur in one kind of result, so they tell which kind a record is.
+    /// Each of these fields occurs in only one kind of result, so it shows which kind a record is. A
+    /// broadcast's result has none of them.
     private enum DistinctiveFields: String, CodingKey { case attempts, segments, ranges }
 
     public init(from decoder: any Decoder) throws {
@@ -61,8 +63,8 @@ extension LiveActivityResult: Codable {
 extension LiveActivityResult: KafkaRecord {
     public static var defaultTopic: String { "causeway.results" }
 
-    /// The id of the activity, channel, audience or device that the command addressed. Causeway writes the
-    /// result of an `invalid` command with the key of that command's record instead.
+    /// The id of the activity, channel, audience or device that the command addressed. But if the command was
+    /// `invalid`, Causeway writes its result with the Kafka key of the command's record.
     public var key: String {
         switch self {
         case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
@@ -109,7 +111,7 @@ public struct RangeResult: Codable, Hashable, Sendable {
     public var command: String
     public var app: String
     public var audience: String
-    /// The first and the last segment of the range.
+    /// Two segments, the first and the last one of the range. An audience has 256 segments.
     public var segments: [Int]
     public var outcome: Outcome
     public var members: MemberCounts
@@ -124,7 +126,8 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var outcome: Outcome
     public var members: MemberCounts
     public var broadcasts: MemberCounts?
-    /// The audience's channel; `none` if the audience should have a channel but has none.
+    /// `none` if the audience should have a channel and had none in time; `channelReason` says why. Otherwise
+    /// nil.
     public var channel: String?
     public var channelReason: String?
     public var ranges: Int
@@ -147,7 +150,7 @@ public struct BroadcastResult: Codable, Hashable, Sendable {
     public var outcome: Outcome
     public var status: Int?
     public var reason: String?
-    /// What to do about the reason.
+    /// What an operator or the app's developer should do about `reason`.
     public var advice: String?
     /// The fields that were dropped because the body was too large.
     public var dropped: [String]?
@@ -155,7 +158,7 @@ public struct BroadcastResult: Codable, Hashable, Sendable {
     public var times: ResultTimes
 }
 
-/// How many members or broadcasts had each outcome.
+/// The numbers of members or broadcasts by their outcome.
 public struct MemberCounts: Codable, Hashable, Sendable {
     public var counts: [Outcome: Int]
 
@@ -176,7 +179,7 @@ public struct MemberCounts: Codable, Hashable, Sendable {
         counts = [:]
         for key in container.allKeys {
             let outcome = Outcome(rawValue: key.stringValue)
-            // Ignore unknown members that are not counts, because a later version may add such members.
+            // If an unknown member is no number, it is ignored: a later version may add such a member.
             counts[outcome] =
                 Self.outcomes.contains(outcome)
                 ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)
@@ -204,7 +207,7 @@ public struct ResultTimes: Codable, Hashable, Sendable {
     public var admitted: Date?
     public var sent: Date?
     public var answered: Date?
-    /// APNs' first and last answer for an audience.
+    /// When APNs gave its first and its last answer to a push of a command to an audience.
     public var first: Date?
     public var last: Date?
 

@@ -55,7 +55,7 @@ extension JSONObject: Sequence {
 }
 
 extension JSONObject: ExpressibleByDictionaryLiteral {
-    /// Makes an object. If a key occurs twice, its last value counts.
+    /// Makes an object. If a key occurs twice, the object has its last value.
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         for (key, value) in elements { self[key] = value }
     }

@@ -1,6 +1,7 @@
 /// Reads a JSON text, and keeps the digits of its numbers.
 struct JSONReader {
-    /// The deepest nesting of objects and arrays that is read. The worker allows less.
+    /// The maximum nesting of objects and arrays. It bounds the recursion of the reader; the worker allows
+    /// less nesting.
     private static let depthMax = 128
 
     private let bytes: [UInt8]

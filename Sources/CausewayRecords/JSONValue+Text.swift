@@ -1,7 +1,7 @@
 import Foundation
 
 extension JSONValue {
-    /// Reads a JSON text (RFC 8259). If a key occurs twice in an object, its first value counts.
+    /// Reads a JSON text (RFC 8259). If a key occurs twice in an object, the value has the key's first value.
     public init(text: some Sequence<UInt8>) throws(RecordFault) {
         var reader = try JSONReader(Array(text))
         self = try reader.wholeText()
@@ -54,7 +54,7 @@ extension JSONValue {
         return digits.hasSuffix(".0") ? String(digits.dropLast(2)) : digits
     }
 
-    /// Counts the bytes of a string between its quotes, with escapes.
+    /// Returns the number of bytes of a string in JSON: with escapes, without its quotes.
     static func escapedCount(_ text: String) -> Int {
         var bytes: [UInt8] = []
         write(text, to: &bytes)

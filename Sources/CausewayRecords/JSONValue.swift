@@ -121,7 +121,8 @@ extension JSONValue: Codable {
         case .string(let value): try container.encode(value)
         case .array(let value): try container.encode(value)
         case .object(let members):
-            // An encoder's key strategy does not change the keys of a dictionary.
+            // The members are encoded as a dictionary, because an encoder's key strategy does not change a
+            // dictionary's keys.
             try container.encode(members.dictionary)
         }
     }

@@ -1,11 +1,11 @@
 import Foundation
 
-/// A command for `causeway.commands`: a new state for an activity, an audience, or the
-/// activities on a channel.
+/// A command for `causeway.commands`: a new state for an activity, an audience, or the activities on a
+/// channel.
 ///
-/// `ContentState` is the app's own type. It is encoded as ActivityKit decodes it. All other dates of the
-/// command are written as UNIX seconds. If a command was read from a record, writing it keeps unknown keys
-/// and the digits of numbers that the caller has not changed.
+/// `ContentState` is the app's own type. It is encoded in the way in which ActivityKit decodes it. All other
+/// dates of the command are written as UNIX seconds. If you read a command from a record, change it and write
+/// it, then unknown keys and the digits of unchanged numbers stay the same.
 public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// The address of the command.
     public enum Address: Hashable, Sendable {
@@ -46,7 +46,8 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var app: String
     public var address: Address
     public var event: Event
-    /// When the state was true. The command with the latest whole second is the newest.
+    /// The time to which the state belongs. Of two commands, the one with the later time in whole seconds is
+    /// newer.
     public var timestamp: Date
     /// The new content state. An end may have nil: the activity then keeps its last state.
     public var contentState: ContentState?
@@ -57,19 +58,19 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var relevanceScore: Double?
     /// Your own keys beside `aps` in the push.
     public var payload: JSONObject?
-    /// The name that the command's result repeats, at most 64 bytes.
+    /// An id of your choice, at most 64 bytes. The command's result repeats it.
     public var id: String?
-    /// Orders commands of the same second: the highest number is the newest.
+    /// Orders commands with the same second: the command with the highest number is the newest.
     public var sequence: UInt64?
-    /// 5 or 10.
+    /// APNs' priority, 5 or 10. Nil: 10 for a start, an end and an alert, otherwise 5.
     public var priority: Int?
-    /// The command is not sent after this time.
+    /// Causeway does not send the command after this time, and APNs does not store the push longer.
     public var expiration: Date?
     public var policy: String?
-    /// Only for a command to an audience: whether the audience gets a broadcast channel. Nil: the
-    /// configuration decides.
+    /// Only for a command to an audience: whether the audience must get a broadcast channel. Nil: the
+    /// worker's configuration decides.
     public var asksForChannel: Bool?
-    /// The activity's token, used as if a registration had brought it. Only for a single activity.
+    /// Only for a single activity: its update token. It is used as if a registration had brought it.
     public var token: (token: PushToken, environment: PushEnvironment)?
 
     /// The record that the command was read from; nil if the command is new.
@@ -94,7 +95,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
 }
 
 extension LiveActivityCommand {
-    /// Makes an update. Give it an alert if the user must notice the update.
+    /// Makes an update. If the user must notice the update, pass an alert.
     public static func update(
         app: String,
         _ address: Address,
@@ -107,7 +108,7 @@ extension LiveActivityCommand {
         return command
     }
 
-    /// Makes an end. Without a content state, the last one stays on the screen.
+    /// Makes an end. Without a content state, the activity's last state stays on the screen.
     public static func end(
         app: String,
         _ address: Address,

@@ -21,11 +21,12 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let invalid = Outcome(rawValue: "invalid")
     /// APNs has answered that the token is no longer valid.
     public static let unregistered = Outcome(rawValue: "unregistered")
-    /// APNs or Redis refused this command for a reason of its own.
+    /// APNs or Redis refused this command. Other commands may succeed.
     public static let failed = Outcome(rawValue: "failed")
     /// A start was sent and its answer was lost. It is not sent again.
     public static let unknown = Outcome(rawValue: "unknown")
-    /// Only for audiences, members and broadcasts: APNs has answered every push.
+    /// For an audience or a range: APNs has answered the push to every member. For one member or broadcast:
+    /// APNs answered 200.
     public static let delivered = Outcome(rawValue: "delivered")
     /// Only for audiences and members: Causeway made a separate start command for each device.
     public static let started = Outcome(rawValue: "started")

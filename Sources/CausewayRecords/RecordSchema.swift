@@ -22,19 +22,19 @@ struct RecordSchema: Sendable {
             + elementFaults(value, keywords, path)
     }
 
-    /// Returns the branch of `anyOf` for objects, if the value is an object. The faults by this branch say
-    /// more than that no branch accepts the value.
+    /// Returns the branch of `anyOf` for objects, if the value is an object. The faults found with this
+    /// branch name fields. Otherwise the only fault would be that no branch accepts the value.
     private func objectBranch(of schema: JSONObject, for value: JSONValue) -> JSONValue? {
         guard value.hasType("object") else { return nil }
         return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }
     }
 
-    /// Returns the faults by the keywords that apply further schemas to the same value:
-    /// `allOf`, `if` and others.
+    /// Returns the faults found by the keywords that apply another schema to the same value: `allOf`, `if`
+    /// and `$ref`.
     private func branchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         var found = (schema["allOf"]?.asArray ?? [])
             .flatMap { rule in
-                // Each rule has one message, its description, for all of its parts.
+                // A rule has several parts, but only one message for all of them: its `description`.
                 let text = rule.asObject["description"]?.asText ?? ""
                 return faults(value, rule, path).prefix(1).map { RecordFault($0.field, text) }
             }

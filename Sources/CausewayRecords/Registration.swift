@@ -6,7 +6,7 @@ public struct PushToken: Codable, Hashable, Sendable {
 
     public init(digits: String) { self.digits = digits }
 
-    /// The bytes that ActivityKit gives the app.
+    /// Makes a token from the bytes that ActivityKit gives the app.
     public init(_ bytes: some Sequence<UInt8>) {
         digits = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
@@ -87,7 +87,7 @@ public struct Registration: Hashable, Sendable {
     /// The app's bundle id.
     public var app: String
     public var environment: PushEnvironment
-    /// When the app got the token. The registration with the latest time counts.
+    /// When the app got the token. If there are several registrations, the one with the latest time is valid.
     public var registeredAt: Date
     public var token: PushToken
     public var kind: Kind
