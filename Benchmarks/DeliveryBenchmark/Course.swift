@@ -7,8 +7,8 @@ import LiveActivity
 final class Course {
     static let activities = 4_096
     static let activitiesPerBatch = 512
-    /// The time between two batches. An activity gets commands every 2 s, twice its spacing. So the core
-    /// forgets the activity and creates it again each time.
+    /// The time between two batches. So each activity gets a command every 2 s. This is twice its spacing, so
+    /// the core forgets the activity between two commands and creates it again.
     static let batchMilliseconds: Int64 = 250
 
     private var delivery: Delivery

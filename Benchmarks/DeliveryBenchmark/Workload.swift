@@ -9,25 +9,27 @@ enum Workload: String, CaseIterable {
     case paired
     /// A backlog: nine of ten commands are replaced.
     case backlog
-    /// As `spread`, but the app has shapes. All activities get the same state.
+    /// Each command is sent. All activities get the same state, and the app has shapes.
     case shaped
-    /// As `spread`, but each command has a new state.
+    /// Each command is sent and has a new state.
     case changing
-    /// As `changing`, but the app has shapes. Each state has the form of the state before, so only the
-    /// changed parts are compared with the shapes.
+    /// Each command is sent and has a new state, and the app has shapes. The state has the same form as the
+    /// state before, so only the changed parts are compared with the shapes.
     case changingShaped = "changing-shaped"
 
-    /// As `spread`, but 98 states take turns, and none has the form of a recent state.
+    /// Each command is sent. 98 states take turns, and none has the form of a recent state.
     case alternating
-    /// As `alternating`, but the app has shapes. Each state was compared with the shapes in an earlier turn.
+    /// Each command is sent. 98 states take turns, and the app has shapes. Each state was compared with the
+    /// shapes in an earlier turn.
     case alternatingShaped = "alternating-shaped"
-    /// As `alternating`, but each command has a new state.
+    /// Each command is sent and has a new state. None has the form of a recent state.
     case unlike
-    /// As `unlike`, but the app has shapes. Each whole state is compared with the shapes.
+    /// Each command is sent and has a new state, and the app has shapes. No state has the form of a recent
+    /// one, so each whole state is compared with the shapes.
     case unlikeShaped = "unlike-shaped"
-    /// As `spread`, but the states are those of 120 balls of a cricket match, one after the other.
+    /// Each command is sent. The states are those of 120 balls of a cricket match, one after the other.
     case innings
-    /// As `innings`, but the app has shapes.
+    /// Each command is sent. The states are those of 120 balls of a cricket match, and the app has shapes.
     case inningsShaped = "innings-shaped"
 
     var isShaped: Bool { rawValue.hasSuffix("shaped") }
@@ -68,8 +70,8 @@ struct Feed: ~Copyable {
     /// The offset at which each activity's record begins, and the end of the last record.
     private let starts: [Int]
     private let timestampOffset: Int
-    /// The offset of a number in each state. Each command gets a new number there. Empty: the
-    /// states do not change.
+    /// The offset of a number in each state. Each command gets another number there. Empty: the commands have
+    /// the prepared states unchanged.
     private let changingOffsets: [Int]
     private var changes = Self.firstChange
     private static let firstChange: Int64 = 810_748_800

@@ -54,8 +54,8 @@ func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     return true
 }
 
-/// Whether the core allocates nothing in the steady state. Only this figure repeats exactly, so only this
-/// figure can fail the check.
+/// Whether the core allocates nothing in the steady state. The times vary from run to run, but the number of
+/// allocations does not, so only this number can fail the check.
 func check() -> Bool {
     Workload.allCases.allSatisfy { workload in
         let count = allocations(workload)

@@ -16,7 +16,7 @@ enum Contender: String, CaseIterable {
     case foundationSerialization = "foundation-serialization"
     case foundationDecoder = "foundation-decoder"
 
-    /// Divides the number of repetitions, because slow decoders would take too long.
+    /// A divisor for the number of repetitions. It keeps the run of a slow decoder short.
     var divisor: Int {
         switch self {
         case .ours, .oursRepeated, .oursChanged, .simdjsonFields, .simdjsonParse: 1
@@ -99,8 +99,8 @@ func allocations(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Do
         return CAllocationCount_total() - before
     }
     _ = count(times)
-    // Each run also allocates a parser or a copy of the record. The difference of two runs
-    // does not contain those.
+    // Each run also allocates a parser or a copy of the record. The difference of two runs does not contain
+    // these allocations.
     let once = count(times)
     let twice = count(2 * times)
     return Double(twice - min(once, twice)) / Double(times)
@@ -132,8 +132,8 @@ func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     return true
 }
 
-/// Whether our decoder allocates nothing. Only this figure repeats exactly, so only this figure can fail the
-/// check.
+/// Whether our decoder allocates nothing. The times vary from run to run, but the number of allocations does
+/// not, so only this number can fail the check.
 func check() -> Bool {
     Sample.allCases.allSatisfy { sample in
         [Contender.ours, .oursRepeated, .oursChanged]

@@ -4,9 +4,10 @@ import Numbers
 import Reactor
 import Redis
 
-/// Registers activities that name an audience, with all calls that a lane makes for such a registration.
-/// First the activity's record lists its audiences. Then the audience's page gets an entry. If the activity
-/// leaves an audience, that audience's page gets an entry too, and the record then learns of that entry.
+/// Registers activities that name an audience, with all store calls that a lane makes for such a
+/// registration. First the activity's record gets the list of its audiences. Then a page of the audience gets
+/// an entry. If the activity leaves an audience, a page of that audience gets an entry too. Then the
+/// activity's record notes that both audiences know the change.
 final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
     /// The most registrations of a lane in progress at a time.
     private static let underWayMax = 512

@@ -55,7 +55,8 @@ final class RedisServerProcess {
         transport == .unix ? "unix://\(directory)/redis.sock" : "redis://127.0.0.1:\(port)"
     }
 
-    /// The main thread's CPU time from the scheduler's statistics: nanoseconds in the first of three numbers.
+    /// The CPU time of the server's main thread in seconds. The first number in its `schedstat` is in
+    /// nanoseconds.
     var processorSeconds: Double {
         let first = Self.text(path: "/proc/\(process)/task/\(process)/schedstat").split(separator: " ").first
         return first.flatMap { Double($0) }.map { $0 / 1e9 } ?? 0

@@ -4,8 +4,8 @@ import Reactor
 
 // Measures the admissions a second on one core of a real redis-server, and the memory of an activity there.
 //
-// The measure is the CPU time of the server's main thread, not the elapsed time, so other work on the
-// machine does not count. Other work still shares caches with the server, so each figure is the
+// The measure is the CPU time of the server's main thread, not the elapsed time. So the time of other
+// processes is not included. But they share the processor's caches with the server, so each figure is the
 // median of several runs.
 
 let activities = 100_000

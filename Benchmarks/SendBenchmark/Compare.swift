@@ -102,7 +102,7 @@ private struct Target {
 }
 
 private func pinned(_ core: Int, _ words: [String]) -> [String] {
-    // The program's path is resolved here, because after taskset /proc/self/exe would be taskset.
+    // Resolve the path of this program here. In a child that taskset starts, /proc/self/exe would be taskset.
     var path = [CChar](repeating: 0, count: 4_096)
     let count = readlink("/proc/self/exe", &path, path.count)
     let program = String(decoding: path.prefix(max(0, count)).map(UInt8.init(bitPattern:)), as: UTF8.self)

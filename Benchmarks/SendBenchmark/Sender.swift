@@ -11,7 +11,7 @@ final class Sender: PushHandler, TimerHandler {
 
     unowned let loop: EventLoop
     var pool: Pool?
-    /// Counting begins when this many connections send pushes.
+    /// The sender begins to measure when this many connections send pushes.
     var connectionsWanted = 1
     private let count: Int
     private let demand: Demand
@@ -115,8 +115,8 @@ final class Sender: PushHandler, TimerHandler {
         answeredBefore = answered
         begun = Reading()
         guard demand.isPaced else { return }
-        // From here on, pushes are sent at the given rate. Pushes in flight belong to the warm-up
-        // and are not counted.
+        // From here on, pushes are sent at the given rate. Pushes in flight belong to the warm-up and are not
+        // measured.
         answeredBefore = Int(submitted)
         firstTick = loop.nowMilliseconds
         isPaced = true
