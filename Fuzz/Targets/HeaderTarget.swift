@@ -2,9 +2,9 @@ import CNghttp2
 
 @testable import APNs
 
-/// Checks the HPACK decoder. The input is the header blocks of one connection, each after a byte with its
-/// length; 255: all remaining bytes. Rule: our decoder and nghttp2's read the same response, or both refuse
-/// the block. Our decoder may also refuse a block that exceeds one of its limits.
+/// Checks the HPACK decoder. The input is a list of header blocks of one connection. A byte with the length
+/// precedes each block; 255: the block is all remaining bytes. Rule: our decoder and nghttp2's read the same
+/// response, or both refuse the block. Our decoder may also refuse a block that exceeds one of its limits.
 func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
     var inflater: OpaquePointer?
     guard nghttp2_hd_inflate_new(&inflater) == 0 else { return nil }
@@ -24,7 +24,8 @@ func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
             guard isSame(ours, theirs) else { return "nghttp2 reads \(theirs), ours \(ours)" }
         case (.success(let ours), nil): return "nghttp2 refuses what ours reads as \(ours)"
         case (.failure(let fault), let theirs?):
-            // Our decoder may set limits (RFC 7541, section 7.4). Its message then names the section.
+            // A decoder may set limits (RFC 7541, section 7.4). If a block exceeds one, our decoder's message
+            // names this section.
             let isLimit = fault.detail.description.hasSuffix("(RFC 7541, 7.4)")
             return isLimit ? nil : "our decoder refuses the block (\(fault.detail)), nghttp2 reads \(theirs)"
         case (.failure, nil): return nil

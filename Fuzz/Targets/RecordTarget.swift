@@ -2,10 +2,11 @@ import Foundation
 
 @testable import LiveActivity
 
-/// Checks the decoder of commands. The input is a record. Rules: a fault has a message and a place
-/// in the record. Foundation parses the body of an accepted command, and the body's layout is right.
-/// The command stays the same if its `aps` dictionary is at another offset, or is taken from the
-/// cache of the record before.
+/// Checks the decoder of commands. The input is a record. Rules:
+/// - A fault has a message, and a place in the record.
+/// - Foundation parses the body of an accepted command, and the body's layout names the right parts.
+/// - The command stays the same if its `aps` dictionary has another offset, or comes from the cache of the
+///   record before.
 func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {
@@ -85,8 +86,8 @@ private func foundationTakes(_ body: UnsafeRawBufferPointer) -> Bool {
     return (try? JSONSerialization.jsonObject(with: Data(body))) != nil
 }
 
-/// Checks that an `aps` dictionary that is cut off is not taken for the complete dictionary
-/// of the record before.
+/// Cuts a record off inside its `aps` dictionary. The decoder must not replace the incomplete dictionary by
+/// the complete one of the record before, which it has in its cache.
 private func cutViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
     let end = Int(command.aps.offset) + Int(command.aps.count) - 1
     return withCopy(UnsafeRawBufferPointer(rebasing: record[..<end])) { cut in
