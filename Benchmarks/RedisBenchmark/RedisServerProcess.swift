@@ -105,7 +105,7 @@ final class RedisServerProcess {
         }
     }
 
-    /// Returns a port that was free a moment ago.
+    /// Returns a port that no process uses now. Another process may still take it before the server does.
     private static func unusedPort() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

@@ -50,8 +50,8 @@ extension Audiences {
         if isActivity { activityQueue.append(notice) }
     }
 
-    /// Records that the token of a member which has just joined is dead. The member leaves; there is no
-    /// result for it.
+    /// Records that the token of a member which has just joined is dead. The member leaves the audience. It
+    /// has no result, because its push belongs to no command.
     mutating func recordJoiner(
         _ member: MembershipSlot,
         of audience: AudienceDigest,

@@ -13,8 +13,8 @@ extension Audiences {
     /// The maximum number of parked members of a round. At this number, the round offers no other members
     /// until a parked one has its outcome.
     static var parkedPerRoundMax: UInt32 { 256 }
-    /// A pool that has requested no push for this long counts as unavailable. Its members are parked, so that
-    /// members of the other pool are reached.
+    /// A pool that has requested no push for this long is treated as unavailable. Its members are parked, so
+    /// that a round can reach the members of the app's other pool.
     private static var absenceMilliseconds: Int64 { 1_000 }
 
     /// A member that was read longer ago is read again: it may have left, or have another token.

@@ -162,7 +162,7 @@ extension Audiences {
     ) -> UInt32 {
         let audience = unescaped(command.audience, from: value)
         let round = roundIndex[key] ?? addRound(key, audience, record.partition, record.epoch)
-        // An existing round has its own copy of the id.
+        // An existing round has its own copy of the id, so this copy is not needed.
         if rounds[round].identifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
         let slot = VersionSlot(
             round: round,

@@ -11,7 +11,7 @@ extension Audiences {
     /// Removes the production that `nextProduction` returned, because the producer has taken it.
     public mutating func productionTaken() { productions.take() }
 
-    /// Takes a delivery report.
+    /// Takes Kafka's report on a production. A production that failed for a temporary reason is repeated.
     public mutating func produced(_ production: AudienceProduction, _ report: ProductionReport, now: Moment) {
         if report == .failed { return productions.retry(production, now: now) }
         switch production.kind {
