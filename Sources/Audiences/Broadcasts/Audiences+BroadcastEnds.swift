@@ -180,7 +180,7 @@ extension Audiences {
         var before = UInt32.max
         var place = queues[application].firstChannel[environment]
         while place != channel, place != .max { (before, place) = (place, channels[place].nextInQueue) }
-        precondition(place == channel, "a channel that is in its app's line")
+        precondition(place == channel, "a channel that is in its app's queue")
         let next = channels[channel].nextInQueue
         if before == .max {
             queues[application].firstChannel[environment] = next

@@ -304,7 +304,7 @@ extension Audiences {
         var before = UInt32.max
         var place = queues[application].firstJoiner[environment]
         while place != membership, place != .max { (before, place) = (place, memberships[place].next) }
-        precondition(place == membership, "a member that is ready is in its pool's line")
+        precondition(place == membership, "a member that is ready is in its pool's queue")
         let next = memberships[membership].next
         if before == .max {
             queues[application].firstJoiner[environment] = next
