@@ -33,7 +33,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         }
     }
 
-    /// The constants that the scripts name as `@NAME@` and that this module also writes or reads.
+    /// The constants that the scripts share with the Swift code of this module. A script names a constant as
+    /// `@NAME@`; its value replaces the name before the script is loaded.
     static let constants: [(name: String, value: Int64)] = [
         // Limits and lifetimes.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityLifetimeMilliseconds),

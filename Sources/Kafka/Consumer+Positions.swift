@@ -70,8 +70,8 @@ extension Consumer {
     private func wakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = positions(of: CollectionOfOne(partition))
-            // The position is unknown if no record was polled since reading began or since the last seek. In
-            // this case librdkafka wakes the thread.
+            // If no record was polled since reading began or since the last seek, the position is unknown.
+            // librdkafka then wakes the thread itself, so no seek is needed.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
             // The seek runs in the background, so its result is not known here. An error could only be a
             // wrong argument.

@@ -30,7 +30,7 @@ public enum ActivityKey {
     /// special characters.
     public static func pattern(app: String) -> String { "{\(app)[=#$]*}" }
 
-    /// Returns the activity's id in a key that matches the pattern.
+    /// Returns the activity's id from its key. The key must match ``pattern(app:)``.
     public static func activity(ofKey key: [UInt8], app: [UInt8]) -> [UInt8] {
         let rest = key.dropFirst(app.count + 1)
         let identifier = Array(rest.dropFirst().dropLast())

@@ -237,8 +237,8 @@ extension Audiences {
         scheduleMembership(membership)
     }
 
-    /// Whether the core gives up the push: a later change has come, the time for the push has passed, or APNs
-    /// blocks it while many members wait.
+    /// Whether the core gives up the push to this member: a later change of the membership has come, the time
+    /// for the push has passed, or APNs delays the push and many other members need its slot.
     private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
             || milliseconds > memberships[membership].notifiedMilliseconds + Self.serviceMilliseconds

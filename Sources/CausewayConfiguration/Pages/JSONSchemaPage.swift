@@ -35,7 +35,8 @@ struct JSONSchemaPage {
         }
     }
 
-    /// Whether the file must have at least one member of the section.
+    /// Whether the file must name an entry of this section: the section needs more entries than the standard
+    /// ones, which exist without the file.
     private func isRequired(_ section: NamedSection) -> Bool {
         section.members.lowerBound > section.standardMembers.count
     }

@@ -156,8 +156,8 @@ actor LifetimeKeeper {
         log(.lifetimesUnknownApp, ["apps": "\(names.joined(separator: ", "))"])
     }
 
-    /// Removes an activity for which no command can be made from its timetable. Otherwise it would be claimed
-    /// again until it is too old.
+    /// Removes an activity from its timetable, because no command can be made for it. If the activity stayed,
+    /// it would be claimed again and again until it is too old.
     private func forget(
         _ claim: SharedHashes.Claim,
         _ obstacle: LifetimeCommand.Obstacle,

@@ -61,8 +61,8 @@ enum RecordStage: UInt8 {
     /// refunds the start's draw on its device's budget. → `dropped` when that call is acknowledged.
     case refunding
     /// The record is being produced to the deferred topic, and a start's draw is being refunded. → `settled`
-    /// when both are acknowledged; `waiting`, `riding` or `finished`, as from `received`, when the write
-    /// failed and the command can be sent after all.
+    /// when both are acknowledged. If the write failed and the command can be sent after all, → `waiting`,
+    /// `riding` or `finished`, by the rules for a record in `received`.
     case deferring
     /// The core of audiences decides about it. → `finished` when that core has ended it; `dropped` when its
     /// partition is revoked.

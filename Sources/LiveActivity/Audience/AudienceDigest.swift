@@ -35,7 +35,7 @@ extension AudienceDigest {
 public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {
     /// The number of segments of an audience.
     public static let segmentCount = 256
-    /// The number of positions of a segment.
+    /// A segment has 2^32 positions, because a member's position has 32 bits.
     public static let positionsPerSegment: UInt64 = 1 << 32
 
     public var segment: UInt8

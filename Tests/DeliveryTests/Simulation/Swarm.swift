@@ -171,7 +171,8 @@ struct Swarm {
             if random.chance(300) { drawConnections(&random) }
             livesLong = true
             timeJump = [0, 0, 30][random.number(0...2)]
-            // Redis would begin the eight hours again for an activity that it has forgotten.
+            // Do not wipe Redis in this run. For an activity that Redis has forgotten, the limit of eight hours
+            // would count from the beginning again, and the check of this limit would fail.
             wipesRedis = false
         case .repeats:
             if random.chance(300) { drawPace(&random) }
