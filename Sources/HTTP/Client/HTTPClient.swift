@@ -2,7 +2,7 @@ import Reactor
 
 /// An HTTP/1.1 client. Each request has its own connection and event loop, and blocks the calling thread.
 package struct HTTPClient: Sendable {
-    /// The most addresses of one name that are tried.
+    /// The most addresses of a host's name to which the client tries to connect, one after another.
     static let addressesMax = 8
 
     package struct Response: Sendable, Equatable {
@@ -16,10 +16,11 @@ package struct HTTPClient: Sendable {
     /// The limit for a whole request, including the name look-up.
     package var timeoutMilliseconds: Int
     package var responseBytesMax = 16 << 20
-    /// Whether the caller needs only the status. If true, the request ends after the response's head.
+    /// Whether the caller needs only the status. If true, the request ends at the end of the response's head,
+    /// and the returned body is empty.
     package var readsOnlyStatus = false
-    /// The caller signals this wakeup to end a request. The client never drains the wakeup, so later requests
-    /// also end at once.
+    /// The caller signals this wakeup to end a request in progress. The client leaves the wakeup signalled,
+    /// so all later requests also end at once.
     package var interruption: Wakeup?
 
     package init(address: HTTPAddress, timeoutMilliseconds: Int) {
@@ -27,11 +28,13 @@ package struct HTTPClient: Sendable {
         self.timeoutMilliseconds = timeoutMilliseconds
     }
 
+    /// Sends one request and waits for the whole response.
+    ///
     /// - Parameters:
-    ///   - fields: more header fields, each as a line with its line end.
-    ///   - contentType: the type of the body.
-    /// - Throws: if no response arrives, or the response is not HTTP or too large. A response with any status
-    ///   is returned.
+    ///   - contentType: the `Content-Type` field. It is sent only with a body that is not empty.
+    ///   - fields: further header fields, each as a line that ends with CR LF.
+    /// - Throws: if no response arrives, or the response is not HTTP or too large. The status of a response
+    ///   is never a reason to throw.
     package func request(
         _ method: String = "GET",
         contentType: String = "application/json",
@@ -62,11 +65,11 @@ package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
         case unconnected
         /// The server's certificate is not trusted, out of date, or for another name.
         case certificate
-        /// The connection ended, or TLS failed otherwise, before the end of the response.
+        /// The connection or TLS failed, or the server closed the connection, before the end of the response.
         case lost
         /// The response is not HTTP.
         case malformed
-        /// The response is larger than allowed.
+        /// The response's body is larger than `responseBytesMax`.
         case tooLarge
         /// The time limit passed before the end of the response.
         case late

@@ -1,6 +1,6 @@
 import Reactor
 
-/// A request in progress. Used on one thread.
+/// A request in progress. Only the thread that runs its loop may use it.
 final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private let loop: EventLoop
     private let client: HTTPClient
@@ -10,7 +10,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private var places: ArraySlice<SocketAddress> = []
     private var stream: Stream?
     private var output: HTTPOutput?
-    /// The bytes of the response's head.
+    /// Received bytes that are not parsed yet: an incomplete head of a response.
     private var received: [UInt8] = []
     private var status = 0
     /// Nil until the response's head is complete.
@@ -46,7 +46,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
                 return end(.unconnected, error.description)
             }
         }
-        // The request may end before the look-up's thread answers, so the closure holds this object weakly.
+        // The request may end before the look-up's thread answers, so the closure holds the call weakly.
         loop.resolve(host: client.address.server.host, port: client.address.server.port) { [weak self] resolution in
             self?.resolved(resolution)
         }

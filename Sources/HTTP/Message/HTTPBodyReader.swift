@@ -1,12 +1,12 @@
 import Numbers
 
-/// Collects the body of a request or response: with a known length, chunked, or until the connection ends
-/// (RFC 9112, section 6).
+/// Collects the body of a request or response (RFC 9112, section 6). The body has a known length, is chunked,
+/// or lasts until the connection ends.
 struct HTTPBodyReader {
     enum Length: Sendable, Equatable {
         case bytes(Int)
         case chunked
-        /// The body ends with the connection. For responses only.
+        /// The body lasts until the connection ends. Only responses have such a body.
         case untilEnd
     }
 
@@ -18,33 +18,33 @@ struct HTTPBodyReader {
     private enum State: Equatable {
         case counted(remaining: Int)
         case untilEnd
-        /// → `chunk`, `trailer`.
+        /// Next: `chunk`, or `trailer` after the chunk of size 0.
         case chunkSize
-        /// → `chunkEnd`.
+        /// Next: `chunkEnd`.
         case chunk(remaining: Int)
-        /// → `chunkSize`.
+        /// The line end after a chunk's data. Next: `chunkSize`.
         case chunkEnd
-        /// → `whole`.
+        /// Next: `whole`.
         case trailer(lines: Int)
-        /// Final.
+        /// The body is complete. No state follows.
         case whole
     }
 
     private(set) var body: [UInt8] = []
     private var state: State
     private let bytesMax: Int
-    /// The received part of the current line of the chunked coding.
+    /// The received part of an incomplete line: a chunk's size, a chunk's end, or a trailer field.
     private var line: [UInt8] = []
 
-    /// - Throws: if the announced length is above `bytesMax`.
+    /// - Throws: `bodyTooLarge` if the announced length is above `bytesMax`.
     init(_ length: Length, bytesMax: Int) throws(HTTPFault) {
         self.bytesMax = bytesMax
         switch length {
         case .bytes(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
             state = count == 0 ? .whole : .counted(remaining: count)
-            // The reservation uses no memory until the bytes arrive, because the system provides a page at
-            // its first write.
+            // The reservation uses no physical memory until bytes arrive: the system provides each page at
+            // the first write to it.
             body.reserveCapacity(count)
         case .chunked: state = .chunkSize
         case .untilEnd: state = .untilEnd
@@ -52,12 +52,13 @@ struct HTTPBodyReader {
     }
 
     var isWhole: Bool { state == .whole }
-    /// Whether the end of the connection ends the body.
+    /// Whether the body lasts until the connection ends.
     var endsWithConnection: Bool { state == .untilEnd }
 
     /// Takes the next bytes of the body.
     ///
     /// - Returns: how many of the bytes belong to the body. The bytes after them belong to the next message.
+    /// - Throws: if the body becomes larger than `bytesMax`, or its chunked coding is malformed.
     mutating func read(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
         var rest = bytes[...]
         while !isWhole, !rest.isEmpty {
@@ -109,7 +110,7 @@ struct HTTPBodyReader {
     private mutating func endLine() throws(HTTPFault) {
         switch state {
         case .chunkSize:
-            // After a semicolon there may be chunk extensions, which are ignored.
+            // RFC 9112 allows chunk extensions after a semicolon. The reader ignores them.
             let digits = line.prefix { $0 != UInt8(ascii: ";") }
             let size = String(decoding: digits, as: UTF8.self)[...].trimmed
             guard !size.isEmpty, size.utf8.allSatisfy({ Hexadecimal.value($0) != nil }) else { throw .malformed }

@@ -1,4 +1,4 @@
-/// The header fields of a message, in their order.
+/// The header fields of a message, in the order of the message.
 package struct HTTPFields: Sendable, Equatable {
     struct Field: Sendable, Equatable {
         /// In lower case.
@@ -14,8 +14,8 @@ package struct HTTPFields: Sendable, Equatable {
         all.append(Field(name: name.lowercased(), value: String(value)))
     }
 
-    /// The values of all fields with this name, as one list with commas (RFC 9110, section 5.3); nil if there
-    /// is none.
+    /// The values of all fields with this name, joined with commas (RFC 9110, section 5.3); nil if the
+    /// message has no such field.
     ///
     /// - Parameter name: in lower case.
     package subscript(name: String) -> String? {
@@ -23,12 +23,17 @@ package struct HTTPFields: Sendable, Equatable {
         return values.isEmpty ? nil : values.joined(separator: ", ")
     }
 
-    /// Returns the value of each field with this name.
+    /// - Parameter name: in lower case.
     func values(of name: String) -> [String] {
         all.filter { $0.name == name }.map(\.value)
     }
 
-    /// Whether the comma-separated list of a field with this name has the word. Ignores the case of the list.
+    /// Whether the word is in the comma-separated list of a field with this name. The list may be in any
+    /// case.
+    ///
+    /// - Parameters:
+    ///   - name: in lower case.
+    ///   - word: in lower case.
     func list(_ name: String, has word: String) -> Bool {
         values(of: name)
             .contains { value in
@@ -36,7 +41,7 @@ package struct HTTPFields: Sendable, Equatable {
             }
     }
 
-    /// Whether the text is a token (RFC 9110, section 5.6.2): the name of a field, or a method.
+    /// Whether the text is a token, as the name of a field or a method must be (RFC 9110, section 5.6.2).
     package static func isName(_ text: Substring) -> Bool {
         !text.isEmpty
             && text.utf8.allSatisfy { byte in
@@ -48,11 +53,13 @@ package struct HTTPFields: Sendable, Equatable {
     }
 
     /// Returns the body length that the fields announce; nil if they announce none.
+    ///
+    /// - Throws: if the fields contradict each other, or name a coding other than `chunked`.
     func bodyLength() throws(HTTPFault) -> HTTPBodyReader.Length? {
         let (codings, lengths) = (values(of: "transfer-encoding"), values(of: "content-length"))
         guard codings.isEmpty else {
-            // A proxy that uses one field and a server that uses the other would see different messages
-            // (request smuggling).
+            // A message with both fields is refused, because it could serve for request smuggling: a proxy
+            // may use the one field and the server the other, and see different messages.
             guard lengths.isEmpty else { throw .malformed }
             guard codings.count == 1, codings[0].lowercased() == "chunked" else { throw .unknownCoding }
             return .chunked
@@ -60,7 +67,7 @@ package struct HTTPFields: Sendable, Equatable {
         guard let text = lengths.first else { return nil }
         guard lengths.allSatisfy({ $0 == text }), !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) })
         else { throw .malformed }
-        // A number with too many digits is larger than any limit.
+        // A number that does not fit into `Int` is larger than any limit, as `Int.max` is.
         return .bytes(Int(text) ?? .max)
     }
 }
@@ -74,7 +81,7 @@ enum HTTPFault: Error, Equatable {
     case bodyTooLarge
     case unknownVersion
 
-    /// The status with which a server refuses the message.
+    /// The status of the response with which a server refuses the message.
     var status: Int {
         switch self {
         case .malformed: 400

@@ -18,8 +18,8 @@ struct HTTPHead: Equatable {
             guard bytes.count <= bytesMax else { throw .headTooLarge }
             return nil
         }
-        // All relevant header fields are ASCII. Other bytes become replacement characters, which match
-        // nothing.
+        // The fields that this module reads have ASCII values. The decoding turns other bytes into
+        // replacement characters, which equal no expected value.
         let lines = String(decoding: bytes[..<(end - 4)], as: UTF8.self)
             .split(separator: "\r\n", omittingEmptySubsequences: false)
         guard let first = lines.first, lines.count - 1 <= fieldsMax else { throw .headTooLarge }

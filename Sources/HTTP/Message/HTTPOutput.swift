@@ -1,7 +1,7 @@
 import Reactor
 
-/// A message that is written to a stream in parts, as fast as the peer takes them, so that the stream never
-/// buffers all of a large message.
+/// A message that is written to a stream in parts. The next part waits until the peer has taken enough bytes,
+/// so the stream never buffers the whole of a large message.
 struct HTTPOutput {
     private static let partBytes = 256 * 1_024
 
@@ -10,8 +10,7 @@ struct HTTPOutput {
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Writes as many bytes as the stream has room for. If bytes are left, the stream calls `streamDrained`
-    /// later.
+    /// Writes as many bytes as the stream has room for. If bytes are left, call it again in `streamDrained`.
     ///
     /// - Returns: whether everything is written.
     mutating func write(to stream: Stream) -> Bool {

@@ -3,14 +3,14 @@ import Numbers
 /// The head of an HTTP/1.1 request (RFC 9112, section 3).
 package struct HTTPRequestHead: Sendable, Equatable {
     package var method: String
-    /// The text before the question mark, with percent-encoding resolved.
+    /// The part of the request's target before the question mark, with percent-encoding decoded.
     package var path: String
     package var query: HTTPQuery
     package var fields: HTTPFields
-    /// Whether the request is HTTP/1.1, so that the client accepts chunked responses and several responses on
-    /// one connection.
+    /// Whether the request is HTTP/1.1, not HTTP/1.0. Only an HTTP/1.1 client accepts chunked responses and
+    /// several responses on one connection.
     var isHTTP11: Bool
-    /// Nil if there is no body.
+    /// Nil if the request has no body.
     var bodyLength: HTTPBodyReader.Length?
 
     var keepsAlive: Bool { isHTTP11 && !fields.list("connection", has: "close") }
@@ -50,18 +50,20 @@ package struct HTTPRequestHead: Sendable, Equatable {
 package struct HTTPQuery: Sendable, Equatable {
     private var values: [String: String] = [:]
 
-    /// Nil if a percent sign is not followed by two hexadecimal digits, or the decoded text is not UTF-8.
+    /// Returns nil if a percent sign is not followed by two hexadecimal digits, or the decoded text is not
+    /// UTF-8.
     package init?(_ text: Substring) {
         for part in text.split(separator: "&") {
             let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard let name = PercentEncoding.decode(sides[0]),
                 let value = PercentEncoding.decode(sides.count == 2 ? sides[1] : "")
             else { return nil }
-            // If a name occurs more than once, the first value counts.
+            // If a name occurs more than once, its first value is kept.
             if values[name] == nil { values[name] = value }
         }
     }
 
-    /// Nil if there is no such name.
+    /// The value of the name; nil if the query does not have the name. A name without a value has the empty
+    /// text.
     package subscript(name: String) -> String? { values[name] }
 }

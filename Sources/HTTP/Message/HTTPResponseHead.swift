@@ -7,7 +7,8 @@ struct HTTPResponseHead: Equatable {
     ///
     /// - Returns: the head and its number of bytes; nil if it is not complete.
     static func parse(_ bytes: [UInt8]) throws(HTTPFault) -> (head: HTTPResponseHead, length: Int)? {
-        // Refuse another protocol at once, because its data may never have the empty line that ends a head.
+        // Refuses another protocol at once, because its bytes may never contain the empty line that ends a
+        // head.
         guard bytes.starts(with: "HTTP/1.".utf8.prefix(bytes.count)) else { throw .malformed }
         guard let (head, length) = try HTTPHead.parse(bytes, bytesMax: bytesMax) else { return nil }
         let words = head.firstLine.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
@@ -16,11 +17,12 @@ struct HTTPResponseHead: Equatable {
         return (HTTPResponseHead(status: status, fields: head.fields), length)
     }
 
-    /// The most bytes of a response's head. Larger than for requests, because proxies and collectors add
-    /// fields.
+    /// The most bytes of a response's head. The limit is higher than for a request, because proxies and
+    /// collectors add fields to a response.
     private static let bytesMax = 32_768
 
-    /// Returns the body's length in a response to a request with this method.
+    /// Returns the length of the response's body. The length also depends on the request's method, because a
+    /// response to `HEAD` has no body.
     func bodyLength(method: String) throws(HTTPFault) -> HTTPBodyReader.Length {
         guard method != "HEAD", status != 204, status != 304 else { return .bytes(0) }
         return try fields.bodyLength() ?? .untilEnd

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// A request that waits for its response. It is answered once: by the handler's return value, or later by any
-/// thread.
+/// A request that waits for its response. It gets one response: the handler's return value, or a later
+/// response from any thread.
 ///
-/// An exchange that is released without a response is answered with status 500.
+/// If all references to an exchange are released before its response, the client gets status 500.
 package final class HTTPExchange: Sendable {
     package let head: HTTPRequestHead
     package let body: [UInt8]
@@ -11,7 +11,7 @@ package final class HTTPExchange: Sendable {
     private let connection: UInt64
     private let isAnswered = Atomic<Bool>(false)
 
-    /// - Precondition: the inbox has counted the exchange and its body.
+    /// - Precondition: the inbox has counted the exchange and the bytes of its body.
     init(_ head: HTTPRequestHead, body: [UInt8], inbox: HTTPServerInbox, connection: UInt64) {
         self.head = head
         self.body = body
@@ -24,17 +24,19 @@ package final class HTTPExchange: Sendable {
         inbox.endExchange(bodyBytes: body.count)
     }
 
-    /// Answers from any thread. Only the first response counts. Does nothing if the client has disconnected.
+    /// Answers the request, from any thread. Only the first call for an exchange has an effect. It does
+    /// nothing if the client has disconnected.
     package func answer(_ response: HTTPResponse) {
         guard take() else { return }
         inbox.post(.answer(response, connection: connection))
     }
 
-    /// Sends the head of the response at once, and returns a stream to which any thread may append the body.
+    /// Begins a response whose body any thread may append to the returned stream. The server's thread sends
+    /// the head soon, without waiting for appended bytes.
     ///
     /// - Parameter head: the response to begin with. Its body is the first part of the streamed body.
-    /// - Returns: nil if the limit of open streams is reached, the server has ended, or the exchange is
-    ///   already answered.
+    /// - Returns: nil if the limit of open streams is reached, the server has ended, or the exchange already
+    ///   has its response.
     package func stream(_ head: HTTPResponse) -> HTTPResponseStream? {
         guard inbox.beginStream() else { return nil }
         guard take() else {
@@ -46,6 +48,8 @@ package final class HTTPExchange: Sendable {
         return stream
     }
 
-    /// Returns true to the first caller, which must then answer, and false to every later caller.
+    /// Gives the right to answer to its first caller only, because several threads may try to answer.
+    ///
+    /// - Returns: true to the first caller, which must answer; false to every later caller.
     func take() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
 }

@@ -1,9 +1,11 @@
-/// Answers the requests of a server. Called only on the server's thread, which must not wait.
+/// Answers the requests of a server. The server calls it only on its own thread. The handler must not block
+/// this thread.
 package protocol HTTPRequestHandler: AnyObject {
-    /// - Returns: the response; nil if the handler answers later, through the exchange or its stream.
+    /// - Returns: the response; nil if the handler answers later, by `HTTPExchange.answer` or
+    ///   `HTTPExchange.stream`.
     func answer(_ exchange: HTTPExchange) -> HTTPResponse?
 
-    /// Returns the response to a request that breaks HTTP's rules or the server's limits. The connection ends
-    /// after it.
+    /// Returns the response to a request that breaks HTTP's rules or the server's limits. The server closes
+    /// the connection after this response.
     func refusal(status: Int) -> HTTPResponse
 }

@@ -1,11 +1,11 @@
-/// The response to a request.
+/// A server's response to a request.
 package struct HTTPResponse: Sendable, Equatable {
     package var status: Int
     package var contentType: String
     /// The `Content-Security-Policy`: what a browser may load for this page. The default allows the page's
     /// own style and nothing else.
     package var contentSecurityPolicy = "default-src 'none'; style-src 'unsafe-inline'"
-    /// The methods that the page supports: the `Allow` field of a response with status 405.
+    /// The value of the `Allow` field in a response with status 405: the methods that the path supports.
     package var allow: String?
     package var body: [UInt8]
 
@@ -19,7 +19,7 @@ package struct HTTPResponse: Sendable, Equatable {
         self.init(status: status, contentType: contentType, body: Array(text.utf8))
     }
 
-    /// Returns a response with its status as the text.
+    /// Returns a response whose text is the status and its phrase, for example “404 Not Found”.
     package static func plain(_ status: Int) -> HTTPResponse {
         HTTPResponse(status: status, text: "\(status) \(phrase(of: status))\n")
     }
@@ -42,14 +42,14 @@ package struct HTTPResponse: Sendable, Equatable {
         }
     }
 
-    /// How a client finds the end of the body.
+    /// How the client finds the end of the body.
     enum Framing {
         case length
         case chunks
         case endOfConnection
     }
 
-    /// Returns the bytes of the head.
+    /// Returns the bytes of the response's head.
     func head(_ framing: Framing, keepsAlive: Bool) -> [UInt8] {
         var head = "HTTP/1.1 \(status) \(Self.phrase(of: status))\r\nContent-Type: \(contentType)\r\n"
         switch framing {

@@ -2,13 +2,13 @@ import Synchronization
 
 /// The body of a response that grows over time, such as Server-Sent Events (`text/event-stream`).
 ///
-/// Any thread may append. If the client reads slowly and the appended bytes have no room, all of them are
-/// skipped. If the client takes no byte for `HTTPServerLimits.idleMilliseconds` while bytes wait, the server
-/// closes the connection.
+/// Any thread may append. If the client reads slowly and an append has no room for all its bytes, the stream
+/// skips the whole append. If the client takes no byte for `HTTPServerLimits.idleMilliseconds` while bytes
+/// wait, the server closes the connection.
 package final class HTTPResponseStream: Sendable {
     package enum Appended: Sendable, Equatable {
         case taken
-        /// There is no room. None of the bytes will be sent.
+        /// The stream has no room for the bytes. None of them will be sent.
         case skipped
         /// The stream was finished, or the client has disconnected. None of the bytes will be sent.
         case ended
@@ -18,11 +18,12 @@ package final class HTTPResponseStream: Sendable {
         var waiting: [UInt8] = []
         var isFinished = false
         var hasEnded = false
-        /// Whether the server's thread was notified and has not taken the bytes yet.
+        /// Whether a message in the inbox asks the server's thread to take the bytes. One such message is
+        /// enough.
         var isAnnounced = false
         var onEnd: (@Sendable () -> Void)?
 
-        /// - Returns: whether the caller must notify the server's thread.
+        /// - Returns: whether the caller must post `streamReady` to the inbox.
         mutating func announce() -> Bool {
             guard !isAnnounced, !hasEnded else { return false }
             isAnnounced = true
@@ -43,10 +44,11 @@ package final class HTTPResponseStream: Sendable {
         state = Mutex(State(waiting: head.body))
     }
 
-    /// Whether the stream is over: it was finished and all bytes were taken, or the client has disconnected.
+    /// Whether the server sends nothing more: the stream was finished and the server took its last bytes, or
+    /// the client has disconnected.
     package var hasEnded: Bool { state.withLock { $0.hasEnded } }
 
-    /// Appends bytes. Either all of them are sent, or none.
+    /// Appends bytes to the body. Either all of them are sent, or none.
     @discardableResult
     package func append(_ bytes: [UInt8]) -> Appended {
         let (appended, isNew) = state.withLock { state -> (Appended, Bool) in
@@ -59,7 +61,7 @@ package final class HTTPResponseStream: Sendable {
         return appended
     }
 
-    /// Ends the response after the bytes that were appended.
+    /// Ends the response. The server still sends the bytes that were appended before.
     package func finish() {
         let isNew = state.withLock { state in
             state.isFinished = true
@@ -80,7 +82,7 @@ package final class HTTPResponseStream: Sendable {
 
     // MARK: - The server's thread
 
-    /// - Returns: the bytes that wait, and whether no bytes follow them.
+    /// - Returns: the bytes that wait, and whether they are the last bytes of the response.
     func take() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
             state.isAnnounced = false
@@ -89,7 +91,7 @@ package final class HTTPResponseStream: Sendable {
         }
     }
 
-    /// Ends the stream, drops its waiting bytes and calls the action of `onEnd`. Idempotent.
+    /// Ends the stream, drops its waiting bytes and calls the action of `onEnd`. A second call does nothing.
     func end() {
         let (isFirst, action) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
             guard !state.hasEnded else { return (false, nil) }

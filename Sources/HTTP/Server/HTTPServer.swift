@@ -1,15 +1,15 @@
 import Reactor
 import Synchronization
 
-/// An HTTP/1.1 server for a few clients. It has a loop and a thread of its own, so that it answers while the
-/// rest of the process is busy. `HTTPServerLimits` limits all its resources.
+/// An HTTP/1.1 server for a few clients. It has its own event loop and thread, so that it answers while the
+/// rest of the process is busy. `HTTPServerLimits` limits its connections, memory and waiting times.
 package final class HTTPServer: Sendable {
     private enum Phase {
-        /// → `listening`, `ended`.
+        /// Next: `listening` or `ended`.
         case starting
-        /// → `ended`.
+        /// Next: `ended`.
         case listening(UInt16)
-        /// Final.
+        /// The server has stopped, or could not start. No phase follows.
         case ended(HTTPServerError?)
     }
 
@@ -26,10 +26,10 @@ package final class HTTPServer: Sendable {
     private let inbox: HTTPServerInbox
     private let state = Mutex(State())
 
-    /// Connections that may wait to be accepted.
+    /// The most connections that wait in the system until the server accepts them.
     private static let backlog: Int32 = 64
 
-    /// Listens at once, so that the process learns at its start that a port is taken. `run` accepts the
+    /// Listens at once, so that a port in use is an error at the start of the process. `run` accepts the
     /// connections later.
     ///
     /// - Parameters:
@@ -42,9 +42,9 @@ package final class HTTPServer: Sendable {
         inbox = try HTTPServerInbox(limits: limits)
     }
 
-    /// Waits until the server listens, and returns its port.
+    /// Waits until `run` accepts connections, and returns the port of the server.
     ///
-    /// - Throws: the reason why the server does not listen.
+    /// - Throws: the reason why the server does not accept connections.
     package func port() async throws(HTTPServerError) -> UInt16 {
         let port: Port = await withCheckedContinuation { continuation in
             let known: Port? = state.withLock { state in
@@ -61,12 +61,14 @@ package final class HTTPServer: Sendable {
         return try port.get()
     }
 
-    /// Makes `run` return. Responses in progress may still be sent for a second.
+    /// Asks the server to stop; then `run` returns. Responses in progress may still be sent for at most one
+    /// second.
     package func requestStop() { inbox.requestStop() }
 
-    /// Serves until `requestStop`. Call it once.
+    /// Accepts and answers requests until `requestStop`. Call it once.
     ///
-    /// - Parameter makeHandler: makes the handler on the server's thread, and gets the loop of this thread.
+    /// - Parameter makeHandler: makes the handler on the server's thread. Its argument is the event loop of
+    ///   this thread.
     /// - Throws: if the server's thread or its listener cannot start.
     package func run(_ makeHandler: @escaping @Sendable (EventLoop) -> any HTTPRequestHandler)
         async throws(HTTPServerError)
@@ -75,7 +77,7 @@ package final class HTTPServer: Sendable {
         do throws(SystemError) {
             thread = try LoopThread.start(name: name) { [self] loop in serve(loop, makeHandler) }
         } catch {
-            // Callers that wait for the port must get the error, too.
+            // Tasks that wait in `port()` must get the error, too.
             let failure = HTTPServerError(reason: "cannot start its thread: \(error)")
             noteEnded(failure)
             throw failure
@@ -134,7 +136,7 @@ package final class HTTPServer: Sendable {
     }
 }
 
-/// Why a server does not run.
+/// Why a server could not start, or that it has ended.
 package struct HTTPServerError: Error, Equatable, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }

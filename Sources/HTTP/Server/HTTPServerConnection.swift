@@ -1,46 +1,47 @@
 import Reactor
 
-/// One client's connection to a server.
+/// A client's connection to a server.
 final class HTTPServerConnection: StreamHandler {
     enum State {
-        /// Waits for a request head, or for its missing part. → `body`, `answering`, `sending`, `ending`.
+        /// Waits for the head of a request, or for the missing part of a head. Next: `body`, `answering`,
+        /// `sending` or `ending`.
         case head
-        /// Waits for the rest of a body. → `answering`, `sending`, `ending`.
+        /// Waits for the rest of a body. Next: `answering`, `sending` or `ending`.
         case body
-        /// The handler has the request. → `sending`, `streaming`, `ending`.
+        /// The handler has the request and has not answered. Next: `sending`, `streaming` or `ending`.
         case answering
-        /// Parts of a response's body wait for room. → `head`, `ending`.
+        /// A part of the response waits until the stream has room. Next: `head` or `ending`.
         case sending
-        /// An `HTTPResponseStream` answers. → `ending`.
+        /// The response is an `HTTPResponseStream`, which has not ended. Next: `ending`.
         case streaming
-        /// Sends the last response. Final.
+        /// Sends the rest of the last response, then closes. No state follows.
         case ending
     }
 
     private(set) lazy var stream = Stream(accepted: descriptor, loop: server.loop, handler: self, tls: nil)
-    /// The connection's number, in the order of arrival.
+    /// The connection's number: 1 for the first connection that the server accepted.
     let number: UInt64
     private let descriptor: Int32
     private unowned let server: HTTPServerLoop
     private let limits: HTTPServerLimits
     private(set) var state = State.head
-    /// The loop's time at which `sweep` ends the connection or refuses its request.
+    /// When `sweep` closes the connection or refuses its request, on the loop's clock.
     private(set) var deadlineMilliseconds: Int64
 
     /// Received bytes that are not parsed yet: an incomplete head, or pipelined requests.
     private var received: [UInt8] = []
-    /// The request in progress.
+    /// The request that is being read or answered.
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
-    /// The bytes of `bodyReader` that the inbox has counted.
+    /// The bytes of `bodyReader.body` that the connection has added to the inbox's `bodyBytes`.
     private var bodyBytesCounted = 0
     private var output: HTTPOutput?
     private var keepsAlive = false
     private var responseStream: HTTPResponseStream?
     private var isChunked = false
 
-    /// The bytes written so far, and the bytes that the client had taken at the last `sweep`. They show
-    /// whether the client still reads.
+    /// `writtenBytes`: all bytes written to the stream so far. `takenBytesSeen`: the bytes that had left the
+    /// stream's buffer at the last `sweep`. If it grows, the client still reads.
     private var writtenBytes = 0
     private var takenBytesSeen = 0
 
@@ -54,7 +55,7 @@ final class HTTPServerConnection: StreamHandler {
 
     func start() { _ = stream }
 
-    /// Whether a request waits for its response, or for the end of a streamed response.
+    /// Whether a request waits for its response, or a streamed response has not ended.
     var isBusy: Bool {
         switch state {
         case .answering, .streaming: true
@@ -100,7 +101,7 @@ final class HTTPServerConnection: StreamHandler {
         while state == .head {
             stream.resumeReading()
             guard !received.isEmpty else { return }
-            // Do not read from a client that does not read its responses.
+            // If the client does not read its responses, the server reads no more requests of it.
             guard stream.pendingOutputBytes <= Stream.highWaterBytes else { return stream.pauseReading() }
             guard requests < HTTPServerLimits.requestsPerArrivalMax else { return refuse(400) }
             do throws(HTTPFault) {
@@ -128,7 +129,7 @@ final class HTTPServerConnection: StreamHandler {
         early.withUnsafeBytes(readBody)
     }
 
-    /// Reads bytes of the body, and keeps the bytes after the body for the next request.
+    /// Reads bytes of the body. Bytes after the body belong to the next request and stay in `received`.
     private func readBody(_ bytes: UnsafeRawBufferPointer) {
         do throws(HTTPFault) {
             guard let count = try bodyReader?.read(bytes) else { return }
@@ -146,7 +147,8 @@ final class HTTPServerConnection: StreamHandler {
 
     private func answer(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.beginExchange() else { return refuse(503) }
-        // The exchange removes the body's bytes from the inbox's count when it is released.
+        // From here the exchange owns the count: it subtracts the body's bytes from the inbox's `bodyBytes`
+        // when it is released.
         bodyBytesCounted = 0
         state = .answering
         setDeadline(limits.responseMilliseconds)
@@ -163,13 +165,15 @@ final class HTTPServerConnection: StreamHandler {
 
     // MARK: - Answers
 
-    /// Sends the response of another thread, and reads the next request.
+    /// Sends a response that another thread has posted. Then reads the next request, which may already have
+    /// arrived.
     func sendLate(_ response: HTTPResponse) {
         send(response)
         readRequests()
     }
 
-    /// Sends the response to the request in progress. Does nothing if the connection is already ending.
+    /// Sends the response to the request in progress. Does nothing if the request has been refused or the
+    /// connection is ending.
     private func send(_ response: HTTPResponse) {
         guard state == .answering, let request else { return }
         send(response, keepsAlive: request.keepsAlive && !server.isStopping)
@@ -202,7 +206,7 @@ final class HTTPServerConnection: StreamHandler {
         if !received.isEmpty { setDeadline(limits.headMilliseconds) }
     }
 
-    /// Answers the request in progress with a stream.
+    /// Sends the head of a streamed response, and from now on the bytes of its stream.
     func begin(_ responseStream: HTTPResponseStream) {
         guard state == .answering, let request else { return responseStream.end() }
         self.responseStream = responseStream
@@ -216,7 +220,8 @@ final class HTTPServerConnection: StreamHandler {
         if request.method == "HEAD" { finish() } else { sendStreamed() }
     }
 
-    /// Sends the waiting bytes of the `HTTPResponseStream`, unless too many earlier bytes are still unsent.
+    /// Sends the waiting bytes of the `HTTPResponseStream`, unless the client has still to read many earlier
+    /// bytes.
     func sendStreamed() {
         guard state == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
@@ -242,8 +247,8 @@ final class HTTPServerConnection: StreamHandler {
         deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds
     }
 
-    /// Extends the deadline of a client that still reads its response. Ends the connection if its deadline
-    /// has passed. Called every 200 ms.
+    /// Ends the connection or refuses its request if the deadline has passed. Before that, sets a later
+    /// deadline if the client has read bytes since the last call. Called every 200 ms.
     func sweep() {
         let pending = stream.pendingOutputBytes
         let taken = writtenBytes - pending

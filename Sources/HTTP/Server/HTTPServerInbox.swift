@@ -1,15 +1,17 @@
 import Reactor
 import Synchronization
 
-/// The messages of other threads to a server's thread, and the counts that all threads share.
+/// The messages from other threads to the server's thread, and the server's usage, which every thread may
+/// read.
 ///
-/// The limits of open exchanges and streams bound the queue: each exchange or stream has at most two messages
-/// in the queue.
+/// The queue of messages is bounded: exchanges and streams have limits, and each of them has at most two
+/// messages in the queue.
 final class HTTPServerInbox: Sendable {
     enum Message {
         case answer(HTTPResponse, connection: UInt64)
         case streamBegan(HTTPResponseStream, connection: UInt64)
-        /// A stream has new bytes or has finished. Sent once until the server's thread takes the bytes.
+        /// A stream has new bytes or has finished. The stream posts the next such message only after the
+        /// server's thread has taken the bytes.
         case streamReady(connection: UInt64)
     }
 
@@ -55,8 +57,8 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Closes the inbox when the server ends, and ends the streams whose first message was not handled.
-    /// Called on the server's thread.
+    /// Closes the inbox when the server ends. Also ends each stream whose `streamBegan` message still waits,
+    /// because no connection knows the stream yet. Called on the server's thread.
     func close() {
         let messages = state.withLock { state in
             state.isClosed = true
@@ -66,7 +68,9 @@ final class HTTPServerInbox: Sendable {
         for case .streamBegan(let stream, _) in messages { stream.end() }
     }
 
-    /// - Returns: false if the limit of exchanges is reached.
+    /// Counts one more exchange.
+    ///
+    /// - Returns: false, without counting, if the limit of exchanges is reached.
     func beginExchange() -> Bool {
         state.withLock { state in
             guard state.exchanges < limits.exchangesMax else { return false }
@@ -82,7 +86,9 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// - Returns: false if the limit of streams is reached, or the server has ended.
+    /// Counts one more open stream.
+    ///
+    /// - Returns: false, without counting, if the limit of streams is reached or the server has ended.
     func beginStream() -> Bool {
         state.withLock { state in
             guard state.streams < limits.streamsMax, !state.isClosed else { return false }
@@ -95,7 +101,7 @@ final class HTTPServerInbox: Sendable {
 
     /// Counts bytes of a body that have arrived.
     ///
-    /// - Returns: false if all bodies together are now larger than allowed.
+    /// - Returns: false if the bodies of all connections together are now larger than `bodiesBytesMax`.
     func addBodyBytes(_ count: Int) -> Bool {
         state.withLock { state in
             state.bodyBytes += count
@@ -103,7 +109,7 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Removes bytes from the count, because their body was dropped before an exchange got it.
+    /// Subtracts the bytes of a body that the connection has dropped before any exchange owned them.
     func dropBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
 
     func noteConnections(_ count: Int) { state.withLock { $0.connections = count } }
@@ -120,12 +126,12 @@ final class HTTPServerInbox: Sendable {
     }
 }
 
-/// The connections, requests, streams and bytes of a server at this moment.
+/// What a server uses at one moment.
 package struct HTTPServerUsage: Sendable, Equatable {
     package var connections = 0
-    /// Requests without a response, including requests of clients that have disconnected.
+    /// Requests that have no response yet, including requests of clients that have disconnected.
     package var exchanges = 0
     package var streams = 0
-    /// The bytes of all bodies that are being received or whose request is not answered yet.
+    /// The bytes of all bodies that are still arriving or whose request has no response yet.
     package var bodyBytes = 0
 }

@@ -1,7 +1,7 @@
 import Glibc
 import Reactor
 
-/// The part of a server on its own thread: the listener, the connections, and their deadlines.
+/// The part of a server that runs on the server's thread: the listener, the connections and their deadlines.
 final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
     private static let sweepMilliseconds: Int64 = 200
 
@@ -47,8 +47,9 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         connection.start()
     }
 
-    /// Closes a connection without an unanswered request if the limit is reached. Returns whether there is
-    /// room for one more connection.
+    /// If the limit of connections is reached, closes one that has no unanswered request.
+    ///
+    /// - Returns: whether one more connection may be accepted.
     private func makeRoom() -> Bool {
         guard connections.count >= limits.connectionsMax else { return true }
         let replaced = connections.values.filter { !$0.isBusy }
@@ -95,7 +96,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         for connection in connections.values { connection.stop() }
     }
 
-    /// Releases the listener and closes the inbox, after the loop has ended.
+    /// Releases the listener and closes the inbox. Called after the loop has ended.
     func close() {
         listener?.close()
         loop.remove(descriptor: inbox.wakeup.descriptor)
