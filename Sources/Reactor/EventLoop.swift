@@ -1,52 +1,56 @@
 import CLinux
 import Glibc
 
-/// One thread's event loop: epoll (level-triggered), timers, and work at the end of a turn.
+/// The event loop of one thread: epoll (level-triggered), timers, and work at the end of a turn.
 ///
 /// A turn waits for readiness, reads the clock, dispatches the events, fires the timers that are due, and
-/// then runs the turn-end handlers, in which streams send the turn's output. No event allocates memory.
+/// then runs the turn-end handlers. Streams send their output in these handlers. No event allocates memory.
 ///
 /// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other
-/// threads reach it through a `Wakeup`.
+/// threads reach the loop through a `Wakeup`.
 public final class EventLoop {
-    /// Descriptors with this number or a larger one are refused (EMFILE).
+    /// `add` refuses a descriptor with this number or a larger one (EMFILE).
     public static let descriptorsMax = 1 << 20
-    /// The most look-ups that run at once. A slow name server can block the thread of a look-up for half a
-    /// minute; see `resolve`.
+    /// The most look-ups that run at once, each on its own thread. The limit bounds the threads: a slow name
+    /// server can block one for half a minute.
     public static let lookUpsMax = 64
     /// The most passes over the turn-end handlers in one turn. A handler that is registered during a pass
-    /// runs in the next pass; see `atTurnEnd`.
+    /// runs in the next pass. The limit lets the loop handle events between the passes of handlers that
+    /// always register again.
     public static let turnEndPassesMax = 4
-    /// The most turn-end handlers in one turn. If there are more, a caller registers a handler twice, which
-    /// is a defect.
+    /// The most turn-end handlers in one turn. A caller that reaches the limit registers one handler many
+    /// times, which is a defect.
     static let turnEndHandlersMax = 1 << 20
-    /// The most events taken from the kernel in one turn; the next turn takes further events.
+    /// The most events that the loop takes from the kernel in one turn. Further events wait for the next
+    /// turn.
     static let eventsPerTurnMax = 256
-    /// Room for four TLS records. A stream reads at most this many bytes before it calls its handler.
+    /// The buffer has room for four TLS records. A stream reads at most this many bytes before it calls its
+    /// handler.
     static let readBufferBytes = 64 * 1024
 
     private struct Registration {
         var handler: (any DescriptorHandler)?
-        /// Distinguishes the successive uses of a descriptor number, so that an event fetched for an earlier
-        /// use is not passed to the handler of a later use.
+        /// Counts the uses of this descriptor number. An event has the generation of its use, so an event
+        /// that was fetched before the number was reused does not reach the new handler.
         var generation: UInt32
     }
 
     private static let ignoreBrokenPipe: Void = {
-        // OpenSSL sends with write(2), which has no flag to suppress the signal.
+        // OpenSSL sends with write(2). Only send(2) has a flag against the signal (MSG_NOSIGNAL).
         _ = signal(SIGPIPE, SIG_IGN)
     }()
 
     private let epoll: Int32
     private let events: UnsafeMutablePointer<epoll_event>
-    /// Shared by all streams of the loop. Its content is valid only during one callback; reads never nest.
+    /// The buffer of all streams of the loop. Its content is valid only during one callback, and no read
+    /// begins inside a callback.
     let readBuffer: UnsafeMutableRawBufferPointer
     private var registrations: ContiguousArray<Registration> = []
     private var timers = TimerHeap()
     private var turnEndHandlers: ContiguousArray<any TurnEndHandler> = []
     private var turnEndHandlersRunning: ContiguousArray<any TurnEndHandler> = []
     private var resolver: Resolver?
-    /// The name resolver. Only tests replace it.
+    /// Looks up host names. Only tests replace the function.
     var lookUp: Resolver.LookUp = systemLookUp
     private var isStopping = false
 
@@ -61,8 +65,8 @@ public final class EventLoop {
     /// CLOCK_REALTIME in UNIX ms, as read at the start of this turn.
     public private(set) var wallMilliseconds: Int64 = 0
 
-    /// Creates a loop and ignores SIGPIPE for the whole process, so that a write to a connection that the
-    /// peer has closed fails with an error and does not end the process.
+    /// Creates a loop and ignores SIGPIPE for the whole process. A write to a connection that the peer has
+    /// closed then fails with an error, and does not end the process.
     public init() throws(SystemError) {
         _ = EventLoop.ignoreBrokenPipe
         epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
@@ -80,14 +84,14 @@ public final class EventLoop {
 
     // MARK: - Running
 
-    /// The shortest time from one turn of `run` to the next, 0 for none. An idle loop still responds at once.
-    /// A busy loop handles more events per turn, which saves most of its system calls and makes its writes
-    /// larger.
+    /// The shortest time from the start of one turn of `run` to the start of the next; 0: no spacing. An idle
+    /// loop still responds at once. A busy loop handles more events per turn, so it needs fewer system calls
+    /// and makes larger writes.
     public var turnSpacingMicroseconds: Int64 = 0
     private var turnBeganNanoseconds: Int64 = 0
 
-    /// The time that `run` has worked: from each wake-up to the end of the turn. Stays 0 without a turn
-    /// spacing, because `run` then does not read the clock after a turn.
+    /// The sum of the times from each wake-up of `run` to the end of its turn. Stays 0 without a turn
+    /// spacing, because the loop then does not read the clock after a turn.
     public private(set) var busyMicroseconds: Int64 = 0
 
     /// Runs turns until `stop` is called. Returns at once if `stop` was called before.
@@ -102,7 +106,7 @@ public final class EventLoop {
     private func keepSpacing() {
         let next = turnBeganNanoseconds + turnSpacingMicroseconds * 1_000
         let now = readNanoseconds(CLOCK_MONOTONIC)
-        // Before the first turn there is no work to count.
+        // Before the first turn there is no working time to add.
         if turnBeganNanoseconds > 0 { busyMicroseconds += (now - turnBeganNanoseconds) / 1_000 }
         guard now < next else { return }
         var deadline = timespec(tv_sec: Int(next / 1_000_000_000), tv_nsec: Int(next % 1_000_000_000))
@@ -116,8 +120,8 @@ public final class EventLoop {
 
     /// Runs one turn.
     ///
-    /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait is shorter if a timer is
-    ///   due sooner. There is no wait if turn-end handlers are left over from the last turn.
+    /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait ends earlier if
+    ///   a timer is due. There is no wait if turn-end handlers are left over from the last turn.
     public func turn(waitMilliseconds: Int32) {
         let wait = effectiveWait(waitMilliseconds)
         let count = epoll_wait(epoll, events, Int32(EventLoop.eventsPerTurnMax), wait)
@@ -157,8 +161,8 @@ public final class EventLoop {
     }
 
     private func fireTimers() {
-        // A timer that is scheduled by a timer of this turn waits for the next turn, even if it is due at
-        // once.
+        // If a timer's handler schedules another timer, the loop fires it in the next turn at the earliest,
+        // even if it is due at once. The sequence number separates the new timers from the older ones.
         let now = nowMilliseconds
         let sequence = timers.nextSequence
         while let due = timers.popDue(at: now, scheduledBefore: sequence) {
@@ -177,10 +181,10 @@ public final class EventLoop {
         }
     }
 
-    /// Releases every handler that is still registered. For a loop that runs no more turns.
+    /// Releases every handler that is still registered. Called when the loop will run no more turns.
     func discardHandlers() {
-        // A handler's `deinit` may call the loop, so the handlers are released after the loop's tables were
-        // replaced.
+        // A handler's `deinit` may call the loop. So first replace the loop's tables, then release the
+        // handlers.
         let discarded = (registrations, timers, turnEndHandlers, resolver)
         registrations = []
         timers = TimerHeap()
@@ -191,7 +195,8 @@ public final class EventLoop {
 
     // MARK: - Clock
 
-    /// Reads both clocks again, for a handler that has worked for long.
+    /// Reads the monotonic and the wall clock again. For a handler that has worked for so long that the times
+    /// of the turn's start are too old.
     public func refreshClock() {
         nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
         nowMilliseconds = nowMicroseconds / 1_000
@@ -201,7 +206,7 @@ public final class EventLoop {
     // MARK: - Descriptors
 
     /// Watches a descriptor, which must stay open until `remove`. The loop keeps the handler alive until
-    /// then.
+    /// `remove`.
     public func add(descriptor: Int32, interest: Interest, handler: any DescriptorHandler) throws(SystemError) {
         guard descriptor >= 0 else { throw SystemError(code: EBADF, operation: "epoll_ctl add") }
         let index = Int(descriptor)
@@ -219,7 +224,9 @@ public final class EventLoop {
         withExtendedLifetime(replaced) {}
     }
 
-    /// Changes the events for which a descriptor is watched.
+    /// Changes the events for which the loop watches a descriptor.
+    ///
+    /// - Throws: ENOENT if the loop does not watch the descriptor.
     public func update(descriptor: Int32, interest: Interest) throws(SystemError) {
         guard let generation = generation(of: descriptor) else {
             throw SystemError(code: ENOENT, operation: "epoll_ctl update")
@@ -230,14 +237,15 @@ public final class EventLoop {
         }
     }
 
-    /// Stops watching a descriptor; call it before closing the descriptor. Events that were already fetched
-    /// for it are dropped, even if its number is reused in the same turn. Does nothing for a descriptor that
-    /// is not watched.
+    /// Stops watching a descriptor. Call it before closing the descriptor. The loop drops events that it has
+    /// already fetched for the descriptor, even if the number is reused in the same turn. Does nothing for a
+    /// descriptor that the loop does not watch.
     public func remove(descriptor: Int32) {
         guard generation(of: descriptor) != nil else { return }
         var event = epoll_event()
         _ = epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, &event)
-        // The handler's `deinit` may call the loop, so the handler is released after the table was changed.
+        // The handler's `deinit` may call the loop, so the handler is released only after the table was
+        // changed.
         let removed = registrations[Int(descriptor)].handler
         registrations[Int(descriptor)].handler = nil
         registrations[Int(descriptor)].generation &+= 1
@@ -254,34 +262,35 @@ public final class EventLoop {
 
     // MARK: - Timers
 
-    /// Schedules a timer that fires once, `afterMilliseconds` after this turn's clock, and never early by the
-    /// loop's clock.
+    /// Schedules a timer that fires once. It fires when the loop's clock has advanced by `afterMilliseconds`
+    /// from now or later, never earlier.
     ///
-    /// Timers fire in the order of their deadlines; equal deadlines in the order of scheduling. A timer that
-    /// another timer schedules fires in a later turn at the earliest.
+    /// Timers fire in the order of their deadlines. Timers with equal deadlines fire in the order of
+    /// scheduling. A timer that another timer's handler schedules fires in a later turn at the earliest.
     ///
-    /// - Parameter afterMilliseconds: 0 or less for as soon as possible, but never inside this call.
+    /// - Parameter afterMilliseconds: 0 or less: as soon as possible, but never inside this call.
     public func schedule(afterMilliseconds: Int64, handler: any TimerHandler, tag: UInt64) -> TimerIdentifier {
         let (deadline, overflow) = nowMilliseconds.addingReportingOverflow(max(0, afterMilliseconds))
         return timers.insert(deadlineMilliseconds: overflow ? .max : deadline, handler: handler, tag: tag)
     }
 
-    /// Cancels a timer. Idempotent; does nothing for a timer that has fired.
+    /// Cancels a timer and releases its handler. Does nothing for a timer that has fired or was cancelled.
     public func cancel(_ timer: TimerIdentifier) {
         let cancelled = timers.remove(timer)
         withExtendedLifetime(cancelled) {}
     }
 
-    /// The number of scheduled timers.
+    /// The number of timers that have neither fired nor been cancelled.
     public var timerCount: Int { timers.count }
 
     // MARK: - Turn end
 
-    /// Calls the handler once, at the end of this turn. The caller must avoid duplicates.
+    /// Calls the handler once, at the end of this turn. The loop does not detect duplicates: a handler that
+    /// is registered twice is called twice.
     ///
-    /// Handlers registered by a turn-end handler run in the same turn, in a further pass. After
-    /// `turnEndPassesMax` passes the remaining handlers run at the end of the next turn, which then does not
-    /// wait for events.
+    /// A handler that is registered by a turn-end handler runs in the same turn, in a further pass. After
+    /// `turnEndPassesMax` passes, the remaining handlers run at the end of the next turn, which does not wait
+    /// for events.
     public func atTurnEnd(_ handler: any TurnEndHandler) {
         precondition(turnEndHandlers.count < EventLoop.turnEndHandlersMax, "turn-end handlers are not deduplicated")
         turnEndHandlers.append(handler)
@@ -292,11 +301,11 @@ public final class EventLoop {
     /// Resolves a host on another thread, without a cache. Calls `completion` on the loop's thread, never
     /// inside this call.
     ///
-    /// Numeric hosts need no look-up. At most `lookUpsMax` look-ups run at once; a further look-up fails with
-    /// a retriable error.
+    /// A numeric host needs no look-up. At most `lookUpsMax` look-ups run at once; a further look-up fails
+    /// with an error that `isRetriable`.
     ///
-    /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. Not called if the
-    ///   loop is released first.
+    /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. It is not
+    ///   called if the loop is released first.
     public func resolve(
         host: String,
         port: UInt16,

@@ -21,7 +21,9 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         self.port = port
     }
 
-    /// - Parameter portDefault: the port to use if the text has none.
+    /// Reads `host` or `host:port`.
+    ///
+    /// - Parameter portDefault: the port if the text has none.
     public init(_ text: Substring, portDefault: UInt16) throws(Fault) {
         var name = text
         port = portDefault
@@ -40,10 +42,11 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         host = String(name)
     }
 
-    /// Splits a URL, without its scheme, into the server and the rest. The rest is empty or begins with `/`,
+    /// Splits a URL without its scheme into the server and the rest. The rest is empty or begins with `/`,
     /// `?` or `#`.
     ///
-    /// Returns nil if the server is not a host and port, or if a character is not in printable ASCII.
+    /// - Returns: nil if the part before the rest is not a host and port, or if a character is not printable
+    ///   ASCII.
     public static func divide(_ url: Substring, portDefault: UInt16) -> (server: HostAndPort, rest: Substring)? {
         guard url.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
         let authority = url.prefix { !"/?#".contains($0) }

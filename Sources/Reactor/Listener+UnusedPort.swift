@@ -2,12 +2,12 @@ import Glibc
 import Synchronization
 
 extension Listener {
-    /// Linux itself chooses ports from 32,768 on. So until the server starts, the system gives none of these
-    /// ports to an outgoing connection or to a listener without a fixed port.
+    /// By default, Linux chooses ports from 32,768 on for outgoing connections and for listeners on port 0.
+    /// So it does not give a port of this range to another socket before the server listens on it.
     private static let unusedPorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttempts = 100
-    /// The last port that was tried. Each search continues with the next port, because two random ports could
-    /// be equal while neither of their servers listens yet.
+    /// The last port that was tried. A search continues with the next port. With random ports, two searches
+    /// could return the same port, because no server listens on it yet.
     private static let lastPort = Mutex(UInt16.random(in: unusedPorts))
 
     private static func nextPort() -> UInt16 {
@@ -17,8 +17,9 @@ extension Listener {
         }
     }
 
-    /// Returns a port of the loopback interface on which nobody listens now, and which this process has not
-    /// returned lately. For servers that cannot choose a port themselves.
+    /// Returns a port of the loopback interface on which no process listens now. For servers that need a
+    /// fixed port and cannot listen on port 0. The process tries all other ports before it returns the same
+    /// port again.
     ///
     /// - Throws: the error of the last attempt to listen.
     public static func unusedLoopbackPort() throws(SystemError) -> UInt16 {

@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// Receives the connections of a listener.
+/// Receives the connections that a listener accepts.
 public protocol ListenerHandler: AnyObject {
     /// - Parameters:
     ///   - descriptor: non-blocking. The handler owns it from now on.
@@ -12,10 +12,12 @@ public protocol ListenerHandler: AnyObject {
 /// A listener on a TCP or Unix socket. The loop keeps the listener alive until `close`; the listener holds
 /// its handler weakly.
 public final class Listener {
-    /// The most connections accepted per event, so that a flood does not keep other descriptors waiting.
+    /// The most connections that the listener accepts per event, so that a flood of connections does not
+    /// delay other descriptors.
     private static let acceptsPerEventMax = 64
-    /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause
-    /// the loop would report the waiting connection again at once, although it cannot be accepted.
+    /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause,
+    /// the loop would report the same waiting connection in every turn, although the listener cannot accept
+    /// it.
     private static let pauseMilliseconds: Int64 = 100
 
     private let loop: EventLoop
@@ -27,7 +29,8 @@ public final class Listener {
     /// The address of the listener. If port 0 was requested, the address has the port that the system chose.
     public let address: SocketAddress
 
-    /// - Parameter address: with port 0 the system chooses a port. The path of a Unix socket must not exist; `close` removes it.
+    /// - Parameter address: with port 0 the system chooses a port. The path of a Unix socket must not exist;
+    ///   `close` removes it.
     public convenience init(
         loop: EventLoop,
         address: SocketAddress,
@@ -59,7 +62,7 @@ public final class Listener {
 
     public var port: UInt16 { address.port }
 
-    /// Stops listening. Idempotent.
+    /// Stops listening, and removes the path of a Unix socket. A second call does nothing.
     public func close() {
         guard descriptor >= 0 else { return }
         loop.cancel(resumeTimer)
@@ -83,7 +86,8 @@ public final class Listener {
         switch errno {
         case EAGAIN: return .noneWaiting
         case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .exhausted
-        // All other errors concern one connection, which failed before it was accepted (accept(2)).
+        // Any other error concerns only the connection that was about to be accepted: it has already failed
+        // (accept(2)).
         default: return .lost
         }
     }
@@ -110,7 +114,7 @@ private enum AcceptOutcome {
 }
 
 extension Listener: DescriptorHandler, TimerHandler {
-    /// Called by the loop.
+    /// The loop calls this method when connections wait.
     public func descriptorReady(_ events: Interest) {
         for _ in 0..<Listener.acceptsPerEventMax {
             guard descriptor >= 0 else { return }
@@ -124,7 +128,7 @@ extension Listener: DescriptorHandler, TimerHandler {
         }
     }
 
-    /// Called by the loop.
+    /// The loop calls this method at the end of the pause.
     public func timerFired(tag: UInt64) {
         resumeTimer = .none
         watch(.readable)

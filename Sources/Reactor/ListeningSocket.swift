@@ -1,8 +1,9 @@
 import Glibc
 import Synchronization
 
-/// A socket that already listens while no loop accepts its connections yet. So a program learns at its start
-/// that a port is taken. The socket is closed if it is released without a ``Listener``.
+/// A socket that already listens, before a loop accepts its connections. So a program can fail at its start
+/// if the port is in use. The socket is closed if it is released and no ``Listener`` has taken its
+/// descriptor.
 public final class ListeningSocket: Sendable {
     /// Negative once a listener has taken the descriptor.
     private let descriptor: Mutex<Int32>
@@ -23,7 +24,7 @@ public final class ListeningSocket: Sendable {
         if address.isUnix { unlink(address.host) }
     }
 
-    /// Gives the descriptor to the caller; negative if another call already took it.
+    /// Gives the descriptor to the caller, which must close it; negative if an earlier call has taken it.
     func take() -> Int32 {
         descriptor.withLock { descriptor in
             defer { descriptor = -1 }

@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// A thread with an event loop.
+/// A thread that runs one event loop.
 public final class LoopThread: Sendable {
     /// Nil after `join`.
     private let thread: Mutex<pthread_t?>
@@ -19,12 +19,12 @@ public final class LoopThread: Sendable {
 
     /// Starts the thread and returns.
     ///
-    /// The thread blocks all signals, so that they go to the threads that handle them.
+    /// The thread blocks all signals, so that the kernel delivers them to the threads that handle signals.
     ///
     /// - Parameters:
     ///   - name: shown by debuggers and `top -H`; the kernel keeps the first 15 bytes.
-    ///   - body: builds its objects and calls `run()` on the loop. When the body returns, the handlers that
-    ///     are still registered on the loop are released, and the thread ends.
+    ///   - body: builds the objects of the loop and calls `run()` on the loop. When the body returns, the
+    ///     loop releases the handlers that are still registered, and the thread ends.
     public static func start(
         name: String,
         _ body: @escaping @Sendable (EventLoop) -> Void
@@ -38,7 +38,7 @@ public final class LoopThread: Sendable {
         return LoopThread(thread: thread)
     }
 
-    /// Waits until the body has returned. Must not be called on the thread itself. Further calls return at
+    /// Waits until the thread has ended. Must not be called on the thread itself. Further calls return at
     /// once.
     public func join() {
         thread.withLock { thread in
@@ -70,8 +70,8 @@ private final class ThreadStart: @unchecked Sendable {
     }
 }
 
-/// Returns the longest prefix of whole characters within the kernel's limit of 15 bytes. The kernel refuses a
-/// longer name.
+/// Returns the longest prefix of whole characters that has at most 15 bytes. The kernel refuses a longer
+/// name.
 private func threadName(_ name: String) -> String {
     var prefix = name
     while prefix.utf8.count > 15 { prefix.removeLast() }
@@ -83,8 +83,9 @@ private final class ThreadBody {
     init(run: @escaping @Sendable () -> Void) { self.run = run }
 }
 
-/// Calls `pthread_create` with a closure; all signals are blocked on the new thread. Returns the errno, 0 for
-/// success.
+/// Starts a thread that runs a closure with all signals blocked.
+///
+/// - Returns: the error number of `pthread_create`, 0 for success.
 func startThread(
     _ thread: inout pthread_t,
     attributes: UnsafePointer<pthread_attr_t>?,

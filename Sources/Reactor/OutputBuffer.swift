@@ -1,8 +1,9 @@
-/// The output of one stream that waits to be sent. Bytes are appended at the tail and consumed at the head,
+/// The output of one stream that waits to be sent. Bytes are appended at the tail and removed at the head,
 /// and are always contiguous.
 struct OutputBuffer: ~Copyable {
     private static let initialBytes = 16 * 1024
-    /// A buffer that a burst has made larger than this is freed when it is empty.
+    /// An empty buffer that is larger than this is freed, so that the memory of a burst does not stay
+    /// allocated.
     private static let retainedBytes = 1024 * 1024
 
     private var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
@@ -52,8 +53,8 @@ struct OutputBuffer: ~Copyable {
 
     private mutating func makeRoom(_ room: Int) {
         let used = count
-        // Move the bytes to the front if this frees at least as many bytes as it moves. Then each byte is
-        // moved once on average.
+        // Move the waiting bytes to the front only if this frees at least as many bytes as it moves. So on
+        // average each byte is moved at most once.
         if head >= used, memory.count - used >= room, let base = memory.baseAddress {
             base.copyMemory(from: base + head, byteCount: used)
         } else {

@@ -1,23 +1,23 @@
 import Glibc
 import Synchronization
 
-/// Why a name could not be resolved to addresses.
+/// Why a look-up gave no address.
 public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
-        /// The look-up failed, with the EAI code of `getaddrinfo`.
+        /// `getaddrinfo` failed, with its EAI code.
         case lookUpFailed(Int32)
-        /// The host has no address of a family that streams can use.
+        /// The host has no IPv4 or IPv6 address.
         case noAddress
-        /// Too many look-ups are running already.
+        /// `EventLoop.lookUpsMax` look-ups are running already.
         case tooManyLookUps
-        /// A thread or a descriptor for the look-up could not be created, with its errno.
+        /// The system refused a thread or a descriptor for the look-up, with its errno.
         case system(Int32)
     }
 
     public var code: Code
     public var reason: String
 
-    /// Whether a retry may succeed. If false, the name or the DNS zone must be changed first.
+    /// Whether a retry may succeed. If false, someone must first correct the name or the DNS zone.
     public var isRetriable: Bool {
         switch code {
         case .lookUpFailed(let code): code == EAI_AGAIN || code == EAI_SYSTEM || code == EAI_MEMORY
@@ -40,13 +40,13 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
 
 typealias Resolution = Result<[SocketAddress], ResolveError>
 
-/// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on a short-lived thread of its own
-/// and posts its result.
+/// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on its own short-lived thread. The
+/// thread posts the result to the mailbox.
 ///
-/// The threads hold the mailbox, not the loop or a completion. If the loop is released first, the results are
-/// dropped, and the last thread releases the mailbox.
+/// The threads keep only the mailbox alive, not the loop or a completion. If the loop is released first, the
+/// results are dropped, and the last thread releases the mailbox.
 final class Resolver: DescriptorHandler {
-    /// Resolves a name; blocks until the result is known.
+    /// Looks up a name, and blocks until the result is known.
     typealias LookUp = @Sendable (_ host: String, _ port: UInt16) -> Resolution
 
     private let mailbox: ResolverMailbox
@@ -98,7 +98,7 @@ final class Resolver: DescriptorHandler {
     }
 }
 
-/// The results that the look-up threads pass to the loop; at most one for each running look-up.
+/// The results that wait until the loop takes them; at most one for each call of `resolve`.
 private final class ResolverMailbox: Sendable {
     struct Entry {
         var identifier: UInt64
@@ -126,7 +126,8 @@ private final class ResolverMailbox: Sendable {
     }
 }
 
-/// Reports a look-up that could not be started, after the call that requested it has returned.
+/// Reports that a look-up could not be started. It reports at the end of the turn, because `resolve` must not
+/// call the completion before it returns.
 final class FailedResolution: TurnEndHandler {
     private let error: ResolveError
     private let completion: (Resolution) -> Void
@@ -141,7 +142,8 @@ final class FailedResolution: TurnEndHandler {
     }
 }
 
-/// Resolves a name with `getaddrinfo`, as the system is configured: by the hosts file, DNS or other services.
+/// Resolves a name with `getaddrinfo`, which uses the sources that the system configures, such as the hosts
+/// file and DNS.
 @Sendable func systemLookUp(host: String, port: UInt16) -> Resolution {
     var hints = addrinfo()
     hints.ai_family = AF_UNSPEC

@@ -4,17 +4,18 @@ import Glibc
 /// Creates a certificate authority and a server certificate from it, for the embedded simulator and for
 /// tests.
 ///
-/// Keys are P-256. The authority's key is not kept, so the authority can issue no other certificate.
+/// The keys are P-256. The authority's key is not written to a file, so nothing can issue a further
+/// certificate of this authority.
 public enum SelfSignedCertificate {
     private static let validDays = 825
-    /// Clocks differ: a certificate must be valid for a peer whose clock is a little behind.
+    /// The certificate is valid from one day ago, because the clock of a peer may be behind.
     private static let backdatedDays = 1
 
-    /// Writes `ca.pem`, `server.pem` and `server-key.pem`, replacing older ones.
+    /// Writes `ca.pem`, `server.pem` and `server-key.pem`, and replaces existing files.
     ///
     /// - Parameters:
-    ///   - directory: created (0700) if it does not exist; its parent must exist.
-    ///   - hosts: the names and numeric addresses that the certificate is valid for, at least one.
+    ///   - directory: created with mode 0700 if it does not exist; its parent must exist.
+    ///   - hosts: the names and numeric addresses for which the certificate is valid, at least one.
     public static func write(
         directory: String,
         hosts: [String]
@@ -23,7 +24,7 @@ public enum SelfSignedCertificate {
             throw TLSError(code: .file, reason: "\(directory): \(systemReason(errno))")
         }
         let names = try alternativeNames(hosts)
-        // A client that trusts several such authorities distinguishes them by their names.
+        // Each authority has its own name, so that a client that trusts several of them can distinguish them.
         let name = "Causeway test authority \(String(UInt64.random(in: .min ... .max), radix: 16))"
         let authority = try Certificate(commonName: name, issuer: nil) { certificate throws(TLSError) in
             try certificate.add(NID_basic_constraints, "critical,CA:TRUE,pathlen:0")
@@ -46,8 +47,8 @@ public enum SelfSignedCertificate {
         return files
     }
 
-    /// Returns the value of the extension for subject alternative names. Checks the names, because commas and
-    /// other characters have a meaning in the value.
+    /// Returns the value of the extension for subject alternative names. Refuses other characters than those
+    /// of host names, because a comma, for example, would begin a further entry of the value.
     private static func alternativeNames(_ hosts: [String]) throws(TLSError) -> String {
         guard !hosts.isEmpty else { throw TLSError(code: .serverName, reason: "a certificate needs at least one host") }
         var names: [String] = []
@@ -70,7 +71,7 @@ public enum SelfSignedCertificate {
         return names.joined(separator: ",")
     }
 
-    /// Writes a temporary file and moves it to its place, so that no reader sees half a file.
+    /// Writes a temporary file and renames it, so that no reader sees an incomplete file.
     private static func writeFile(_ path: String, mode: mode_t, _ content: [UInt8]) throws(TLSError) {
         let temporary = "\(path).new"
         unlink(temporary)
@@ -88,14 +89,14 @@ public enum SelfSignedCertificate {
         }
     }
 
-    /// A certificate, under construction or complete, with its key.
+    /// A certificate with its key. It is complete when `init` has signed it.
     private final class Certificate {
         private let certificate: OpaquePointer
         private let key: OpaquePointer
         /// The issuer's certificate; the certificate itself if it is self-signed.
         private let issuerCertificate: OpaquePointer
 
-        /// - Parameter extend: adds the extensions, before the certificate is signed.
+        /// - Parameter extend: adds the extensions. It is called before the certificate is signed.
         init(
             commonName: String,
             issuer: Certificate?,
@@ -114,7 +115,7 @@ public enum SelfSignedCertificate {
             issuerCertificate = issuer?.certificate ?? certificate
             try fill(commonName: commonName)
             try extend(self)
-            // The call returns the signature's length.
+            // `X509_sign` returns the signature's length, not 1, for success.
             guard X509_sign(certificate, issuer?.key ?? key, EVP_sha256()) > 0 else {
                 throw TLSError(code: .library, subject: "X509_sign")
             }
@@ -127,7 +128,7 @@ public enum SelfSignedCertificate {
 
         private func fill(commonName: String) throws(TLSError) {
             let secondsPerDay = 86_400
-            // 63 random bits, because a serial number must be positive (RFC 5280 section 4.1.2.2).
+            // A serial number must be positive (RFC 5280 section 4.1.2.2), so it has only 63 random bits.
             let serial = UInt64.random(in: 1...UInt64(Int64.max))
             let isFilled =
                 X509_set_version(certificate, Int(X509_VERSION_3)) == 1

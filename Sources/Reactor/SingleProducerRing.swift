@@ -1,12 +1,12 @@
 import Synchronization
 
-/// A bounded queue from one thread to one other thread, without locks. (R2)
+/// A queue without locks from one thread to one other thread (R2). Its capacity is fixed.
 ///
-/// At any time one thread pushes and one thread pops; the capacity is fixed. Each side has a cache line with
-/// its own index and a copy of the other side's index. While the ring is neither full nor empty, a side reads
-/// the other side's line about once per round of the ring.
+/// At any time, one thread pushes and one thread pops. The producer and the consumer each have an own cache
+/// line, which holds the side's index and a copy of the opposite index. A side reads the opposite cache line
+/// only when its copy shows a full or empty ring, so a read of it is rare.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
-    /// Two lines of 64 bytes, since processors fetch lines in pairs.
+    /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
     @usableFromInline static var lineBytes: Int { 128 }
 
     @usableFromInline
@@ -14,7 +14,8 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         /// The number of elements that this side has pushed or popped since the start. Only this side writes
         /// it.
         @usableFromInline let index: Atomic<Int>
-        /// The other side's index when this side last read it; never ahead of the index now.
+        /// The opposite side's index at the last time that this side read it. The real index may have grown
+        /// since.
         @usableFromInline var oppositeSeen: Int
 
         @usableFromInline
@@ -52,7 +53,9 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
 
     public var capacity: Int { mask + 1 }
 
-    /// Appends an element, on the producer's thread. Returns false, and appends nothing, if the ring is full.
+    /// Appends an element. Called on the producer's thread.
+    ///
+    /// - Returns: false, without appending, if the ring is full.
     @inlinable
     public func push(_ element: Element) -> Bool {
         let tail = producer.pointee.index.load(ordering: .relaxed)
@@ -65,7 +68,9 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         return true
     }
 
-    /// Takes the oldest element, on the consumer's thread. Nil if the ring is empty.
+    /// Takes the oldest element. Called on the consumer's thread.
+    ///
+    /// - Returns: nil if the ring is empty.
     @inlinable
     public func pop() -> Element? {
         let head = consumer.pointee.index.load(ordering: .relaxed)
@@ -78,15 +83,19 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         return element
     }
 
-    /// Returns the element `others` places behind the oldest, on the consumer's thread. Does not read the
-    /// producer's index, so it may return nil for a new element until `pop` has read this index again.
+    /// Returns the element that is `others` elements behind the oldest, without taking it. Called on the
+    /// consumer's thread.
+    ///
+    /// Uses only the producer's index that the last `pop` has read. So it may return nil although the
+    /// producer has pushed the element since.
     @inlinable
     public func peek(behind others: Int) -> Element? {
         let place = consumer.pointee.index.load(ordering: .relaxed) &+ others
         return place < consumer.pointee.oppositeSeen ? elements[place & mask] : nil
     }
 
-    /// The number of elements, between 0 and the capacity. Exact only while no thread pushes or pops.
+    /// The number of elements, between 0 and the capacity. While another thread pushes or pops, the number
+    /// may already be out of date.
     @inlinable
     public var count: Int {
         let head = consumer.pointee.index.load(ordering: .acquiring)

@@ -2,14 +2,14 @@ import Glibc
 
 /// The address of a stream or listener: an IPv4 or IPv6 address with a port, or the path of a Unix socket.
 public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
-    /// IP addresses are kept as integers, read from the bytes in network order.
+    /// IP addresses are kept as integers whose most significant byte is the first byte of the address.
     private enum Storage: Hashable {
         case ipv4(address: UInt32, port: UInt16)
         case ipv6(high: UInt64, low: UInt64, scope: UInt32, port: UInt16)
         case unix(path: String)
     }
 
-    /// The longest path of a Unix socket: with its NUL it must fit into `sockaddr_un.sun_path`.
+    /// The longest path of a Unix socket. The path and its final NUL must fit into `sockaddr_un.sun_path`.
     public static let unixPathBytesMax = 107
 
     private let storage: Storage
@@ -18,8 +18,8 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         self.storage = storage
     }
 
-    /// Parses a numeric address: `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`. Nil for anything else,
-    /// including host names.
+    /// Parses a numeric address, such as `192.0.2.1`, `2001:db8::1` or `[2001:db8::1]`. Returns nil for any
+    /// other text, including a host name.
     public init?(numeric: String, port: UInt16) {
         var text = Substring(numeric)
         guard !text.utf8.contains(0) else { return nil }
@@ -36,7 +36,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         storage = SocketAddress.storage(version6, scope: 0, port: port)
     }
 
-    /// Returns the address of a Unix socket. Nil if the path is empty, has a NUL, or is longer than
+    /// Returns the address of a Unix socket; nil if the path is empty, contains a NUL, or is longer than
     /// `unixPathBytesMax`.
     public static func unix(path: String) -> SocketAddress? {
         let bytes = path.utf8
@@ -49,8 +49,8 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         SocketAddress(storage: .ipv4(address: 0x7f00_0001, port: port))
     }
 
-    /// Converts a C library's `sockaddr`. Nil for other families, a truncated structure, and an unnamed Unix
-    /// socket.
+    /// Converts a C library's `sockaddr`. Returns nil for another family, a truncated structure, or a Unix
+    /// socket without a path.
     public init?(_ raw: UnsafePointer<sockaddr>, length: socklen_t) {
         let bytes = UnsafeRawBufferPointer(start: raw, count: Int(length))
         switch Int32(raw.pointee.sa_family) {
@@ -95,7 +95,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Returns the address with another port. A Unix socket stays the same.
+    /// Returns the address with another port. The address of a Unix socket is returned unchanged.
     public func with(port: UInt16) -> SocketAddress {
         switch storage {
         case .ipv4(let address, _):
@@ -120,7 +120,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The numeric address, without port and brackets, or the path.
+    /// The numeric address without port and brackets, or the path of the Unix socket.
     public var host: String {
         switch storage {
         case .ipv4(let address, _):
@@ -138,7 +138,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// `192.0.2.1:443`, `[2001:db8::1]:443`, `unix:/run/redis.sock`.
+    /// The address as text: `192.0.2.1:443`, `[2001:db8::1]:443` or `unix:/run/redis.sock`.
     public var description: String {
         switch storage {
         case .ipv4(_, let port): "\(host):\(port)"
@@ -167,7 +167,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
             var raw = sockaddr_un()
             raw.sun_family = sa_family_t(AF_UNIX)
             withUnsafeMutableBytes(of: &raw.sun_path) { target in
-                // The last byte stays 0, as the NUL.
+                // The loop leaves the last byte 0, because C functions expect a NUL after the path.
                 for (offset, byte) in path.utf8.prefix(target.count - 1).enumerated() { target[offset] = byte }
             }
             return SocketAddress.withGeneric(&raw, body)

@@ -1,15 +1,15 @@
 import Glibc
 
 extension Stream {
-    /// Connects. Call it once. The result comes from the loop: `streamConnected` or `streamClosed`.
+    /// Connects. Call it once. The loop later reports the result by `streamConnected` or `streamClosed`.
     ///
-    /// Output that is written before `streamConnected` is sent after it.
+    /// Output that is written before `streamConnected` is sent once the stream is connected.
     ///
     /// - Parameters:
     ///   - tls: a client's context, or nil for a stream without TLS.
-    ///   - serverName: with TLS, the host name or numeric address that the certificate must contain; nil for
-    ///     the address itself.
-    ///   - timeoutMilliseconds: the limit for the connection and the handshake together.
+    ///   - serverName: with TLS, the host name or numeric address that the certificate must contain. If nil,
+    ///     the certificate must contain the numeric address.
+    ///   - timeoutMilliseconds: the limit for the connection and the TLS handshake together.
     public func connect(to address: SocketAddress, tls: TLSContext?, serverName: String?, timeoutMilliseconds: Int64) {
         guard case .idle = state else { preconditionFailure("a stream connects once, and not after close") }
         precondition(!(tls?.isServer ?? false), "a connecting stream needs a client's TLS context")
@@ -102,7 +102,8 @@ extension Stream {
         if output.count > 0 || isShutdownRequested { scheduleTurnEnd() }
         guard let handler else { return close() }
         handler.streamConnected(self)
-        // TLS may already hold the peer's first bytes, which came with the end of the handshake.
+        // The last read of the handshake may have taken bytes that follow it from the socket. The loop does
+        // not report bytes that TLS already holds.
         if case .open = state, transport.isTLS, !isReadingPaused { readInput() }
     }
 
@@ -138,7 +139,7 @@ private func connectFailure(_ error: Int32) -> StreamError {
     StreamError(code: .connectFailed(error), reason: systemReason(error))
 }
 
-/// Sets the options of a TCP socket: the kernel must not delay output, because the stream already collects
+/// Sets the options of a TCP socket. The kernel must not delay output, because the stream already collects
 /// it. Keep-alive detects within about two minutes that the peer has disappeared.
 private func setConnectionOptions(_ descriptor: Int32) {
     setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
@@ -150,7 +151,7 @@ private func setConnectionOptions(_ descriptor: Int32) {
 
 func setOption(_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) {
     var value = value
-    // The socket also works without the option, so a failure is ignored.
+    // Ignore a failure, because the socket works without the option, too.
     _ = setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
 }
 

@@ -1,12 +1,13 @@
 extension Stream {
-    /// How often the shared buffer is filled for one stream before other streams are read.
+    /// How many times in a row one stream may fill the shared buffer. After that, the loop reads other
+    /// streams first.
     private static let fillsPerEventMax = 4
-    /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read of this size takes a whole
+    /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read with this much room takes a whole
     /// record.
     static let recordBytesMax = 16 * 1024
 
-    /// Stops the delivery of input. Received bytes wait in the kernel, and when its buffer is full the peer
-    /// cannot send more.
+    /// Stops the delivery of input. Received bytes wait in the kernel. When the kernel's buffer is full, the
+    /// peer cannot send more.
     public func pauseReading() {
         isReadingPaused = true
         updateInterest()
@@ -19,7 +20,8 @@ extension Stream {
         if transport.holdsInput { scheduleContinuation() }
     }
 
-    /// Reads the available input, within limits, and passes it to the handler. Called only from the loop.
+    /// Reads the available input and passes it to the handler. After `fillsPerEventMax` full buffers, the
+    /// rest waits until the next turn. Called only from the loop.
     func readInput() {
         for _ in 0..<Stream.fillsPerEventMax {
             switch state {
@@ -47,8 +49,9 @@ extension Stream {
         scheduleContinuation()
     }
 
-    /// Fills the shared buffer and passes its content to the handler. Returns `.bytes` if there may be more
-    /// input.
+    /// Fills the shared buffer and passes its content to the handler.
+    ///
+    /// - Returns: `.bytes` if there may be more input.
     private func fillAndDeliver() -> TransferOutcome {
         let buffer = loop.readBuffer
         var filled = 0
@@ -58,11 +61,11 @@ extension Stream {
             guard case .bytes(let count) = outcome else { break }
             filled += count
             if transport.isTLS {
-                // After a short record the socket is usually empty, so another read would waste a system
-                // call. If the socket has more input, the loop reports it.
+                // A TLS record shorter than the maximum is usually the last one in the socket, so another
+                // read would waste a system call. If the socket has more input, the loop reports it.
                 if count < Stream.recordBytesMax, !transport.holdsInput { outcome = .wantsRead }
             } else {
-                // A short read has emptied the socket.
+                // A read that does not fill the buffer has emptied the socket.
                 if filled < buffer.count { outcome = .wantsRead }
                 break
             }
@@ -78,14 +81,14 @@ extension Stream {
         return outcome
     }
 
-    /// Takes the error of a failed transfer. Called before the handler, because the handler may use OpenSSL
-    /// for other streams and so replace the error.
+    /// Returns the error if the transfer failed. Call it before the handler: the handler may use OpenSSL for
+    /// other streams, which replaces the error.
     private func failureToKeep(_ outcome: TransferOutcome) -> StreamError? {
         guard case .failed = outcome else { return nil }
         return transport.takeFailure()
     }
 
-    /// Delivers the input that is left when output has failed. The peer's last bytes may say why it closed
+    /// Delivers the input that is left after output has failed. The peer's last bytes may say why it closed
     /// the connection.
     func deliverRemainingInput() {
         guard !isReadingPaused else { return }

@@ -1,6 +1,6 @@
 extension Stream {
-    /// Appends to the output, which is sent at the end of the turn. Ignored once the stream has ended its
-    /// output, has failed or is closed.
+    /// Appends to the output, which the stream sends at the end of the turn. Ignored after
+    /// `shutdownAfterFlush`, and if the stream has failed or is closed.
     public func write(_ bytes: UnsafeRawBufferPointer) {
         guard takesOutput else { return }
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
@@ -9,7 +9,8 @@ extension Stream {
         outputWasAdded()
     }
 
-    /// Reserves room at the end of the output, to write in place; `commit` must follow.
+    /// Reserves room at the end of the output. The caller writes its bytes there, and must then call
+    /// `commit`.
     ///
     /// - Parameter count: at most `reservedBytesMax`.
     /// - Returns: at least `count` uninitialised bytes; valid until the next call of this stream.
@@ -18,7 +19,7 @@ extension Stream {
         return output.reserve(count)
     }
 
-    /// Appends the first `count` bytes of the reserved room; otherwise like `write`.
+    /// Appends the first `count` bytes of the reserved room to the output, as `write` does with its bytes.
     public func commit(_ count: Int) {
         guard takesOutput else { return }
         output.commit(count)
@@ -35,9 +36,9 @@ extension Stream {
         if isShutdownRequested, output.count == 0 { endOutput() }
     }
 
-    /// Sends the waiting output, ends our side (close_notify under TLS), and waits for the peer to end its
-    /// side. The handler gets `streamClosed` when the peer has ended, or after `endedVisibleMilliseconds`.
-    /// Until then input is delivered and writes are ignored.
+    /// Sends the waiting output, ends our side (close_notify under TLS), and waits until the peer ends its
+    /// side. The handler gets `streamClosed` when the peer has ended its side, at the latest after
+    /// `endedVisibleMilliseconds`. Until then the stream delivers input and ignores writes.
     public func shutdownAfterFlush() {
         guard takesOutput else { return }
         isShutdownRequested = true

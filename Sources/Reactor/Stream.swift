@@ -1,15 +1,16 @@
 import Glibc
 
-/// Receives a stream's events. All calls come from the loop, never from inside a call of the stream. The
-/// handler may call any method of the stream in a callback, including `close`.
+/// Receives a stream's events. The loop makes all calls; no method of the stream calls its handler directly.
+/// The handler may call any method of the stream in a callback, including `close`.
 public protocol StreamHandler: AnyObject {
     /// The connection is established, and the TLS handshake is complete if TLS is used.
     func streamConnected(_ stream: Stream)
     /// - Parameter bytes: valid only during the call; the streams of a loop share the memory.
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer)
-    /// The output fell below the low-water mark after it had exceeded the high-water mark.
+    /// The waiting output fell below `lowWaterBytes` after it had exceeded `highWaterBytes`.
     func streamDrained(_ stream: Stream)
-    /// The stream has ended. Called exactly once, as the last call. Not called after our own `close`.
+    /// The stream has ended. The stream makes this call once, as its last call. It does not make this call
+    /// after the owner's `close`.
     ///
     /// - Parameter error: nil if the peer ended the stream in an orderly way.
     func streamClosed(_ stream: Stream, error: StreamError?)
@@ -17,44 +18,46 @@ public protocol StreamHandler: AnyObject {
 
 /// A byte stream on a loop: TCP or a Unix socket, with or without TLS.
 ///
-/// The output of a turn is collected and sent at the end of the turn, with one system call per TLS record of
-/// up to 16 KiB. Failures are never reported inside a call: `write`, `flush` and `connect` return, and
-/// `streamClosed` follows from the loop.
+/// The stream collects the output of a turn and sends it at the end of the turn. Under TLS it needs one
+/// system call for each record of up to 16 KiB. A failure is never reported inside a call: `write`, `flush`
+/// and `connect` return, and the loop later calls `streamClosed`.
 ///
-/// The loop keeps an active stream alive; the stream holds its handler weakly. The owner keeps the handler
-/// alive and closes the stream at the end. A stream whose handler was released closes itself at its next
-/// event.
+/// The loop keeps an active stream alive. The stream holds its handler weakly: the owner must keep the
+/// handler alive, and close the stream at the end. If the handler was released, the stream closes itself at
+/// its next event.
 public final class Stream {
-    /// With more waiting output than this, a caller should stop writing until `streamDrained`.
+    /// If more output than this waits, a caller should stop writing until `streamDrained`.
     public static let highWaterBytes = 512 * 1024
-    /// Below this number of bytes the output has drained; see `streamDrained`.
+    /// When the waiting output falls below this limit, the handler gets `streamDrained`.
     public static let lowWaterBytes = 128 * 1024
-    /// A stream with more waiting output than this fails with `.outputLimit`.
+    /// If more output than this waits, the stream fails with `.outputLimit`.
     public static let outputBytesMax = 8 * 1024 * 1024
     /// The largest argument of `reserve`.
     public static let reservedBytesMax = 1024 * 1024
-    /// How long a server waits for the TLS handshake of a client.
+    /// How long an accepted stream waits for the TLS handshake of the client.
     public static let acceptTimeoutMilliseconds: Int64 = 10_000
-    /// How long the peer may take to end its side after `shutdownAfterFlush` has ended our side.
+    /// How long the peer may take to end its side after our side has ended by `shutdownAfterFlush`.
     public static let endedVisibleMilliseconds: Int64 = 5_000
 
     enum State {
-        /// `connect` has not been called. → `connecting`, `failing`, `closed`.
+        /// The first state. Next: `connecting` after `connect`, `accepted` or `handshaking` for an accepted
+        /// connection, `failing` or `closed`.
         case idle
-        /// The TCP or Unix connection is being set up. → `handshaking`, `open`, `failing`, `closed`.
+        /// The TCP or Unix connection is being set up. Next: `handshaking`, `open`, `failing` or `closed`.
         case connecting
-        /// Accepted without TLS. Bytes may flow, but the handler has not been notified yet. → `open`,
-        /// `closed`.
+        /// The connection was accepted without TLS. The handler gets `streamConnected` at the end of the
+        /// turn. Next: `open`, `failing` or `closed`.
         case accepted
-        /// The TLS handshake is running. → `open`, `failing`, `closed`.
+        /// The TLS handshake is running. Next: `open`, `failing` or `closed`.
         case handshaking
-        /// Both directions can carry bytes. → `finishing`, `failing`, `closed`.
+        /// Both directions can carry bytes. Next: `finishing`, `failing` or `closed`.
         case open
-        /// All output is sent and our side has ended; the peer may still send bytes. → `closed`.
+        /// All output is sent and our side has ended; the peer may still send bytes. Next: `failing` or
+        /// `closed`.
         case finishing
-        /// Failed; the handler will be notified at the end of the turn. → `closed`.
+        /// The stream has failed. The handler gets `streamClosed` at the end of the turn. Next: `closed`.
         case failing(StreamError, hasUnreadInput: Bool)
-        /// Ended, and everything is released. Final.
+        /// The stream has ended and has released its socket, timers and TLS session. No state follows.
         case closed
     }
 
@@ -66,7 +69,7 @@ public final class Stream {
     var serverName: String?
 
     var output = OutputBuffer()
-    /// Whether the socket, or TLS, accepts no output at the moment.
+    /// Whether the socket or TLS takes no more output until the loop reports the next event.
     var isOutputBlocked = false
     var isAboveHighWater = false
     var isShutdownRequested = false
@@ -77,18 +80,18 @@ public final class Stream {
     /// Whether TLS must read before it can continue to write.
     var writeWantsRead = false
 
-    /// The events that the loop watches the descriptor for; nil while it is not watched.
+    /// The events for which the loop watches the descriptor; nil while the loop does not watch it.
     var watched: Interest?
     var isTurnEndScheduled = false
     var deadlineTimer = TimerIdentifier.none
     var continuationTimer = TimerIdentifier.none
 
-    /// The remote address, after `connect` was called or if the stream was accepted.
+    /// The remote address. It is known after `connect` or from an accepted connection.
     public internal(set) var peer: SocketAddress?
-    /// The application protocol that ALPN agreed on, once connected.
+    /// The application protocol that ALPN agreed on; nil before the handshake is complete, or without ALPN.
     public internal(set) var negotiatedProtocol: String?
 
-    /// Creates a stream that will connect.
+    /// Creates a stream that is not connected. Call `connect` next.
     ///
     /// - Parameter handler: held weakly.
     public init(loop: EventLoop, handler: any StreamHandler) {
@@ -97,8 +100,8 @@ public final class Stream {
         transport = Transport(descriptor: -1)
     }
 
-    /// Creates a stream for an accepted connection, and takes ownership of the descriptor. `streamConnected`
-    /// follows, after the TLS handshake if there is one, and not before the end of this turn.
+    /// Creates a stream for an accepted connection, and takes ownership of the descriptor. The handler gets
+    /// `streamConnected` at the end of this turn at the earliest, and with TLS after the handshake.
     public init(accepted descriptor: Int32, loop: EventLoop, handler: any StreamHandler, tls: TLSContext?) {
         precondition(tls?.isServer ?? true, "an accepted stream needs a server's TLS context")
         self.loop = loop
@@ -120,11 +123,11 @@ public final class Stream {
         if case .open = state { true } else { false }
     }
 
-    /// Bytes that were written and that the socket has not taken.
+    /// Bytes that were written to the stream and that the socket has not taken.
     public var pendingOutputBytes: Int { output.count }
 
-    /// Ends the stream now. Waiting output is dropped, and `streamClosed` is not called. Safe in any
-    /// callback. Idempotent.
+    /// Ends the stream now. Drops the waiting output. The handler does not get `streamClosed`. Any callback
+    /// may call it, and a second call does nothing.
     public func close() {
         switch state {
         case .closed:
@@ -137,8 +140,8 @@ public final class Stream {
         release()
     }
 
-    /// Ends the stream without close_notify, so that a TLS peer sees a truncated connection. Otherwise like
-    /// `close`.
+    /// Ends the stream as `close` does, but without close_notify. A TLS peer then sees a truncated
+    /// connection.
     public func cut() {
         if case .closed = state { return }
         release()
@@ -146,12 +149,13 @@ public final class Stream {
 
     // MARK: - Ends
 
-    /// Ends the stream and tells the handler. Called only from the loop.
+    /// Ends the stream and calls `streamClosed`. Called only from the loop.
     func finish(_ error: StreamError?) {
         if case .closed = state { return }
-        // The peer ended in an orderly way, so we send close_notify as well.
+        // The peer ended its side in an orderly way, so our side sends close_notify as well.
         if error == nil, case .open = state { transport.announceEnd() }
-        // An earlier failure that was not reported to the handler takes precedence over the peer's end.
+        // If the stream has already failed, the handler must get that first error, and not the end that
+        // followed it.
         var failure = error
         if case .failing(let earlier, _) = state { failure = earlier }
         let handler = handler
@@ -159,8 +163,8 @@ public final class Stream {
         handler?.streamClosed(self, error: failure)
     }
 
-    /// Marks the stream as failed. The handler is notified at the end of the turn, because the caller may be
-    /// the handler itself.
+    /// Marks the stream as failed. The handler gets `streamClosed` only at the end of the turn, because the
+    /// caller may be the handler itself.
     func fail(_ error: StreamError, hasUnreadInput: Bool = false) {
         switch state {
         case .closed, .failing:
@@ -234,7 +238,7 @@ public final class Stream {
 // MARK: - The loop's calls
 
 extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
-    /// Called by the loop.
+    /// The loop calls this method when the descriptor has events.
     public func descriptorReady(_ events: Interest) {
         switch state {
         case .connecting:
@@ -250,7 +254,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         }
     }
 
-    /// Called by the loop.
+    /// The loop calls this method if the stream asked for the end of the turn.
     public func turnEnded() {
         isTurnEndScheduled = false
         switch state {
@@ -267,7 +271,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         }
     }
 
-    /// Called by the loop.
+    /// The loop calls this method when a timer of the stream fires.
     public func timerFired(tag: UInt64) {
         switch StreamTimer(rawValue: tag) {
         case .deadline:
@@ -281,7 +285,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         }
     }
 
-    /// Stops watching the descriptor while reading is paused, because the loop would report a hang-up in
+    /// Stops watching the descriptor while reading is paused. The loop would otherwise report the hang-up in
     /// every turn.
     private func stopWatching() {
         guard watched != nil else { return }
@@ -291,8 +295,8 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
 }
 
 enum StreamTimer: UInt64 {
-    /// Connecting, the handshake, or the peer's end took too long.
+    /// The connection attempt, the handshake, or the end of the peer's side took too long.
     case deadline
-    /// Reading continues after a break in which the loop handled other descriptors.
+    /// The stream reads on. It had stopped reading, so that the loop could handle other descriptors.
     case continuation
 }

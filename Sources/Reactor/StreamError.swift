@@ -1,11 +1,11 @@
-/// Why a stream ended, if not in an orderly way.
+/// Why a stream ended, unless it ended in an orderly way.
 public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
         /// The connection could not be made, with its errno.
         case connectFailed(Int32)
         /// The connection, or TLS if it is used, was not established within the time limit.
         case connectTimeout
-        /// The TLS handshake failed, or it agreed on no application protocol although some were offered.
+        /// The TLS handshake failed, or the peers agreed on no application protocol although ALPN was used.
         case handshakeFailed
         /// The peer's certificate was refused: not trusted, out of date, or for another name.
         case certificate
@@ -15,14 +15,14 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
         case truncated
         /// TLS failed after the handshake: a record did not verify, or the peer sent an alert.
         case tls
-        /// More output was written than `Stream.outputBytesMax` holds.
+        /// More output waited than `Stream.outputBytesMax`.
         case outputLimit
         /// Another failure of the socket, with its errno.
         case system(Int32)
     }
 
     public var code: Code
-    /// For logs: the failure in the system's or OpenSSL's words.
+    /// The reason of the failure for logs: a text of the system, of OpenSSL, or of this module.
     public var reason: String
 
     public init(code: Code, reason: String) {

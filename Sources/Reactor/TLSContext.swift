@@ -14,18 +14,19 @@ public enum TLSVersion: Sendable {
     }
 }
 
-/// The settings that the TLS sessions of a client or server share: trust, certificate, application protocols.
+/// The settings that the TLS sessions of a client or server share: trust, certificate and application
+/// protocols.
 ///
-/// The oldest version is TLS 1.2. A client always verifies the peer's certificate chain and name; this cannot
-/// be turned off. If application protocols are given, a session that agrees on none of them fails its
+/// The oldest version is TLS 1.2. A client always verifies the peer's certificate chain and name; no setting
+/// turns this off. If application protocols are given, a session that agrees on none of them fails its
 /// handshake.
 ///
-/// Immutable after creation, so loops on several threads may share one: OpenSSL counts references to the
-/// context atomically, and each session belongs to one stream.
+/// A context does not change after its creation, so loops on several threads may share it. OpenSSL counts
+/// references to the context atomically, and each session belongs to one stream.
 public final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     let isServer: Bool
-    /// The protocols in wire format: each name after a byte with its length (RFC 7301 section 3.1).
+    /// The protocols in the format of ALPN: each name follows a byte with its length (RFC 7301 section 3.1).
     private let applicationProtocols: [UInt8]
 
     var expectsApplicationProtocol: Bool { !applicationProtocols.isEmpty }
@@ -43,13 +44,14 @@ public final class TLSContext: @unchecked Sendable {
         SSL_CTX_free(context)
     }
 
-    /// Creates the context of streams that connect.
+    /// Creates a context for streams that connect to a server.
     ///
     /// - Parameters:
-    ///   - caFile: PEM certificates to trust instead of the system's.
-    ///   - applicationProtocols: offered by ALPN in this order, such as `h2`. If empty, ALPN is not used.
-    ///   - certificateFile: the PEM chain to present if the server asks for one, with its `keyFile`.
-    ///   - keyFile: the PEM private key of the certificate; nil if it is in `certificateFile`.
+    ///   - caFile: a PEM file of the certificates to trust; nil: the certificates that the system trusts.
+    ///   - applicationProtocols: the protocols to offer by ALPN, in this order, such as `h2`. If empty, ALPN
+    ///     is not used.
+    ///   - certificateFile: the PEM chain to present if the server asks for a certificate; nil for none.
+    ///   - keyFile: the PEM private key of the certificate; nil if the key is in `certificateFile`.
     public static func client(
         caFile: String?,
         applicationProtocols: [String],
@@ -64,19 +66,20 @@ public final class TLSContext: @unchecked Sendable {
             try tls.use(certificateFile: certificateFile, keyFile: keyFile ?? certificateFile)
         }
         let offer = tls.applicationProtocols
-        // Unlike the other functions, this one returns 0 for success.
+        // `SSL_CTX_set_alpn_protos` returns 0 for success, unlike the other functions of OpenSSL.
         guard offer.isEmpty || SSL_CTX_set_alpn_protos(tls.context, offer, UInt32(offer.count)) == 0 else {
             throw TLSError(code: .applicationProtocols, subject: "SSL_CTX_set_alpn_protos")
         }
         return tls
     }
 
-    /// Creates the context of streams that were accepted.
+    /// Creates a context for streams of accepted connections.
     ///
     /// - Parameters:
     ///   - certificateFile: a PEM chain, the server's certificate first.
     ///   - keyFile: the PEM private key of the certificate.
-    ///   - applicationProtocols: accepted by ALPN, in this order of preference. If empty, ALPN is not used.
+    ///   - applicationProtocols: the protocols to accept by ALPN, the preferred one first. If empty, ALPN is
+    ///     not used.
     ///   - maximumVersion: the newest TLS version to use.
     public static func server(
         certificateFile: String,
@@ -86,12 +89,12 @@ public final class TLSContext: @unchecked Sendable {
     ) throws(TLSError) -> TLSContext {
         let tls = try TLSContext(isServer: true, applicationProtocols: applicationProtocols)
         try tls.configure(maximumVersion: maximumVersion)
-        // Sessions are not resumed, so clients have no use for tickets.
+        // The server does not resume sessions, so its clients have no use for tickets.
         SSL_CTX_set_num_tickets(tls.context, 0)
         try tls.use(certificateFile: certificateFile, keyFile: keyFile)
         if tls.expectsApplicationProtocol {
-            // An unretained pointer suffices: each stream keeps the context alive, so the context outlives
-            // its sessions.
+            // OpenSSL gets an unretained pointer to the context. It stays valid, because each stream keeps
+            // its context alive, and so no session outlives the context.
             SSL_CTX_set_alpn_select_cb(tls.context, selectApplicationProtocol, Unmanaged.passUnretained(tls).toOpaque())
         }
         return tls
@@ -107,8 +110,8 @@ public final class TLSContext: @unchecked Sendable {
         )
         SSL_CTX_set_options(context, COpenSSL_SSL_OP_NO_RENEGOTIATION())
         _ = COpenSSL_SSL_CTX_set_session_cache_mode(context, Int(SSL_SESS_CACHE_OFF))
-        // With read-ahead, one read takes up to 32 KiB from the kernel. Without it, each record needs two
-        // reads (header and body).
+        // With read-ahead, one read takes up to 32 KiB from the kernel. Without it, OpenSSL reads the header
+        // and the body of each record separately.
         _ = COpenSSL_SSL_CTX_set_read_ahead(context, 1)
         SSL_CTX_set_default_read_buffer_len(context, TLSContext.readAheadBytes)
     }
@@ -141,10 +144,10 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// Creates a session on a connected socket. The caller owns it.
+    /// Creates a session on a connected socket. The caller owns the session.
     ///
     /// - Parameter serverName: the host name or numeric address that the server's certificate must contain;
-    ///   unused by servers.
+    ///   ignored by a server's context.
     func makeSession(descriptor: Int32, serverName: String?) throws(TLSError) -> OpaquePointer {
         ERR_clear_error()
         guard let session = SSL_new(context) else { throw TLSError(code: .library, subject: "SSL_new") }
@@ -168,13 +171,14 @@ public final class TLSContext: @unchecked Sendable {
             throw TLSError(code: .serverName, reason: "a TLS client needs the server's name")
         }
         if let address = SocketAddress(numeric: name, port: 0) {
-            // Server name indication is not set, because it allows only host names (RFC 6066 section 3).
+            // Do not set the server name indication (SNI), because it allows only host names (RFC 6066
+            // section 3).
             guard X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address.host) == 1 else {
                 throw TLSError(code: .serverName, subject: name)
             }
             return
         }
-        // Certificates and server name indication use names without a final dot.
+        // The names in certificates and in the server name indication (SNI) have no final dot.
         if name.hasSuffix(".") { name.removeLast() }
         SSL_set_hostflags(session, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
         guard SSL_set1_host(session, name) == 1, COpenSSL_SSL_set_tlsext_host_name(session, name) == 1 else {
@@ -182,8 +186,8 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// Picks the first of our protocols that the client offers, and refuses the handshake if there is none
-    /// (RFC 7301 section 3.2).
+    /// Selects the first of our protocols that the client offers. If the client offers none of them, the
+    /// handshake fails (RFC 7301 section 3.2).
     fileprivate func select(
         from offer: UnsafePointer<UInt8>,
         count: UInt32,
@@ -202,7 +206,8 @@ public final class TLSContext: @unchecked Sendable {
             )
         }
         guard result == OPENSSL_NPN_NEGOTIATED, let selection else { return SSL_TLSEXT_ERR_ALERT_FATAL }
-        // The selection may point into our list, which lives as long as this context.
+        // OpenSSL does not copy the selected name. The name stays valid: it may be a part of
+        // `applicationProtocols`, which lives as long as this context.
         chosen.pointee = UnsafePointer(selection)
         return SSL_TLSEXT_ERR_OK
     }

@@ -1,15 +1,15 @@
 import COpenSSL
 
-/// A certificate, key or other TLS setting that cannot be used.
+/// Why a certificate, a key or another TLS setting cannot be used.
 public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
         /// The file of certificate authorities cannot be read or has no certificate.
         case authorities
-        /// The certificate chain cannot be read or is refused.
+        /// The certificate chain cannot be read, or OpenSSL refuses it.
         case certificate
         /// The private key cannot be read or does not belong to the certificate.
         case privateKey
-        /// The list of application protocols is not valid (RFC 7301: 1 to 255 bytes each).
+        /// The list of application protocols is not valid: each name must have 1 to 255 bytes (RFC 7301).
         case applicationProtocols
         /// The server's name is missing or invalid.
         case serverName
@@ -20,7 +20,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     public var code: Code
-    /// The file or value, and why it cannot be used.
+    /// The file or value that cannot be used, and why.
     public var reason: String
 
     public var description: String { reason }
@@ -30,16 +30,17 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// Adds OpenSSL's reasons, which are taken from the thread's error queue.
+    /// Creates an error with OpenSSL's reasons. It takes them from the error queue of this thread.
     init(code: Code, subject: String) {
         self.init(code: code, reason: "\(subject): \(takeOpenSSLReason())")
     }
 }
 
-/// Empties OpenSSL's error queue of this thread into one text, the original cause first.
+/// Removes all errors from OpenSSL's queue of this thread, and returns their reasons as one text, the
+/// original cause first.
 func takeOpenSSLReason() -> String {
     var reasons: [String] = []
-    // The queue holds 16 entries (ERR_NUM_ERRORS).
+    // The queue holds at most 16 errors (ERR_NUM_ERRORS).
     for _ in 0..<16 {
         let code = ERR_get_error()
         guard code != 0 else { break }

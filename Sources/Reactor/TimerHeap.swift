@@ -1,20 +1,18 @@
-/// Identifies one scheduled timer. After the timer has fired or was cancelled, using the identifier does
-/// nothing.
+/// Identifies one scheduled timer. Cancelling a timer that has fired or was cancelled does nothing.
 public struct TimerIdentifier: Sendable, Hashable {
     let slot: UInt32
     let generation: UInt32
 
-    /// Identifies no timer; cancelling it does nothing.
+    /// Identifies no timer. Cancelling it does nothing.
     public static let none = TimerIdentifier(slot: .max, generation: 0)
 }
 
-/// The scheduled timers, ordered by deadline; equal deadlines in the order of scheduling.
+/// The scheduled timers, ordered by deadline; timers with equal deadlines are in the order of scheduling.
 ///
-/// A binary heap of small records, and a table of slots. A slot has the index of its record in the heap, so a
-/// cancelled timer is removed at once, in O(log n). Records of cancelled timers therefore never pile up in
-/// the heap.
+/// It consists of a binary heap of small entries and a table of slots. A slot has the position of its entry
+/// in the heap, so a cancelled timer leaves the heap at once, in O(log n).
 struct TimerHeap {
-    /// The most timers. More means that a caller schedules without bound, which is a defect of ours.
+    /// The most timers. A caller that reaches the limit schedules timers without bound, which is a defect.
     static let timersMax = 1 << 22
 
     private struct Entry {
@@ -31,7 +29,7 @@ struct TimerHeap {
         var handler: (any TimerHandler)?
         var tag: UInt64
         var generation: UInt32
-        /// The index of the timer's record in `heap`; in a free slot, the next free slot.
+        /// The position of the timer's entry in `heap`; in a free slot, the index of the next free slot.
         var position: UInt32
     }
 
@@ -59,8 +57,8 @@ struct TimerHeap {
         return TimerIdentifier(slot: slot, generation: slots[Int(slot)].generation)
     }
 
-    /// Removes a timer that has not fired, and returns its handler. The caller releases the handler after
-    /// this call, because the handler's `deinit` may use the timers.
+    /// Removes a timer that has not fired, and returns its handler. The caller must release the handler after
+    /// this call, because the handler's `deinit` may call the loop.
     mutating func remove(_ timer: TimerIdentifier) -> Due? {
         let slot = Int(timer.slot)
         guard slot < slots.count, slots[slot].generation == timer.generation, slots[slot].handler != nil else {

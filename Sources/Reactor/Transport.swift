@@ -4,9 +4,11 @@ import Glibc
 /// The result of one attempt to transfer bytes.
 enum TransferOutcome {
     case bytes(Int)
-    /// Nothing is possible until the socket is readable. A write can end so too, when TLS must read first.
+    /// The call can continue only when the socket is readable. A write gets this result if TLS must read
+    /// first.
     case wantsRead
-    /// Nothing is possible until the socket is writable. A read can end so too, when TLS must write first.
+    /// The call can continue only when the socket is writable. A read gets this result if TLS must write
+    /// first.
     case wantsWrite
     /// The peer ended the stream in an orderly way: end of file, or close_notify under TLS.
     case end
@@ -14,7 +16,8 @@ enum TransferOutcome {
     case failed
 }
 
-/// A connected socket, with or without a TLS session. Owns both.
+/// A connected socket, with or without a TLS session. `Transport` owns both, and closes and frees them at its
+/// end.
 struct Transport: ~Copyable {
     let descriptor: Int32
     private var session: OpaquePointer?
@@ -32,7 +35,7 @@ struct Transport: ~Copyable {
 
     var isTLS: Bool { session != nil }
 
-    /// Takes over a session that was made for this descriptor.
+    /// Adds a TLS session that was made for this descriptor, and owns it from now on.
     mutating func start(session: OpaquePointer) {
         precondition(self.session == nil)
         self.session = session
@@ -64,14 +67,15 @@ struct Transport: ~Copyable {
         return result == 1 ? .bytes(0) : outcome(of: result, session)
     }
 
-    /// Whether TLS holds bytes from the socket that `read` has not returned. The loop does not report these
-    /// bytes.
+    /// Whether TLS holds bytes from the socket that `read` has not returned. The loop cannot report them,
+    /// because the kernel no longer has them.
     var holdsInput: Bool {
         guard let session else { return false }
         return SSL_has_pending(session) == 1
     }
 
-    /// Tells the peer that no more output will follow: close_notify under TLS, if the socket takes it now.
+    /// Announces to the peer that no more output follows: sends close_notify under TLS, if the socket takes
+    /// it now. Without TLS it does nothing.
     mutating func announceEnd() {
         guard let session else { return }
         ERR_clear_error()
@@ -125,7 +129,7 @@ struct Transport: ~Copyable {
 
     // MARK: - State of the session
 
-    /// The application protocol that ALPN agreed on.
+    /// The application protocol that ALPN agreed on; nil if there is none.
     var applicationProtocol: String? {
         guard let session else { return nil }
         var name: UnsafePointer<UInt8>?

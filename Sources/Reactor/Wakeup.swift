@@ -4,11 +4,11 @@ import Synchronization
 
 /// Wakes a loop from another thread, through an eventfd that the loop watches.
 ///
-/// The waking thread publishes its work and then calls `signal`. The loop's thread must call `drain` before
-/// it takes the work, because it could miss work otherwise. Several signals before a drain count as one
-/// wake-up, and only the first makes a system call.
+/// The other thread publishes its work and then calls `signal`. The loop's thread must call `drain` before it
+/// takes the work; otherwise it could miss work. Only the first signal after a drain makes a system call;
+/// further signals cause no further wake-up.
 public final class Wakeup: Sendable {
-    /// The eventfd. C libraries may write to it directly: 8 bytes, a 64-bit 1.
+    /// The eventfd. A C library may signal it directly by writing 8 bytes: the integer 1 in 64 bits.
     public let descriptor: Int32
     /// True from a signal until the next drain.
     private let isSignalled = Atomic<Bool>(false)
@@ -27,17 +27,17 @@ public final class Wakeup: Sendable {
         guard !isSignalled.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let savedError = errno
         var one: UInt64 = 1
-        // EAGAIN means that the counter is full, and so the descriptor is readable already.
+        // EAGAIN means that the counter is full. The descriptor is then readable already.
         _ = Glibc.write(descriptor, &one, MemoryLayout<UInt64>.size)
         errno = savedError
     }
 
-    /// Resets the wake-up. Must be called before the work is taken.
+    /// Resets the wake-up. The loop's thread must call it before it takes the work.
     public func drain() {
         var count: UInt64 = 0
         _ = Glibc.read(descriptor, &count, MemoryLayout<UInt64>.size)
-        // Clear the flag only after the read. A signal in between skips its write, but the work that it
-        // announces is taken after the drain.
+        // Clear the flag only after the read. A signal between the two makes no system call, but its work is
+        // already published, and the loop's thread takes the work after this call.
         _ = isSignalled.exchange(false, ordering: .acquiringAndReleasing)
     }
 }
