@@ -1,37 +1,39 @@
 /// Why a breaker opened.
 public enum BreakerCause: UInt8, Sendable {
-    /// Too many pushes got a 5xx or no response in time.
+    /// Too many pushes got a 5xx, or no response in time.
     case availability
-    /// A burst of BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is wrong, not
-    /// the tokens.
+    /// Too many pushes got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is
+    /// wrong, not the tokens.
     case deviceTokens
-    /// Several 403 responses, and none between them that accepts the provider token: the key, its team or its
-    /// environment is wrong.
+    /// Several pushes got 403, and no response between them showed that APNs accepts the provider token. The
+    /// key, its team or its environment is wrong.
     case providerToken
 }
 
 /// The limits at which a pool stops sending because its pushes cannot succeed.
 public struct BreakerConfiguration: Sendable, Hashable {
-    /// The time window over which 5xx responses and timed-out pushes are counted. Range 100 to 600,000.
+    /// The length of the time window in which the breaker counts 5xx responses and timed-out pushes. Each
+    /// window begins with a count of 0. Range 100 to 600,000.
     public var windowMilliseconds: Int64 = 10_000
-    /// The share of failures is judged once the window has this many responses. Range 1 to 100,000.
+    /// The breaker judges the share of failures only after this many responses in the window. Range 1 to
+    /// 100,000.
     public var failureResponsesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
-    /// Suspect responses (BadDeviceToken, DeviceTokenNotForTopic) are counted over this many responses. Range
-    /// 1 to 100,000.
+    /// The breaker counts suspect responses (BadDeviceToken, DeviceTokenNotForTopic) over this many
+    /// responses, then begins again with 0. Range 1 to 100,000.
     public var suspectWindowResponses = 1_000
-    /// The share of suspect responses is judged once there are this many of them. Range 1 to 100,000.
+    /// The breaker judges the share of suspect responses only after this many of them. Range 1 to 100,000.
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
-    /// The breaker opens after this many 403 responses without a response between them that accepts the
-    /// provider token. Range 1 to 1,000.
+    /// The breaker opens after this many 403 responses, if no response between them shows that APNs accepts
+    /// the provider token. Range 1 to 1,000.
     public var forbiddenMax = 5
-    /// The time from opening to the first probe, and from a failed probe to the next. Range 1 to 600,000.
+    /// The time from the opening of the breaker to its first probe, and from a failed probe to the next
+    /// probe. Range 1 to 600,000.
     ///
-    /// One probe a second is no load for APNs, and the pool resumes within a second after the fault is
-    /// repaired.
+    /// One probe a second is no load for APNs. The pool resumes at most a second after the fault is repaired.
     public var probeMilliseconds: Int64 = 1_000
 
     public init() {}
@@ -50,21 +52,21 @@ public struct BreakerConfiguration: Sendable, Hashable {
 
 /// The breaker's classification of one response.
 enum BreakerSample {
-    /// APNs works: it accepted the push, refused its payload, limited it (429), or reported a dead token or
-    /// channel.
+    /// APNs works: it accepted the push, refused its payload, or reported a dead token or a missing channel.
     case succeeded
-    /// A 5xx, or no response in time. A lost connection is `inconclusive`, because the next connection may
-    /// work.
+    /// APNs answered 5xx, or did not answer in time. A lost connection is `inconclusive` instead, because the
+    /// next connection may work.
     case unavailable
-    /// BadDeviceToken or DeviceTokenNotForTopic. APNs judges these only after it has accepted the provider
-    /// token.
+    /// APNs answered BadDeviceToken or DeviceTokenNotForTopic. It checks the device token only after it has
+    /// accepted the provider token.
     case suspect
-    /// 429 about a device token. APNs works, but may answer 429 before it checks the provider token.
+    /// APNs answered 429 about a device token or channel. APNs works, but may answer 429 before it checks the
+    /// provider token.
     case limited
-    /// 403, or the 429 about provider tokens.
+    /// APNs answered 403, or 429 TooManyProviderTokenUpdates.
     case forbidden
-    /// The response tells nothing about APNs. It counts as a response, neither as success nor as failure. A
-    /// probe with this sample fails.
+    /// The response says nothing about whether APNs works. It counts as a response, but neither as success
+    /// nor as failure. A probe with this sample has failed.
     case inconclusive
 
     init(kind: PushResponse.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
@@ -77,24 +79,24 @@ enum BreakerSample {
         case .retryLater: self = .unavailable
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .inconclusive
-        // The pool replaces an expired provider token automatically, one request at a time on a new
-        // connection.
+        // Neither outcome is a fault of APNs: the push can be sent again, and the pool replaces an expired
+        // provider token itself.
         case .retryNow, .refreshProviderToken: self = .inconclusive
         }
     }
 }
 
-/// A pool's circuit breaker: decides from the responses whether the pool may send. While open, it lets one
-/// push at a time through as a probe, which tests whether pushes succeed again. Does no I/O; time is an
-/// argument.
+/// A pool's circuit breaker. It decides from the responses whether the pool may send pushes. While it is
+/// open, the pool may send one push at a time as a probe, which tests whether pushes succeed again. The
+/// breaker does no I/O, and gets the time as an argument.
 struct Breaker {
     enum State: Equatable {
-        /// Every push may be sent. → `open` when a limit of ``BreakerConfiguration`` is exceeded.
+        /// The pool may send every push. Next: `open` when a limit of ``BreakerConfiguration`` is exceeded.
         case closed
-        /// No push may be sent until the next probe is due. Responses to pushes still in flight are not
-        /// counted. → `probing` when a probe is taken.
+        /// The pool sends no push until the next probe is due. The breaker ignores responses to pushes that
+        /// are still in flight. Next: `probing` when the pool sends a probe.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push is in flight as a probe. Its response leads to `closed`, or back to `open`.
+        /// One push, the probe, is in flight. Next: `closed` if it succeeds, otherwise `open` again.
         case probing(cause: BreakerCause)
     }
 
@@ -102,7 +104,7 @@ struct Breaker {
     enum Transition: Equatable {
         case none
         case opened(BreakerCause)
-        /// A probe failed; the next one is scheduled.
+        /// A probe failed. The next probe is due after `probeMilliseconds`.
         case postponed
         case closed
     }
@@ -114,14 +116,14 @@ struct Breaker {
     private var windowFailures = 0
     private var suspectResponses = 0
     private var suspects = 0
-    /// 403 responses since the last response that accepts the provider token.
+    /// 403 responses since the last response that showed that APNs accepts the provider token.
     private var forbiddenCount = 0
 
     init(_ configuration: BreakerConfiguration) {
         self.configuration = configuration
     }
 
-    /// Whether all pushes may be sent.
+    /// Whether the pool may send every push.
     var isClosed: Bool { state == .closed }
 
     var cause: BreakerCause? {
@@ -131,26 +133,26 @@ struct Breaker {
         }
     }
 
-    /// When the next probe may be sent; nil unless the state is `open`.
+    /// When the pool may send the next probe; nil unless the state is `open`.
     var probeAtMilliseconds: Int64? {
         if case .open(_, let probeAt) = state { probeAt } else { nil }
     }
 
-    /// Whether a probe may be sent now. The probe must be due, and no push may be in flight, so that the next
-    /// response is the probe's.
+    /// Whether the pool may send a probe now. The probe must be due, and no push may be in flight, so that
+    /// the next response belongs to the probe.
     func permitsProbe(inFlight: Int, nowMilliseconds: Int64) -> Bool {
         guard let probeAt = probeAtMilliseconds else { return false }
         return nowMilliseconds >= probeAt && inFlight == 0
     }
 
-    /// Notes that a push was submitted. If the breaker is open, this push is the probe.
+    /// Notes that the pool sent a push. If the breaker is open, this push is the probe.
     mutating func submitted() {
         if case .open(let cause, _) = state {
             state = .probing(cause: cause)
         }
     }
 
-    /// Counts the outcome of a push.
+    /// Counts the outcome of a push, and returns how the state changed.
     mutating func record(_ sample: BreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:
@@ -184,7 +186,8 @@ struct Breaker {
         suspectResponses += 1
         switch sample {
         case .succeeded: forbiddenCount = 0
-        // A 5xx or a timeout says nothing about the provider token, so the count of 403 responses stays.
+        // A 5xx or a timeout says nothing about the provider token, so it does not reset the count of 403
+        // responses.
         case .unavailable: windowFailures += 1
         case .suspect:
             suspects += 1

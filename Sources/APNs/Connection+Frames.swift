@@ -54,8 +54,8 @@ extension Connection {
     /// Returns the slot of a stream's push, or -1 if the stream is closed. The caller ignores frames of a
     /// closed stream: the server may have sent them before our reset arrived.
     private func slot(of stream: Int32) throws(ConnectionFault) -> Int32 {
-        // RFC 9113, section 5.1: no frame may arrive on a stream that we have not opened, and the server
-        // opens none.
+        // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
+        // section 5.1).
         guard stream & 1 == 1, stream < nextStream else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
@@ -79,15 +79,16 @@ extension Connection {
         }
         guard !head.isMalformed, head.status != 0 else { return resetStream(index, .protocolError) }
         if head.status < 200 {
-            // An informational response does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections 8.1 and 8.6).
+            // An informational response does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections
+            // 8.1 and 8.6).
             if isLast || head.status == 101 { resetStream(index, .protocolError) }
             return
         }
         slot.pointee.status = head.status
         slot.pointee.retryAfterSeconds = head.retryAfterSeconds
         if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifiersChanged += 1 }
-        // A response without content may still state the length that its content would have (RFC 9110,
-        // section 8.6).
+        // A 204 or 304 response has no content. Its `content-length` may state the length that the content
+        // would have (RFC 9110, section 8.6).
         slot.pointee.hasContentLength = head.contentBytes >= 0 && head.status != 204 && head.status != 304
         slot.pointee.responseBytesLeft = head.contentBytes
         if isLast { finishComplete(index) }
@@ -103,7 +104,8 @@ extension Connection {
         finish(index)
     }
 
-    /// Discards a malformed response, whatever its status is (RFC 9113, section 8.1.1).
+    /// Drops the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). The push
+    /// then has no final status and ends as `ambiguous`.
     private func discardResponse(_ index: Int32) {
         slots.pointer(index).pointee.status = 0
         resetStream(index, .protocolError)
@@ -128,8 +130,8 @@ extension Connection {
         }
     }
 
-    /// Counts received bytes against the server's window, and sends a WINDOW_UPDATE when half of the window
-    /// is used.
+    /// Subtracts received bytes from the connection's receive window. If less than half of the window is
+    /// left, opens it again with a WINDOW_UPDATE.
     private func consume(_ bytes: Int) throws(ConnectionFault) {
         receiveWindow -= bytes
         guard receiveWindow >= 0 else {
@@ -164,8 +166,8 @@ extension Connection {
         settingsChanged()
     }
 
-    /// Checks the stream windows: a new initial window size changes the window of every open stream (RFC
-    /// 9113, section 6.9.2).
+    /// Throws if the window of an open stream has become too large: a new initial window size changes the
+    /// window of every open stream (RFC 9113, section 6.9.2).
     private func checkWindows() throws(ConnectionFault) {
         for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
             let window = Int64(peerSettings.initialWindowBytes) + slots.pointer(index).pointee.windowGain
@@ -181,8 +183,8 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Throws if the peer asks for acknowledgements and does not read them, because our output would grow
-    /// without limit.
+    /// Throws if the peer does not read our acknowledgements. Each further SETTINGS or PING frame would
+    /// otherwise make our output grow.
     private func requireReadingPeer() throws(ConnectionFault) {
         guard let stream = openedStream, stream.pendingOutputBytes <= Stream.highWaterBytes else {
             throw ConnectionFault(.enhanceYourCalm, "the peer does not read our acknowledgements (RFC 9113, 10.5)")
@@ -221,7 +223,8 @@ extension Connection {
         let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
         pool.report(.goAway(connection: identifier, code: code, reason: reason, text: text))
         retire(.goAway)
-        // RFC 9113, section 6.8: the server never processes the streams above the last one that it names.
+        // The server never processes a stream above the last one that its GOAWAY names (RFC 9113, section
+        // 6.8).
         for index in 0..<Int32(slots.capacity) {
             guard phase != .closed else { return }
             let slot = slots.pointer(index)

@@ -2,8 +2,9 @@ import Reactor
 
 /// Sends pushes and gives each push its response.
 extension Connection {
-    /// Starts a push on a new stream. Returns false, without sending anything, if the connection cannot take
-    /// the push.
+    /// Sends a push on a new stream.
+    ///
+    /// - Returns: false, without sending anything, if the connection cannot take the push now.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreams > 0, let stream = openedStream else { return false }
         guard loop.wallMilliseconds < tokenReviewMilliseconds || pinNewestToken() else {
@@ -86,7 +87,7 @@ extension Connection {
         )
     }
 
-    /// Takes a free slot for the next stream.
+    /// Takes a free slot for the push, and assigns the slot to the next stream.
     private func takeSlot(for request: borrowing PushRequest, timeoutMilliseconds: Int64) -> Int32 {
         let index = slots.take(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
         let slot = slots.pointer(index)
@@ -103,8 +104,10 @@ extension Connection {
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
 
-    /// Pins the newest provider token to this connection for 20 minutes, if the connection may change its
-    /// token now. Returns false if the connection has no token that it may use.
+    /// Makes the connection use the newest provider token for at least 20 minutes, if it may change its token
+    /// now.
+    ///
+    /// - Returns: false if the connection has no token that it may use.
     func pinNewestToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var newest = trialToken ?? tokens.current(unixSeconds: seconds) else {
@@ -112,7 +115,7 @@ extension Connection {
             return false
         }
         if let token, token.keyGeneration != newest.keyGeneration {
-            // One connection never carries tokens of two keys. So this connection keeps its token of the old
+            // A connection must never carry tokens of two keys. So this connection keeps its token of the old
             // key until the pool replaces the connection, or the token is too old to use.
             guard token.ageSeconds(at: seconds) < ProviderTokenTimes.lastUseSeconds else { return false }
             newest = token
@@ -129,8 +132,8 @@ extension Connection {
             pinnedAt: tokenPinnedAtSeconds,
             issuedAt: newest.issuedAtSeconds
         )
-        // After a failed signing the review is already due. Wait `retrySeconds`, so that not every push tries
-        // to sign again.
+        // If signing failed, the review time has already passed. Wait `retrySeconds` more, so that not every
+        // push tries to sign again.
         tokenReviewMilliseconds = max(review, seconds + ProviderTokenTimes.retrySeconds) * 1_000
         return true
     }
@@ -144,7 +147,8 @@ extension Connection {
 
     // MARK: - Bodies that wait for room
 
-    /// Sends as much of the waiting bodies as the windows allow, the body that has waited longest first.
+    /// Sends as much of the waiting bodies as the windows allow. The body that has waited longest comes
+    /// first.
     func sendWaiting() {
         hasWindowOpened = false
         var index = slots.firstWaiting
@@ -157,7 +161,8 @@ extension Connection {
         }
     }
 
-    /// Sends as much of one body as its windows allow, in frames of the size that every peer accepts.
+    /// Sends as much of one body as the windows of its stream and of the connection allow. No DATA frame is
+    /// longer than the length that every peer must accept.
     private func sendBody(_ index: Int32) {
         let slot = slots.pointer(index)
         while !slot.pointee.bodyRest.isEmpty {
@@ -186,19 +191,20 @@ extension Connection {
     /// Ends a push whose whole response has arrived.
     func finish(_ index: Int32) {
         let slot = slots.pointer(index)
-        // The server has answered without reading the whole body, and needs no more of it (RFC 9113, section 8.1).
+        // The server has answered before the whole body was sent, so it needs no more of the body (RFC 9113,
+        // section 8.1).
         if slot.pointee.stage == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
         answer(index, wasRefused: false)
     }
 
-    /// Resets a stream on which the server broke HTTP/2 or sent too long a body, and answers the push. A
-    /// status that has arrived still counts.
+    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and answers the
+    /// push. If the status has already arrived, the push ends as `answered` with this status.
     func resetStream(_ index: Int32, _ code: ErrorCode) {
         writeReset(slots.pointer(index).pointee.streamIdentifier, code)
         answer(index, wasRefused: false)
     }
 
-    /// Answers every push in flight when the connection ends.
+    /// Answers every push in flight. Called when the connection ends.
     func answerAll() {
         for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
             answer(index, wasRefused: false)
@@ -216,7 +222,8 @@ extension Connection {
         let reason = body.reason
         var kind = responseKind(slot, wasRefused: wasRefused)
         let isRefusedKey = trialToken != nil && slot.status == 403
-        // APNs does not process a push whose key it refuses, so the push is sent again with the old key.
+        // A connection that tries a new key got 403. APNs has not processed the push, so the push can be sent
+        // again with the old key.
         if isRefusedKey { kind = .notProcessed }
         let disposition = Disposition(kind: kind, status: slot.status, reason: reason)
         let result = PushResponse(
@@ -232,8 +239,8 @@ extension Connection {
             connection: identifier,
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
         )
-        // Free the slot first, so that the handler can use the stream. The reason's bytes stay valid until
-        // another response overwrites them.
+        // Free the slot before the handler is called, so that the handler can submit a push in it. The bytes
+        // of the reason stay valid until another response is written to the slot.
         streams.remove(slot.streamIdentifier)
         slots.free(index)
         if isRefusedKey {
@@ -258,8 +265,8 @@ extension Connection {
 
     private func responseKind(_ slot: Slot, wasRefused: Bool) -> PushResponse.Kind {
         if slot.status >= 200 { return .answered }
-        // APNs has not processed a refused stream (RFC 9113, section 8.7), nor a request whose end was never
-        // sent.
+        // APNs does not process a refused stream (RFC 9113, section 8.7), nor a request whose last byte was
+        // not sent.
         return wasRefused || slot.stage == .queued ? .notProcessed : .ambiguous
     }
 
@@ -275,8 +282,8 @@ extension Connection {
             guard phase != .closed else { return }
             hasRunOut = true
         }
-        // If pushes time out and the output is full, the peer has stopped reading. Full output without a
-        // timeout means a busy connection.
+        // If pushes time out while much output waits, the peer has stopped reading. Much output without a
+        // timeout only means that the connection is busy.
         if hasRunOut, let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
             return close(.outputStalled, detail: "")
         }
@@ -286,8 +293,8 @@ extension Connection {
         guard now >= deadline - half else {
             return schedule(.request, afterMilliseconds: deadline - half - now)
         }
-        // Nothing arrived during half of the oldest push's timeout. Send a PING now: if the peer is dead, we
-        // know by the push's deadline.
+        // Nothing has arrived for half of the request timeout. A PING now shows by the deadline of the oldest
+        // push whether the peer is dead.
         if now - lastReceivedMilliseconds >= half {
             sendPing(timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadline - now))
         }
@@ -295,7 +302,7 @@ extension Connection {
         schedule(.request, afterMilliseconds: deadline - now)
     }
 
-    /// Sends a PING. If the peer does not answer in time, the connection is closed.
+    /// Sends a PING, and closes the connection if the peer does not answer it in time.
     func sendPing(timeoutMilliseconds: Int64) {
         guard phase != .closed, !isScheduled(.ping) else { return }
         var data: UInt64 = 0
@@ -354,7 +361,7 @@ extension Connection {
         writeFrame(FrameType.resetStream, stream: stream, code.rawValue)
     }
 
-    /// Writes a GOAWAY. Its last stream is 0, since the server has opened none.
+    /// Writes a GOAWAY. It names 0 as the last stream, because the server has opened no stream.
     func writeGoAway(_ code: ErrorCode) {
         writeFrame(FrameType.goAway, stream: 0, 0, code.rawValue)
     }

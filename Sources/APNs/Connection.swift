@@ -2,34 +2,36 @@ import Reactor
 
 /// One HTTP/2 connection to APNs, over a TLS stream.
 ///
-/// The types in `HTTP2/` read and write frames and header blocks without I/O. This object sends and receives
-/// the bytes, keeps APNs' limits, and gives each push exactly one response. `Connection+Pushes` sends,
-/// `Connection+Frames` receives.
+/// The types in `HTTP2/` read and write frames and header blocks without I/O. The connection sends and
+/// receives the bytes, keeps within APNs' limits, and gives each push exactly one response.
+/// `Connection+Pushes` sends pushes, and `Connection+Frames` handles received frames.
 final class Connection {
     enum Phase: UInt8 {
-        /// TCP and TLS are being set up. → `awaitingSettings`, `closed`.
+        /// TCP and TLS are being set up. Next: `awaitingSettings` or `closed`.
         case connecting
-        /// Our preface is sent; the server's SETTINGS frame has not arrived. → `cold`, `closed`.
+        /// Our preface is sent, and the server's SETTINGS frame has not arrived. Next: `cold` or `closed`.
         case awaitingSettings
         /// APNs has not yet accepted our provider token, so only one request may be open, even if SETTINGS
-        /// allow more. → `open` with the first response that shows acceptance, `draining`, `closed`.
+        /// allow more. Next: `open` with the first response that shows that APNs accepts the token,
+        /// `draining` or `closed`.
         case cold
-        /// As many requests as SETTINGS and our own limit allow. → `draining`, `closed`.
+        /// As many requests may be open as SETTINGS and our own limit allow. Next: `draining` or `closed`.
         case open
-        /// Takes no new request. Waits until the requests in flight are answered or time out. → `closed`.
+        /// The connection takes no new request. It waits until the requests in flight are answered or time
+        /// out. Next: `closed`.
         case draining
-        /// Every push has been answered. Final.
+        /// The connection has ended, and every push has its response. No phase follows.
         case closed
     }
 
     enum Timer: UInt64 {
-        /// The server's SETTINGS frame did not arrive in time.
+        /// Fires if the server's SETTINGS frame has not arrived in time.
         case settings
-        /// Half of the oldest request's timeout has passed, or all of it.
+        /// Fires when half of the oldest request's timeout has passed, and again when all of it has passed.
         case request
-        /// Nothing arrived for so long that the connection may be dead.
+        /// Fires after `pingIdleMilliseconds`. If nothing arrived in this time, the connection may be dead.
         case idle
-        /// The peer did not answer a PING in time.
+        /// Fires if the peer has not answered a PING in time.
         case ping
     }
 
@@ -41,9 +43,9 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether an answer on the cold connection did not show that APNs accepts the provider token. Then the
-    /// connection has no priority for the next push: an overloaded server would get every push of a slow
-    /// pool. The pool clears the flag in each sizing interval, to try the connection again.
+    /// Whether a response on the `cold` connection did not show that APNs accepts the provider token. The
+    /// connection then no longer gets the next push first: in a pool with few pushes, an overloaded server
+    /// would get all of them. The pool clears the flag in each sizing interval, to try the connection again.
     var hasUnprovenAnswer = false
 
     // The state of the HTTP/2 protocol on this connection.
@@ -55,17 +57,19 @@ final class Connection {
     var peerSettings = PeerSettings()
     /// The stream that the next request opens.
     var nextStream: Int32 = 1
-    /// Body bytes that the server accepts on the whole connection (RFC 9113, section 6.9).
+    /// Body bytes that we may still send on the whole connection (RFC 9113, section 6.9).
     var sendWindow: Int64 = 65_535
-    /// Whether a flow-control window grew, so that waiting bodies may continue.
+    /// Whether a flow-control window has grown since the last `sendWaiting`, so that waiting bodies may
+    /// continue.
     var hasWindowOpened = false
-    /// Bytes that the server may still send in its flow-control window of the connection.
+    /// Bytes that the server may still send on the whole connection before we open its window again.
     var receiveWindow = ConnectionLimits.receiveWindowBytes
-    /// Frames that we still accept from the server, and when this allowance was last refilled.
+    /// `framesAllowed`: the frames that we still accept from the server. `framesAllowedAtMilliseconds`: when
+    /// the connection last set this number to the allowance of one second.
     var framesAllowed = ConnectionLimits.framesPerSecondMax
     var framesAllowedAtMilliseconds: Int64 = 0
 
-    /// Streams that may be open at once; 0 unless `cold` or `open`.
+    /// The most streams that may be open at once; 0 in all phases but `cold` and `open`.
     private(set) var streamsMax = 0
     var requests: Int64 = 0
 
@@ -114,15 +118,15 @@ final class Connection {
     var freeStreams: Int {
         let free = streamsMax - slots.count
         guard free > 0, let stream = openedStream else { return 0 }
-        // A newer state cannot replace a push that was already submitted. So without flow-control window the
-        // push waits with the caller.
+        // A newer state cannot replace a push that was already submitted. So if the connection's send window
+        // is small, take no push: the caller's newer states can still replace a push that waits there.
         let hasWindow = sendWindow >= ConnectionLimits.sendWindowBytesMin || slots.count == 0
         return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? free : 0
     }
 
     var peer: SocketAddress? { openedStream?.peer }
 
-    /// Whether the connection takes pushes now or will soon.
+    /// Whether the connection takes pushes now, or will take pushes when it is set up.
     var isLive: Bool { phase.rawValue <= Phase.open.rawValue }
 
     /// Whether the connection takes pushes in this phase, even if it has no room at this moment.
@@ -203,14 +207,14 @@ final class Connection {
         close(.retired, detail: "")
     }
 
-    /// Ends the connection because the peer broke the protocol, and tells the peer in a GOAWAY frame.
+    /// Sends a GOAWAY frame and closes the connection, because the peer broke HTTP/2 or one of our limits.
     func fail(_ fault: ConnectionFault) {
         guard phase != .closed else { return }
         writeGoAway(fault.code)
         close(.protocolError, detail: fault.detail.description)
     }
 
-    /// Answers every push in flight and ends the connection now.
+    /// Ends the connection now, and answers every push in flight.
     func close(_ cause: CloseCause, detail: String) {
         guard phase != .closed else { return }
         let lastPhase = phase
@@ -263,23 +267,23 @@ final class Connection {
 
 /// The limits of one connection.
 enum ConnectionLimits {
-    /// Bytes that the server may send on the whole connection before we have read them. Room for thousands of
-    /// APNs' responses.
+    /// Bytes that the server may send on the whole connection before it needs a WINDOW_UPDATE: room for
+    /// thousands of APNs' responses.
     static let receiveWindowBytes = 1 << 20
-    /// The smallest send window with which a push is taken while other pushes are in flight: room for the
-    /// largest body, which is a broadcast's.
+    /// The smallest send window with which the connection takes another push while pushes are in flight. It
+    /// has room for the largest body, which is a broadcast's.
     static let sendWindowBytesMin: Int64 = 5_120
-    /// The longest response body that is read. A stream with a longer body is reset. Below the 65,535 bytes
-    /// of a stream's initial window, so no stream needs a WINDOW_UPDATE.
+    /// The longest response body that is read; the stream of a longer body is reset. The limit is below the
+    /// 65,535 bytes of a stream's initial window, so no stream needs a WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
-    /// Frames accepted in a second, in addition to `framesPerPush`. More frames are treated as a flood (RFC
-    /// 9113, section 10.5).
+    /// Frames that we accept in a second, in addition to `framesPerPush` for each push. More frames are a
+    /// flood, and end the connection (RFC 9113, section 10.5).
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesPerPush = 8
-    /// The most frames that the allowance can save up.
+    /// The most frames to which the allowance can grow by pushes whose frames have not come.
     static let framesSavedMax = 100_000
-    /// The bytes of a GOAWAY's text that are written to the log.
+    /// The most bytes of a GOAWAY's text that are written to the log.
     static let logTextBytesMax = 256
 }
 
@@ -317,7 +321,7 @@ extension Connection {
 /// Passes a stream's events on to its connection.
 ///
 /// `Stream` holds its handler weakly, and Swift makes every retain of a weakly referenced object more
-/// expensive. The connection is retained for every push, so the relay is the stream's handler instead.
+/// expensive. Every push retains the connection, so the relay is the stream's handler instead.
 private final class StreamRelay: StreamHandler {
     unowned let connection: Connection
 

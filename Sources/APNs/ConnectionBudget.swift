@@ -1,22 +1,23 @@
 import Reactor
 import Synchronization
 
-/// Limits the process's connections to all of APNs and to each address. The pools of all lanes share it.
+/// Limits the process's connections to all of APNs and to each address. The pools of all lanes share one
+/// budget.
 ///
-/// The limits apply to additional connections. A pool's only connection and a connection for a new key are
-/// always allowed, because otherwise one app could stop another.
+/// The limits do not apply to a pool's only connection or to a connection for a new key. Otherwise one app's
+/// connections could keep another app from sending.
 ///
-/// Guarded by a lock, which is taken only when a connection opens or ends.
+/// A lock guards the counts. Pools take it when a connection opens or ends, never for a push.
 public final class ConnectionBudget: Sendable {
     private struct State {
         var total = 0
         var byAddress: [SocketAddress: Int] = [:]
     }
 
-    /// The most connections at one time. Range 1 to 4,096.
+    /// The most connections of the process at one time. Range 1 to 4,096.
     public let connectionsMax: Int
-    /// The most connections to one address at one time. Users of the library pushy needed no more than two
-    /// for each of APNs' about eight addresses (pushy discussion 1052). Range 1 to 4,096.
+    /// The most connections of the process to one address at one time. Users of the library pushy needed no
+    /// more than two for each of APNs' about eight addresses (pushy discussion 1052). Range 1 to 4,096.
     public let connectionsPerAddressMax: Int
     private let state = Mutex(State())
 
@@ -26,11 +27,12 @@ public final class ConnectionBudget: Sendable {
         self.connectionsPerAddressMax = connectionsPerAddressMax
     }
 
-    /// Reserves a connection to one address: one of `preferred` if such an address has room, else one of
-    /// `all`. The address with the fewest connections of the process wins. Returns nil if no address has
-    /// room.
+    /// Reserves a connection to one address: one of `preferred` if such an address has room, otherwise one of
+    /// `all`. Chooses the address to which the process has the fewest connections.
     ///
-    /// - Parameter isNeeded: whether the pool needs the connection. If true, the limits do not apply.
+    /// - Parameter isNeeded: whether the pool cannot do without the connection. If true, the limits do not
+    ///   apply.
+    /// - Returns: nil if no address has room.
     func acquire(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
         state.withLock { state in
             guard isNeeded || state.total < connectionsMax else { return nil }
@@ -59,6 +61,6 @@ public final class ConnectionBudget: Sendable {
         }
     }
 
-    /// Connections that are open or opening.
+    /// The process's connections that are open or being opened.
     public var count: Int { state.withLock { $0.total } }
 }

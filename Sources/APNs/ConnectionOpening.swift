@@ -1,9 +1,9 @@
 import Reactor
 
-/// Decides when a pool may open its next connection: one at a time, spaced, and with a growing delay after
-/// failures.
+/// Decides when a pool may open its next connection. It opens one at a time, with a spacing between two
+/// openings, and waits longer after each failure.
 ///
-/// A ``ConnectionBudget`` without room does not count as a failure: the next attempt comes after
+/// If the ``ConnectionBudget`` has no room, the attempt has not failed: the next attempt follows after
 /// ``roomWaitMilliseconds``, not after the back-off.
 struct ConnectionOpening {
     /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS
@@ -15,7 +15,7 @@ struct ConnectionOpening {
     /// Whether the budget had no room at the last attempt.
     private(set) var awaitsRoom = false
 
-    /// The longest random delay of the first connection.
+    /// The longest random delay before the pool's first connection.
     private static let firstJitterMilliseconds: Int64 = 250
     /// The delay between two attempts while the budget has no room. It is random, so that the pools of a
     /// process do not all ask at once. It is at least a second, because each attempt may cost a look-up.
@@ -40,13 +40,13 @@ struct ConnectionOpening {
         if awaitsRoom { return Int64.random(in: Self.roomWaitMilliseconds, using: &generator) }
         let backoffWait = backoff.delayMilliseconds(using: &generator)
         guard let last = lastOpenedMilliseconds else {
-            // The lanes of a worker, and the workers of a deployment, start at the same moment, so spread
-            // their openings.
+            // The lanes of a worker, and the workers of a deployment, start at the same moment. A random part
+            // spreads their first openings.
             return backoffWait
                 + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMilliseconds), using: &generator)
         }
-        // Add a random part of up to a quarter more or less, so that lanes and workers that started together
-        // drift apart.
+        // Add or subtract a random part of up to a quarter of the spacing. So lanes and workers that started
+        // together no longer open at the same moments.
         let jitter = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
         return max(backoffWait, last + spacingMilliseconds + jitter - now, 0)
     }

@@ -1,30 +1,32 @@
-/// What the sender of a push does after the response. (R18)
+/// What the sender of a push must do after the response (R18).
 public enum Disposition: UInt8, Sendable, CaseIterable {
-    /// APNs accepted the push (2xx). That does not promise that the phone shows it.
+    /// APNs accepted the push (2xx). The phone may still not show it.
     case accepted
-    /// APNs never processed the push, or asks for another connection. Send the push again at once, on another
+    /// APNs did not process the push, or asks for another connection. Send the push again at once, on another
     /// connection.
     case retryNow
-    /// APNs cannot take the push now (5xx, or too many provider tokens). Send the newest state later instead
-    /// of this payload.
+    /// APNs cannot take the push now (5xx, or TooManyProviderTokenUpdates). Later, send the state that is
+    /// then the newest.
     case retryLater
-    /// APNs limits this device token or channel (429). Send the newest state later, and less often.
+    /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and
+    /// send less often.
     case limited
     /// APNs refused the provider token. The pool gets a new token and a new connection automatically; send
     /// the push again.
     case refreshProviderToken
-    /// APNs refuses the sender (403): the key, team or certificate is wrong. Retry later, since the key may
-    /// be replaced.
+    /// APNs refuses the sender (403): the key, team or certificate is wrong. Retry later, because an operator
+    /// may replace the key.
     case providerRefused
     /// The device token is dead (410). Retire it, unless it was registered after the response's timestamp.
     case tokenDead
-    /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire the token only
-    /// while the breaker stays closed.
+    /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire the token only if
+    /// ``Pool/acceptsTokens``.
     case tokenSuspect
-    /// The device token belongs to another topic. Usually the configuration is wrong, so keep the token.
+    /// The device token belongs to another topic. Usually the configuration is wrong, so do not retire the
+    /// token.
     case topicSuspect
-    /// The channel does not exist: somebody deleted it, or it belongs to the other environment. A new channel
-    /// replaces it.
+    /// The channel does not exist: it was deleted, or it belongs to the other environment. A new channel must
+    /// replace it.
     case channelGone
     /// APNs refuses this push, and no retry would help.
     case rejected
@@ -39,9 +41,9 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// Returns the disposition for a response. Every combination of inputs has one.
+    /// Returns the disposition for a response.
     ///
-    /// A known reason decides if the status has the class (4xx, 5xx) that Apple documents for the reason.
+    /// If the status has the class (4xx, 5xx) that Apple documents for the reason, the reason decides.
     /// Otherwise the status decides.
     public init(kind: PushResponse.Kind, status: UInt16, reason: Reason) {
         switch kind {
@@ -59,7 +61,8 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The disposition for a broadcast, which has no device token that could be dead or suspect.
+    /// The disposition for a broadcast. A broadcast has no device token, so a reason about a device token
+    /// means only that APNs rejects the push.
     var forBroadcast: Disposition {
         switch self {
         case .tokenDead, .tokenSuspect, .topicSuspect: .rejected
@@ -67,7 +70,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// Decides by the reason, as Apple documents it. Nil if the reason is absent or unknown.
+    /// Decides by the reason, as Apple documents it; nil if the reason is absent or unknown.
     private init?(known reason: Reason) {
         switch reason {
         case .absent, .unknown:

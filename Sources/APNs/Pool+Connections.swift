@@ -2,12 +2,12 @@ import Reactor
 
 /// Opens, replaces and closes the pool's connections.
 extension Pool {
-    /// Schedules the next opening, unless there are enough connections or one is being opened.
+    /// Schedules the next opening, unless the pool has enough connections or is opening one.
     func openIfNeeded() {
         guard phase == .running, !opening.isUnderWay, wantsConnection else { return }
         if opening.timer != .none {
-            // A connection that was optional before may be needed now. The budget never limits a needed
-            // connection, so open it now.
+            // The pool waits for room in the budget. If it now needs the connection, it opens at once,
+            // because the budget does not limit a needed connection.
             guard opening.awaitsRoom, needsConnection else { return }
             loop.cancel(opening.timer)
         }
@@ -16,28 +16,28 @@ extension Pool {
         opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
     }
 
-    /// Whether the pool wants one more connection than it has. Retired connections that still wait for
-    /// responses do not count, so that a replacement need not wait for them.
+    /// Whether the pool wants one more connection than it has. A retired connection that still waits for
+    /// responses is not counted, so its replacement opens at once.
     private var wantsConnection: Bool {
         let extra = trialToken != nil || needsExtraConnection ? 1 : 0
         return connections.count(where: \.isLive) < sizing.wanted + extra
             && connections.count < 2 * configuration.connectionsMax
     }
 
-    /// Whether the pool keeps one connection more than `sizing.wanted`: to try a key, or to replace a
+    /// Whether the pool keeps one connection more than `sizing.wanted`, to try a key or to replace a
     /// connection with the old key.
     private var needsExtraConnection: Bool {
         hasOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
-    /// Whether the next connection is needed: for a trial of a key, to replace an old key, or because no
-    /// connection is live.
+    /// Whether the pool cannot do without the next connection: it tries a key, replaces an old key, or is the
+    /// pool's only live connection.
     private var needsConnection: Bool {
         trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// Retires one surplus connection: an unused one if there is any, else the open one with the fewest
-    /// pushes in flight.
+    /// Retires one connection if there are more than the pool wants: an unused one if there is one, otherwise
+    /// the open connection with the fewest pushes in flight.
     func retireSurplus() {
         let wanted = sizing.wanted + (needsExtraConnection ? 1 : 0)
         let carrying = connections.filter(\.takesPushes)
@@ -45,21 +45,22 @@ extension Pool {
         if let unused = carrying.first(where: { $0.phase == .cold && $0.inFlight == 0 && $0.trialToken == nil }) {
             return unused.retire(.surplus)
         }
-        // Count only `open` connections here: a `cold` connection, whose token APNs has not accepted yet,
-        // must not replace one.
+        // Count only `open` connections here. A `cold` connection must not replace an open one, because APNs
+        // has not accepted its token yet.
         let open = carrying.filter { $0.phase == .open }
         if open.count > wanted { open.min { $0.inFlight < $1.inFlight }?.retire(.surplus) }
     }
 
     func open() {
-        // The timer may have run for long. Demand may have fallen since, or the key's trial may be over.
+        // The timer may have waited for long. Meanwhile the pushes may have become fewer, or the trial of a
+        // key may be over.
         guard phase == .running else { return }
         guard wantsConnection else { return opening.endRoomWait() }
         guard needsConnection || configuration.budget.hasRoom else { return awaitRoom() }
         opening.begin(now: loop.nowMilliseconds)
         let host = configuration.host
-        // The weak reference targets `LookUp`, because a weak reference to the pool makes each retain of it
-        // slower, and every push retains the pool.
+        // The closure's weak reference targets `LookUp`, not the pool. A weak reference to the pool would
+        // make each retain of the pool slower, and every push retains the pool.
         let lookUp = LookUp(pool: self)
         self.lookUp = lookUp
         loop.resolve(host: host, port: configuration.port) { [weak lookUp] result in
@@ -77,10 +78,10 @@ extension Pool {
         }
     }
 
-    /// Connects to one of the addresses. Apple asks not to open a second connection to an address while
-    /// others are free.
+    /// Connects to one of the addresses. Apple asks senders not to open a second connection to an address
+    /// while other addresses are unused.
     private func connect(to addresses: [SocketAddress]) {
-        // Give up if demand has fallen while the look-up was under way.
+        // Give up if the pool no longer wants the connection after the look-up.
         guard wantsConnection else {
             opening.isUnderWay = false
             return opening.endRoomWait()
@@ -114,11 +115,12 @@ extension Pool {
         openIfNeeded()
     }
 
-    /// Lets the pool open its next connection, because the server's SETTINGS have arrived.
+    /// Allows the pool to open its next connection, because the server's SETTINGS have arrived on this one.
     func connectionReady(_ connection: Connection) {
         opening.isUnderWay = false
-        // Send the next push on the new connection, even if the preferred connection has not had its 32
-        // pushes. At one push a second a key's trial waited half a minute for these pushes.
+        // Choose the connection for the next push again, so that the new connection gets it. Otherwise the
+        // preferred connection would first get the rest of its 32 pushes: with one push a second, the trial
+        // of a key would wait half a minute.
         preferred = nil
         openIfNeeded()
     }
@@ -154,8 +156,8 @@ extension Pool {
     }
 }
 
-/// Links a DNS look-up to its pool. The pool holds this object until the result arrives. If the pool was
-/// released meanwhile, the result is ignored.
+/// Links a name look-up to its pool. The pool holds this object until the result arrives. If the pool is
+/// released before, the look-up's result is ignored.
 final class LookUp {
     unowned let pool: Pool
 

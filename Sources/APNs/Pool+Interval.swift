@@ -1,6 +1,6 @@
 import Reactor
 
-/// Reviews the number of the pool's connections once a second. ``PoolSizing`` decides the number.
+/// Once a second, applies the number of connections that ``PoolSizing`` decides.
 extension Pool {
     /// The counts of the pool's connections and streams at this moment.
     public var gauges: PoolGauges {
@@ -26,11 +26,11 @@ extension Pool {
         return connections.contains { $0.takesPushes && $0.isOfAnotherKey(than: generation) }
     }
 
-    /// Takes part in the trial of a new key. After the trial, retires the connections with the old key: one
-    /// per interval, and only while a connection with the new key is open.
+    /// Tries a new key, if the pool may. After APNs has accepted a key, retires the connections with the old
+    /// key: one per interval, and only while a connection with the new key is open.
     ///
-    /// A pool that has sent nothing lately takes no trial: it has no push to try the key with, and other
-    /// pools would wait for its verdict.
+    /// A pool without pushes in the last interval does not try a key: it has no push to try the key with, and
+    /// other pools would wait for the verdict.
     private func replaceOldKey() {
         for connection in connections where connection.takesPushes {
             if let token = connection.trialToken, tokens.isTrialObsolete(token) { connection.retire(.providerToken) }
@@ -38,8 +38,8 @@ extension Pool {
         if let token = trialToken, tokens.isTrialObsolete(token) { trialToken = nil }
         takeTrial()
         let generation = tokens.keyGeneration
-        // A `cold` connection gets the next push first. A `cold` connection with the old key would delay the
-        // new key's connection.
+        // A `cold` connection gets the next push first. With the old key, it would get a push that the
+        // connection with the new key needs.
         for connection in connections where connection.phase == .cold && connection.isOfAnotherKey(than: generation) {
             connection.retire(.providerToken)
         }
@@ -50,11 +50,11 @@ extension Pool {
         old.retire(.providerToken)
     }
 
-    /// Takes a candidate key to try, while the key in use works or is refused.
+    /// Takes a candidate key to try, while the key in use works or APNs refuses it.
     ///
-    /// A working key stays in use beside the trial. If APNs refuses the key in use, its connections can carry
-    /// no push, so they make room for the trial's connection. Otherwise these connections would get the
-    /// breaker's probes, and the new key would never be tried.
+    /// If the key in use works, it stays in use during the trial. If APNs refuses it, its connections can
+    /// send no push. The pool then retires them, because they would otherwise get the breaker's probes, and
+    /// no push would try the new key.
     private func takeTrial() {
         let isRefused = breaker.cause == .providerToken
         let isProven = breaker.isClosed && connections.contains { $0.phase == .open }
@@ -75,7 +75,7 @@ extension Pool {
         )
     }
 
-    /// Gives cold connections their priority for the next push again.
+    /// Lets each `cold` connection whose last response proved nothing get the next push first again.
     private func tryUnprovenConnections() {
         for connection in connections where connection.hasUnprovenAnswer {
             connection.hasUnprovenAnswer = false
@@ -83,7 +83,7 @@ extension Pool {
         }
     }
 
-    /// Ends the time without a free stream, and adds this interval's part of the time to
+    /// Ends the time without a free stream, and adds the part of this time in the current interval to
     /// `starvedMilliseconds`.
     func endStarvation() {
         guard let since = starvedSinceMilliseconds else { return }
@@ -113,8 +113,8 @@ extension Pool {
 }
 
 extension Connection {
-    /// Whether the connection's token is of another key. False while the connection tries a candidate key,
-    /// which is not in use yet.
+    /// Whether the connection's token was signed by another key than the one in use. False while the
+    /// connection tries a candidate key, which is not in use yet.
     fileprivate func isOfAnotherKey(than generation: Int) -> Bool {
         guard let token, trialToken == nil else { return false }
         return token.keyGeneration != generation

@@ -2,18 +2,18 @@ public import Reactor
 
 /// The connections of one lane to APNs for one combination of environment, team, key and bundle.
 ///
-/// Belongs to its loop's thread: all calls come from that thread, and the handler is called on it. The pool
-/// opens its connections one after the other, replaces connections that end, and spreads the pushes over
-/// them.
+/// A pool belongs to the thread of its loop: all calls come from that thread, and the pool calls its handler
+/// on that thread. The pool opens its connections one after the other, replaces connections that end, and
+/// spreads the pushes over its connections.
 public final class Pool {
     enum Phase {
-        /// Not started. → `running`, `closed`.
+        /// `start` has not been called. Next: `running`, `draining` or `closed`.
         case created
-        /// Takes pushes. → `draining`, `closed`.
+        /// The pool takes pushes. Next: `draining` or `closed`.
         case running
-        /// Takes no push; connections close when they have nothing in flight. → `closed`.
+        /// The pool takes no push. Each connection closes when it has no push in flight. Next: `closed`.
         case draining
-        /// Every push has its response, and no connection is left. Final.
+        /// Every push has its response, and no connection is left. No phase follows.
         case closed
     }
 
@@ -26,7 +26,8 @@ public final class Pool {
     public internal(set) var statistics = PoolStatistics()
 
     var breaker: Breaker
-    /// How many retries are allowed. The owner asks before it retries a push; see ``PushRequest/isRetry``.
+    /// The pool's budget of retries. The owner must ask it before it submits a push again; see
+    /// ``PushRequest/isRetry``.
     public private(set) var retryBudget = RetryBudget()
     var sizing: PoolSizing
     var interval = PoolSizing.Interval()
@@ -39,25 +40,26 @@ public final class Pool {
     var trialToken: ProviderToken?
 
     /// The connection that got the last push. It gets up to 32 pushes in a row, because together they fill
-    /// about one TLS record.
+    /// about one TLS record. A full record needs fewer system calls than several small ones.
     var preferred: Connection?
     private var preferredPushesLeft = 0
     private static let preferredPushes = 32
 
-    /// Whether a push was refused for lack of room, so that the handler waits for
-    /// ``PushHandler/poolHasRoom(_:)``.
+    /// Whether `submit` has refused a push since the last ``PushHandler/poolHasRoom(_:)``, so that the
+    /// handler waits for this call.
     private var isRoomWanted = false
-    /// Since when the pool has refused pushes for lack of a free stream; nil while a stream is free.
+    /// When the pool began to refuse pushes because no stream was free; nil while a stream is free.
     var starvedSinceMilliseconds: Int64?
 
-    /// Tags of malformed pushes, which are answered at the end of the turn.
+    /// The tags of malformed pushes. The pool answers these pushes at the end of the turn.
     var malformed: [UInt64] = []
-    /// The most malformed pushes in one turn; beyond it `submit` returns false.
+    /// The most malformed pushes in one turn. After that, `submit` returns false for a malformed push.
     private static let malformedMax = 256
 
     /// - Parameters:
     ///   - configuration: must be valid; see ``PoolConfiguration/validate()``.
-    ///   - handler: not retained. It must outlive the pool or close the pool first.
+    ///   - handler: the pool does not keep it alive. It must live longer than the pool, or close the pool
+    ///     first.
     public init(
         loop: EventLoop,
         configuration: PoolConfiguration,
@@ -96,14 +98,13 @@ public final class Pool {
         return mayProbe ? min(1, free) : 0
     }
 
-    /// Why the breaker is open, so that the pool takes only probes; nil if it is closed.
+    /// Why the breaker is open; nil if it is closed. While it is open, the pool takes only probes.
     public var openBreaker: BreakerCause? { breaker.cause }
 
-    /// Whether a response that a device token is unknown, or belongs to another topic, concerns that token
-    /// alone. (R17)
+    /// Whether BadDeviceToken or DeviceTokenNotForTopic concerns that one token (R17). If false, the
+    /// environment or topic may be wrong for all tokens.
     ///
-    /// True while the breaker is closed and APNs has accepted a push since the last response about a suspect
-    /// token.
+    /// True while the breaker is closed, if APNs has accepted a push since the last of these responses.
     public var acceptsTokens: Bool { breaker.isClosed && acceptedSinceSuspect }
     private var acceptedSinceSuspect = false
 
@@ -116,8 +117,10 @@ public final class Pool {
         openIfNeeded()
     }
 
-    /// Sends a push. Returns false if no stream is free now; the pool calls ``PushHandler/poolHasRoom(_:)``
-    /// when a stream is free.
+    /// Sends a push.
+    ///
+    /// - Returns: false if the pool cannot take the push now. It calls ``PushHandler/poolHasRoom(_:)`` when
+    ///   it can take one.
     public func submit(_ request: borrowing PushRequest) -> Bool {
         guard phase == .running, breaker.isClosed || mayProbe else {
             isRoomWanted = true
@@ -143,8 +146,8 @@ public final class Pool {
         return true
     }
 
-    /// Takes no more pushes, waits for the pushes in flight, closes, and sends ``PoolEvent/drained``. Each
-    /// push gets its response within the request timeout.
+    /// Takes no more pushes, waits for the pushes in flight, and closes the connections. Then reports
+    /// ``PoolEvent/drained``. Each push gets its response within the request timeout.
     public func drain() {
         guard phase == .created || phase == .running else { return }
         phase = .draining
@@ -155,8 +158,8 @@ public final class Pool {
         finishDraining()
     }
 
-    /// Ends everything now. When the call returns, every push has its response: pushes without one end as
-    /// `ambiguous` or `notProcessed`. The handler is not called afterwards.
+    /// Ends all connections now. When the call returns, every push has its response: a push that APNs has not
+    /// answered ends as `ambiguous` or `notProcessed`. The pool makes no later call to the handler.
     public func close() {
         guard phase != .closed else { return }
         phase = .closed
@@ -184,7 +187,8 @@ public final class Pool {
         var best: Connection?
         var bestFree = 0
         for connection in connections where connection.identifier != avoided {
-            // A new connection must get one push before it can take more, so the next push goes there.
+            // A new connection may have only one push in flight until APNs accepts its provider token. So the
+            // next push goes there.
             if connection.phase == .cold, !connection.hasUnprovenAnswer, connection.freeStreams > 0 {
                 return connection
             }
@@ -193,8 +197,8 @@ public final class Pool {
                 bestFree = connection.freeStreams
             }
         }
-        // If only the avoided connection has room, use it, because the pushes behind this push would wait
-        // otherwise.
+        // If only the avoided connection has room, use it. Otherwise this push would wait, and the pushes
+        // behind it too.
         if best == nil {
             best = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
         }
@@ -205,7 +209,7 @@ public final class Pool {
 
     private var mayProbe: Bool { breaker.permitsProbe(inFlight: inFlight, nowMilliseconds: loop.nowMilliseconds) }
 
-    /// Tells the handler that a stream is free, if the handler waits for one.
+    /// Calls ``PushHandler/poolHasRoom(_:)`` if the handler waits for it and a stream is free.
     func roomMayHaveChanged() {
         guard isRoomWanted, freeStreams > 0 else { return }
         isRoomWanted = false
@@ -244,7 +248,8 @@ public final class Pool {
         if transition != .none { breakerChanged(transition) }
     }
 
-    /// Drops the provider token or retires the connection, if the response's reason demands it.
+    /// If the reason concerns the provider token or the connection, drops the token or retires the
+    /// connection.
     private func act(on reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
@@ -325,16 +330,16 @@ public final class Pool {
 }
 
 enum PoolTimer: UInt64 {
-    /// The next connection may be opened.
+    /// Fires when the next connection may be opened.
     case open
-    /// The interval has ended; the number of connections is reviewed.
+    /// Fires at the end of a sizing interval. The pool then reviews its number of connections.
     case sizing
-    /// The breaker allows a probe.
+    /// Fires when the breaker allows a probe.
     case probe
 }
 
 extension Pool: TimerHandler, TurnEndHandler {
-    /// Called by the loop.
+    /// The loop calls this method when a timer of the pool fires.
     public func timerFired(tag: UInt64) {
         switch PoolTimer(rawValue: tag) {
         case .open:
@@ -351,7 +356,7 @@ extension Pool: TimerHandler, TurnEndHandler {
         }
     }
 
-    /// Called by the loop.
+    /// The loop calls this method after a turn with malformed pushes.
     public func turnEnded() {
         answerMalformed()
         finishDraining()

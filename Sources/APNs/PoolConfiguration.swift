@@ -2,7 +2,7 @@ public import Reactor
 
 /// The settings of a pool: its server, limits and times. Times are in milliseconds.
 public struct PoolConfiguration {
-    /// The service's host name or numeric address; looked up again for every connection.
+    /// The service's host name or numeric address. Each new connection looks it up again.
     public var host: String
     /// 443, or Apple's alternative 2197. Range 1 to 65,535.
     public var port: UInt16
@@ -11,12 +11,12 @@ public struct PoolConfiguration {
     /// The name that the server's certificate must contain. Requests also send it as `:authority`.
     public var serverName: String
     public var profile: PushProfile
-    /// The most connections that the pool opens when it needs them; see ``PoolSizing``. Range 1 to 16. Users
+    /// The most connections that the pool opens when it needs them; see ``PoolSizing``. Range 1 to 16: users
     /// of the library pushy saw no gain from more than about 16 per process (pushy discussion 1052).
     public var connectionsMax = 2
-    /// Connections that the pool always keeps open. Range 1 to `connectionsMax`.
+    /// The connections that the pool always keeps open. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
-    /// How long the pool must have needed one connection fewer before it closes one. Range 10 to 86,400,000.
+    /// How long the pool must have needed fewer connections before it closes one. Range 10 to 86,400,000.
     public var shrinkMilliseconds: Int64 = 600_000
     /// The limits on the process's connections. All pools of a process share one budget.
     public var budget = ConnectionBudget()
@@ -29,18 +29,19 @@ public struct PoolConfiguration {
     public var connectTimeoutMilliseconds: Int64 = 10_000
     /// The longest time from the end of the handshake to the server's SETTINGS frame. Range 10 to 120,000.
     public var settingsTimeoutMilliseconds: Int64 = 5_000
-    /// The silence after which a PING is sent. Apple suggests one hour. Range 10 to 86,400,000.
+    /// After this time without a received byte, the connection sends a PING. Apple suggests one hour. Range
+    /// 10 to 86,400,000.
     public var pingIdleMilliseconds: Int64 = 3_600_000
-    /// How long a PING may go unanswered. Range 10 to 120,000.
+    /// How long the connection waits for the answer to a PING before it closes. Range 10 to 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
-    /// The time between the openings of two connections. Apple asks for a few seconds. Range 0 to 60,000.
+    /// The time between the openings of two connections. Apple asks for some seconds. Range 0 to 60,000.
     public var openSpacingMilliseconds: Int64 = 2_000
     /// The first delay after a failed connection; it doubles with each further failure. Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
     /// The longest delay after a failure. Range `backoffBaseMilliseconds` to 600,000.
     public var backoffMaxMilliseconds: Int64 = 30_000
-    /// Requests after which a connection is replaced. HTTP/2 has 2^30 stream identifiers for a client (RFC
-    /// 9113, section 5.1.1). Range 1 to 1,000,000,000.
+    /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
+    /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.
     public var requestsPerConnectionMax: Int64 = 1_000_000_000
     public var breaker = BreakerConfiguration()
 

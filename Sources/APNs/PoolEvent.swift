@@ -1,26 +1,26 @@
 /// An event of a pool or one of its connections, for logs and metrics.
 public enum PoolEvent: Sendable {
-    /// TLS and HTTP/2 are set up; the first request may be sent.
+    /// TLS and HTTP/2 are set up, and the connection takes its first push.
     case connected(connection: UInt32, peer: String)
-    /// A response showed that APNs accepts the provider token. APNs now accepts requests in parallel.
+    /// A response showed that APNs accepts the provider token. The connection now takes pushes in parallel.
     case authenticated(connection: UInt32, streamsMax: Int)
     /// APNs changed how many streams it allows.
     case streamLimitChanged(connection: UInt32, streamsMax: Int)
-    /// A GOAWAY frame came. Its debug data holds `reason` and `text`.
+    /// APNs sent a GOAWAY frame. `reason` and `text` come from its debug data.
     case goAway(connection: UInt32, code: UInt32, reason: Reason, text: String)
     /// The connection takes no new push and waits for the responses to the pushes in flight.
     case retiring(connection: UInt32, cause: RetirementCause)
-    /// The connection has ended. `detail` says more, or is empty.
+    /// The connection has ended. `detail` is the reason in words, or empty.
     case closed(connection: UInt32, cause: CloseCause, detail: String)
-    /// The host name could not be resolved, so no connection was tried.
+    /// The host name could not be resolved, so the pool tried no connection.
     case resolveFailed(host: String, detail: String)
-    /// The pool wants one more connection, and the process has reached its limit. Sent once for each such
-    /// wait.
+    /// The pool wants one more connection, but the process has reached a limit of connections. Reported once,
+    /// when the pool begins to wait.
     case roomAwaited(host: String)
-    /// The breaker opened: the pool takes one probe at a time until it closes.
+    /// The breaker opened. The pool takes one probe at a time until the breaker closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
-    /// APNs refused the provider token, or none could be signed.
+    /// APNs refused the provider token, or no token could be signed.
     case providerTokenTrouble(reason: Reason, detail: String)
     /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained
@@ -37,7 +37,7 @@ public enum RetirementCause: UInt8, Sendable {
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax
-    /// The pool wants one connection fewer.
+    /// The pool has more connections than it wants.
     case surplus
     /// The pool drains.
     case draining
@@ -51,9 +51,9 @@ public enum CloseCause: UInt8, Sendable {
     case certificateRefused
     /// TLS negotiated another protocol than `h2`, or none (RFC 9113, section 3.2).
     case notHTTP2
-    /// No SETTINGS frame came in time (RFC 9113, section 3.4).
+    /// The server's SETTINGS frame did not arrive in time (RFC 9113, section 3.4).
     case settingsTimeout
-    /// A PING was not answered in time.
+    /// The peer did not answer a PING in time.
     case pingTimeout
     /// Pushes timed out and the peer had stopped reading.
     case outputStalled
@@ -61,21 +61,21 @@ public enum CloseCause: UInt8, Sendable {
     case protocolError
     /// The peer closed the connection, or TCP or TLS failed.
     case connectionLost
-    /// The connection was retired and has nothing in flight.
+    /// The connection was retired, and has no push in flight any more.
     case retired
     /// ``Pool/close()`` was called.
     case poolClosed
 }
 
-/// A pool's counters since it was made, for metrics.
+/// A pool's counters since its creation, for metrics.
 public struct PoolStatistics: Sendable {
-    /// Pushes taken.
+    /// Pushes that the pool took.
     public var submitted: UInt64 = 0
     /// Pushes that got their response.
     public var answered: UInt64 = 0
     /// Connections that the pool tried to open.
     public var connectionsOpened: UInt64 = 0
-    /// Pushes taken that are retries.
+    /// Retries among the pushes that the pool took.
     public var retries: UInt64 = 0
     /// Responses whose `apns-id` differs from the id that was sent.
     public var identifiersChanged: UInt64 = 0
@@ -89,13 +89,13 @@ public struct PoolGauges: Sendable, Equatable {
     public var connectionsOpening = 0
     /// Whether the pool waits for one more connection because the process has reached its limit.
     public var awaitsRoom = false
-    /// Connections that only wait for responses.
+    /// Connections that take no new push and wait for responses.
     public var connectionsDraining = 0
-    /// How many pushes the ready connections may have in flight.
+    /// The most pushes that all connections together may have in flight.
     public var streams = 0
     /// Pushes in flight.
     public var inFlight = 0
-    /// When the provider token of the newest connection was issued, UNIX seconds; -1 if no connection has
-    /// one.
+    /// When the provider token of the newest connection with a token was issued, UNIX seconds; -1 if no
+    /// connection has a token.
     public var providerTokenIssuedAtSeconds: Int64 = -1
 }

@@ -1,17 +1,16 @@
-/// Decides how many connections a pool keeps. Does no I/O; time is an argument.
+/// Decides how many connections a pool keeps. It does no I/O, and gets the time as an argument.
 ///
-/// The pool asks once per ``intervalMilliseconds``:
-/// - The pool opens **one more** connection if it had no free stream for at least half of the interval and
-///   turned pushes away. It opens none if more than ``errorPercentMax`` of the interval's pushes failed, or if
-///   the mean response took more than ``roundTripFactorMax`` times the shortest round trip of the last minutes.
-///   APNs or this host is then slow, and more connections would make both slower. The spacing between openings
-///   applies as well.
-/// - The pool keeps **one fewer** if, for ``PoolConfiguration/shrinkMilliseconds``, no interval had more pushes
-///   in flight than half of what one connection fewer can carry. This time is minutes, because Apple asks for
-///   connections that last. The pool also lowers the number if a wanted connection never opened.
+/// At the end of each interval of ``intervalMilliseconds``:
+/// - The pool wants **one more** connection if it had no free stream for at least half of the interval and
+///   refused pushes. It does not want one if more than ``errorPercentMax`` per cent of the interval's pushes
+///   failed, or if the mean round trip was more than ``roundTripFactorMax`` times the shortest one of the
+///   last minutes. APNs or this host is then slow, and more connections would make both slower.
+/// - The pool wants **one fewer** if, for ``PoolConfiguration/shrinkMilliseconds``, no interval had more
+///   pushes in flight than half of what one connection fewer can carry. This time is several minutes, because
+///   Apple asks for connections that last. The pool also wants one fewer if a wanted connection never opened.
 /// - ``Pool/retireSurplus()`` retires connections beyond the wanted number, one per interval.
 ///
-/// Never fewer than ``PoolConfiguration/connectionsMin``, never more than
+/// The number is never below ``PoolConfiguration/connectionsMin`` or above
 /// ``PoolConfiguration/connectionsMax``.
 struct PoolSizing {
     enum Change: Equatable {
@@ -21,11 +20,12 @@ struct PoolSizing {
     /// The counts of one interval.
     struct Interval: Equatable {
         var starvedMilliseconds: Int64 = 0
-        /// Pushes that ended, and how many of them failed because of APNs (5xx, timeout, 403).
+        /// `ends`: pushes that ended. `errors`: those of them that failed because of APNs (5xx, timeout,
+        /// 403).
         var ends = 0
         var errors = 0
-        /// Pushes that APNs answered. Only these count as round trips: a push that was lost or timed out has
-        /// no round trip.
+        /// Pushes that APNs answered. Only their times count as round trips: a push that was lost or timed
+        /// out has no round trip.
         var responses = 0
         var roundTripMillisecondsSum: Int64 = 0
         var roundTripMillisecondsMin = Int64.max
@@ -43,14 +43,14 @@ struct PoolSizing {
     }
 
     static let intervalMilliseconds: Int64 = 1_000
-    /// The share of an interval without a free stream, in per cent, from which one more connection is wanted.
+    /// The pool wants one more connection from this share of an interval without a free stream, in per cent.
     static let starvedPercentMin: Int64 = 50
     static let errorPercentMax = 10
     static let roundTripFactorMax: Int64 = 4
-    /// A mean round trip up to this is never judged slow, because the loop's own turns take much of so short
-    /// a time.
+    /// A mean round trip up to this time is never judged slow. The loop's own turns take a large part of a
+    /// time this short.
     static let roundTripMillisecondsIgnored: Int64 = 250
-    /// How long the shortest round trip is remembered.
+    /// How long the pool compares with the shortest round trip before it takes a newer one.
     static let roundTripMemoryMilliseconds: Int64 = 120_000
 
     private let connectionsMin: Int
@@ -68,7 +68,7 @@ struct PoolSizing {
         wanted = connectionsMin
     }
 
-    /// Closes an interval and changes the number of wanted connections by at most one.
+    /// Ends an interval, and changes the number of wanted connections by at most one.
     ///
     /// - Parameters:
     ///   - carrying: the number of `open` connections.
@@ -83,7 +83,7 @@ struct PoolSizing {
         noteRoundTrip(interval, now: now)
         if interval.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
             surplusSince = nil
-            // Want one more connection only when all connections that were wanted before are open.
+            // Want one more connection only when all connections that the pool wanted before are open.
             guard carrying >= wanted, wanted < connectionsMax, !isFailing(interval) else { return .none }
             wanted += 1
             return .grow

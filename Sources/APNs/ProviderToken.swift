@@ -1,13 +1,13 @@
 import COpenSSL
 
-/// One signed provider token. Immutable, and shared by every connection that pinned it.
+/// One signed provider token. It never changes, and all connections that use it share it.
 public final class ProviderToken: @unchecked Sendable {
     /// The token's `iat`, UNIX seconds.
     public let issuedAtSeconds: Int64
-    /// `bearer <token>`. Its address stays the same as long as the object lives, since headers point to it.
+    /// `bearer <token>`. The bytes are valid as long as the object lives.
     let headerValue: UnsafeRawBufferPointer
-    /// The number of the source's key that signed the token: 0 for the first key, and one more for each
-    /// replacement.
+    /// The number of the key that signed the token: 0 for the source's first key, and one more for each key
+    /// that was offered later.
     let keyGeneration: Int
 
     /// The text before the token in the `authorization` header.
@@ -29,7 +29,7 @@ public final class ProviderToken: @unchecked Sendable {
         text.deallocate()
     }
 
-    /// The token itself, without the scheme, to share it with other processes or senders.
+    /// The token without the scheme, to share it with other processes or senders.
     public var text: String {
         String(decoding: headerValue.dropFirst(ProviderToken.scheme.utf8CodeUnitCount), as: UTF8.self)
     }
@@ -40,29 +40,29 @@ public final class ProviderToken: @unchecked Sendable {
 }
 
 /// The times that keep provider tokens within Apple's rules. A token may be used for at most 60 minutes, and
-/// a connection may change its token at most once in 20 minutes, or APNs answers TooManyProviderTokenUpdates
-/// ("Establishing a token-based connection to APNs").
+/// a connection may change its token at most once in 20 minutes. Otherwise APNs answers
+/// TooManyProviderTokenUpdates ("Establishing a token-based connection to APNs").
 ///
-/// - A connection pins the newest token for 20 minutes. Tokens are renewed at 35 minutes, so a pinned token normally
-///   has 20 minutes left before it is 55 minutes old.
-/// - A renewal can be late: signing fails, or the shared Redis is unreachable. Then all use the last token
-///   until its last use, because a new token from each process would break Apple's limit for the team. A
-///   connection that pins such a token keeps it until then and is replaced. No connection changes its token
-///   within 20 minutes.
+/// - A connection keeps a token for at least 20 minutes: it *pins* the token. Tokens are renewed at 35
+///   minutes, so a connection can pin each token for 20 minutes before the token is 55 minutes old.
+/// - A renewal can be late, because signing fails or the shared Redis is unreachable. All processes then use
+///   the last token until its last use, because a new token from each process would break Apple's limit for
+///   the team. A connection that pins the last token late keeps it until its last use, and is then replaced.
+///   So no connection changes its token within 20 minutes.
 public enum ProviderTokenTimes {
-    /// The age at which a new token replaces the old one for new connections.
+    /// At this age, a new token replaces the old one for new connections.
     public static let renewalSeconds: Int64 = 35 * 60
-    /// The age past which no connection uses a token. A connection that pins a token just before its renewal
+    /// No connection uses a token that is older. A connection that pins a token just before its renewal
     /// reaches exactly this age at the end of its 20 minutes.
     public static let lastUseSeconds: Int64 = 55 * 60
-    /// The shortest time for which a connection keeps a token before it may change it.
+    /// A connection must keep a token for at least this time before it changes the token.
     public static let pinSeconds: Int64 = 20 * 60
 
-    /// How long a connection waits after a failed signing before it asks for a token again.
+    /// After a failed signing, a connection waits for this time before it asks for a token again.
     static let retrySeconds: Int64 = 1
 
-    /// Returns when a connection looks for a newer token: once it may change its token and a newer one can
-    /// exist, at the latest at the pinned token's last use.
+    /// Returns when a connection must look for a newer token: when it may change its token and a newer one
+    /// may exist, and at the latest at the last use of its token.
     static func reviewSeconds(pinnedAt: Int64, issuedAt: Int64) -> Int64 {
         min(max(pinnedAt + pinSeconds, issuedAt + renewalSeconds), issuedAt + lastUseSeconds)
     }

@@ -1,15 +1,16 @@
-/// Decides what a process does about the provider token that a fleet shares through Redis. Does no I/O.
+/// Decides what a process does about the provider token that all workers share through Redis. It does no I/O.
 ///
-/// *When to renew* depends on how long Redis has kept the token, because all processes agree on this time. So
-/// a process with a wrong clock does not renew too early or too often. *Whether to use the token* depends on
-/// its `iat` and the process's clock.
+/// *When to renew* depends on how long Redis has kept the token, because all processes see the same time
+/// there. So a process with a wrong clock does not renew too early or too often. *Whether to use the token*
+/// depends on its `iat` and the process's clock.
 public enum ProviderTokenRenewal {
     /// How long Redis keeps a token.
     public static let keptMilliseconds = ProviderTokenTimes.lastUseSeconds * 1_000
-    /// A token whose remaining time in Redis is at most this must be renewed.
+    /// A worker must renew a token when its remaining time in Redis is at most this.
     public static let renewalRemainingMilliseconds =
         (ProviderTokenTimes.lastUseSeconds - ProviderTokenTimes.renewalSeconds) * 1_000
-    /// How far the clocks of the process that signed the token and of a process that uses it may differ.
+    /// How far the clock of the process that signed the token may be ahead of the clock of a process that
+    /// uses the token.
     static let clockSecondsMax: Int64 = 300
 
     /// The shared token's entry in Redis.
@@ -25,19 +26,20 @@ public enum ProviderTokenRenewal {
     }
 
     public enum Step: Equatable, Sendable {
-        /// Keep the token in use: it is the shared token, or the shared token cannot be used. When the token
-        /// in use expires, the process signs its own.
+        /// Keep the token in use: it is the shared token, or the process cannot use the shared token. If the
+        /// token in use expires, the process signs its own.
         case keep
         case adopt(SharedToken)
-        /// Renew the token. The worker that gets the lease in Redis checks again, and signs if renewal is
-        /// still due.
+        /// Renew the token. The worker that gets the lease in Redis checks the entry again, and signs if the
+        /// renewal is still due.
         case renew
     }
 
     /// - Parameters:
     ///   - found: the entry in Redis; nil if there is none.
     ///   - inUseIssuedAt: when the token in use was issued; nil if none is in use.
-    ///   - refusedIssuedAt: the issue time of the newest token that APNs called expired; nil if none was.
+    ///   - refusedIssuedAt: when the newest token that APNs called expired was issued; nil if APNs called
+    ///     none expired.
     public static func step(
         _ found: Found?,
         inUseIssuedAt: Int64?,
@@ -52,8 +54,8 @@ public enum ProviderTokenRenewal {
         return .adopt(token)
     }
 
-    /// Returns the step when renewal is due and another worker has the lease. Until the renewal, a worker
-    /// without a token uses the old shared token.
+    /// Returns the step if renewal is due but another worker has the lease. A worker that has no token then
+    /// uses the old shared token until the renewal.
     public static func stepWithoutLease(_ found: Found?, inUseIssuedAt: Int64?, unixSeconds: Int64) -> Step {
         guard inUseIssuedAt == nil, let token = found?.token, isUsable(token, unixSeconds: unixSeconds) else {
             return .keep
@@ -80,7 +82,7 @@ public struct SharedToken: Equatable, Sendable {
     /// The issue time and the token as one text, which ``ProviderTokenSeal`` encrypts.
     public var encoded: String { "\(issuedAtSeconds) \(text)" }
 
-    /// - Returns: nil if the text is no encoded token, or has bytes that a header may not contain.
+    /// - Returns: nil if the text is not an encoded token, or has bytes that a header may not contain.
     public init?(encoded: String) {
         let parts = encoded.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard parts.count == 2, let issuedAt = Int64(String(parts[0]) ?? ""), let text = String(parts[1]),

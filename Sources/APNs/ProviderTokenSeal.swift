@@ -1,9 +1,10 @@
 import COpenSSL
 import Glibc
 
-/// Encrypts provider tokens before they are written to Redis, which others may read: AES-256-GCM (NIST SP
-/// 800-38D), with a random nonce of 12 bytes before the text and the tag of 16 bytes behind it. The tag also
-/// covers a name, so that the text of one name does not decrypt under another name.
+/// Encrypts provider tokens before they are written to Redis, because other programs may read Redis. It uses
+/// AES-256-GCM (NIST SP 800-38D), with a random nonce of 12 bytes before the text and the tag of 16 bytes
+/// after it. The tag also covers a name: bytes that were sealed for one name do not decrypt under another
+/// name.
 public struct ProviderTokenSeal: Sendable {
     static let keyBytes = 32
     static let nonceBytes = 12
@@ -31,14 +32,15 @@ public struct ProviderTokenSeal: Sendable {
         }
         while let last = bytes.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { bytes.removeLast() }
         var decoded = [UInt8](repeating: 0, count: 96)
-        // OpenSSL decodes 44 digits with one padding digit to 33 bytes. The last byte is padding.
+        // OpenSSL decodes 44 digits with one padding digit to 33 bytes. The last of these bytes is only
+        // padding.
         guard bytes.count == 44, bytes.last == UInt8(ascii: "="), bytes[42] != UInt8(ascii: "="),
             EVP_DecodeBlock(&decoded, bytes, 44) == 33
         else { throw ConfigurationError(field: keyFile, detail: wrong) }
         key = Array(decoded.prefix(Self.keyBytes))
     }
 
-    /// Encrypts a text. Nil if the text is too long or OpenSSL fails.
+    /// Encrypts a text; nil if the text is too long or OpenSSL fails.
     public func seal(_ text: String, name: String) -> [UInt8]? {
         defer { ERR_clear_error() }
         let plain = Array(text.utf8)
@@ -60,7 +62,7 @@ public struct ProviderTokenSeal: Sendable {
         return nonce + sealed + tag
     }
 
-    /// Decrypts a sealed text. Nil if ``seal(_:name:)`` did not make the bytes with this key and this name.
+    /// Decrypts a sealed text; nil if ``seal(_:name:)`` did not make the bytes with this key and this name.
     public func open(_ bytes: [UInt8], name: String) -> String? {
         defer { ERR_clear_error() }
         let count = bytes.count - Self.nonceBytes - Self.tagBytes

@@ -2,15 +2,14 @@ import Synchronization
 
 /// Signs the provider tokens of one team, and gives all connections of the process the same token.
 ///
-/// A connection takes a token when it opens, then a newer one at most every 20 minutes. It keeps a reference
-/// that its pushes use, so that a push does not take the lock. A token is immutable; a renewal replaces
-/// the reference.
+/// A connection takes a token when it opens, and later a newer one at most every 20 minutes. It keeps a
+/// reference to its token, so a push takes no lock. A token never changes; a renewal creates a new one.
 ///
 /// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process
 /// opens one more connection with the candidate's token and sends one push there. If APNs accepts the push,
-/// the candidate becomes the key, and the connections with the old key's tokens are replaced one after the
-/// other, since one connection never carries tokens of two keys. If APNs refuses the candidate, it is dropped
-/// and the push is sent again with the key in use.
+/// the candidate becomes the key in use. The pools then replace their connections with the old key one after
+/// the other, because one connection must never carry tokens of two keys. If APNs refuses the candidate, the
+/// source drops it, and the push is sent again with the key in use.
 public final class ProviderTokenSource: Sendable {
     /// The state of the source's keys, for logs and metrics.
     public struct KeyStatus: Sendable, Equatable {
@@ -18,7 +17,8 @@ public final class ProviderTokenSource: Sendable {
         public var keyIdentifier: String
         /// The id of the candidate key; nil if there is none.
         public var candidateIdentifier: String?
-        /// Why APNs refused the last candidate; nil if it refused none, or has accepted a later one.
+        /// Why APNs refused the last candidate; `absent` if the candidate could not sign. Nil if no candidate
+        /// has failed since the last one that APNs accepted.
         public var refusal: Reason?
     }
 
@@ -44,9 +44,9 @@ public final class ProviderTokenSource: Sendable {
         var trialBeganSeconds: Int64 = 0
         var refusal: Reason?
         var generationsOffered = 0
-        /// Whether one worker renews the tokens for the whole fleet.
+        /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var isShared = false
-        /// The issue time of the newest token that APNs called expired.
+        /// When the newest token that APNs called expired was issued.
         var refusedIssuedAtSeconds: Int64?
     }
 
@@ -71,14 +71,14 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Returns the token to send now, and signs a new one if the last token is old. If signing fails, returns
-    /// the last token until its last use, then nil. If the workers share a token, the worker with the lease
-    /// renews it, and this process signs only after the shared token's last use.
+    /// the last token until its last use, then nil. If the workers share tokens, this process signs only
+    /// after the shared token's last use, because the worker with the lease renews the token before.
     public func current(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newest {
                 let age = token.ageSeconds(at: unixSeconds)
-                // A token from the future was signed before a clock was set back, or by a process whose clock
-                // is ahead.
+                // A token's issue time can be in the future: the clock was set back after the signing, or the
+                // clock of the process that signed it is ahead.
                 let youngest = state.isShared ? -ProviderTokenRenewal.clockSecondsMax : 0
                 let oldest = state.isShared ? ProviderTokenTimes.lastUseSeconds : ProviderTokenTimes.renewalSeconds
                 if age >= youngest && age < oldest { return token }
@@ -94,9 +94,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Drops a token that APNs called expired, so that `current` signs a new one. Keeps a token younger than
-    /// 20 minutes: APNs calls it expired because the clocks differ, and more tokens would cause
-    /// TooManyProviderTokenUpdates.
+    /// Drops a token that APNs called expired, so that `current` signs a new one. Keeps a token that is
+    /// younger than 20 minutes: APNs calls it expired only because the clocks differ, and more new tokens
+    /// would lead to TooManyProviderTokenUpdates.
     func refused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newest === token else { return }
@@ -110,20 +110,19 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Sharing
 
-    /// Leaves the renewal to the caller, who passes in the token that all workers share:
+    /// Makes the workers share tokens: the caller renews the shared token and passes it to
     /// ``adopt(_:keyIdentifier:)``.
     public func beginSharing() {
         state.withLock { $0.isShared = true }
     }
 
-    /// The input of ``ProviderTokenRenewal``: the signing key's id, and the issue times of the token in use
-    /// and of the last token that APNs called expired.
+    /// The input of ``ProviderTokenRenewal``: the id of the key in use, and the issue times of the token in
+    /// use and of the newest token that APNs called expired.
     public var sharingState: (keyIdentifier: String, inUseIssuedAt: Int64?, refusedIssuedAt: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newest?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }
 
-    /// Uses another process's token from now on. Does nothing if another key has replaced the key with this
-    /// id.
+    /// Uses a token of another process from now on. Does nothing if the key with this id is no longer in use.
     public func adopt(_ token: SharedToken, keyIdentifier: String) {
         state.withLock { state in
             guard state.signer.keyIdentifier == keyIdentifier else { return }
@@ -135,8 +134,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Signs a new token for the whole fleet and uses it here at once. Nil if signing fails or the key has
-    /// been replaced.
+    /// Signs a new token for all workers, and uses it here at once. Returns nil if signing fails or the key
+    /// with this id is no longer in use.
     public func signForAll(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
         state.withLock { state in
             guard state.signer.keyIdentifier == keyIdentifier,
@@ -149,7 +148,7 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Another key
 
-    /// Offers a key that replaces the present one once APNs has accepted it. An earlier candidate is dropped.
+    /// Offers a key, which replaces the key in use once APNs has accepted it. Drops an earlier candidate.
     ///
     /// - Throws: ``ConfigurationError`` if the identifier is not 10 letters and digits.
     public func offer(_ key: SigningKey, keyIdentifier: String) throws(ConfigurationError) {
@@ -171,18 +170,18 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether the key in use was read from a file that others may read.
+    /// Whether the file of the key in use can be read by other users of the system.
     public var isKeyReadableByOthers: Bool { state.withLock { $0.signer.key.isReadableByOthers } }
 
-    /// The number of the key that signs now; see ``ProviderToken/keyGeneration``.
+    /// The number of the key in use; see ``ProviderToken/keyGeneration``.
     var keyGeneration: Int { state.withLock { $0.signer.generation } }
 
-    /// How long one pool may try the candidate. Then another pool may, because a pool without pushes gets no
-    /// verdict.
+    /// How long one pool may try the candidate. After this time another pool may try it, because a pool
+    /// without pushes gets no verdict.
     static let trialSeconds: Int64 = 30
 
-    /// Returns the candidate's token to the first pool that asks. That pool must try the token and call
-    /// `endTrial`.
+    /// Returns the candidate's token to the first pool that asks; nil to other pools during a trial, and if
+    /// there is no candidate. The pool must try the token and call `endTrial`.
     func takeTrial(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,
@@ -199,16 +198,16 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether a token from `takeTrial` is useless: APNs refused its key in another pool, or another
-    /// candidate has replaced its key.
+    /// Whether a token from `takeTrial` has become useless: APNs has refused its key in another pool, or
+    /// another candidate has replaced its key.
     func isTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidate?.generation
         }
     }
 
-    /// Records the verdict on a token from `takeTrial`. Ignored if a newer candidate was offered, or another
-    /// pool has the trial.
+    /// Records the verdict on a token from `takeTrial`. Does nothing if a newer candidate was offered, or
+    /// another pool now tries the candidate.
     func endTrial(of token: ProviderToken, _ verdict: Verdict) {
         state.withLock { state in
             guard state.onTrial === token, let candidate = state.candidate else { return }

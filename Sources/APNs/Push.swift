@@ -2,35 +2,35 @@ import Numbers
 
 /// One push, borrowed for the call to ``Pool/submit(_:)``.
 ///
-/// The call copies every field except ``body``. The body's bytes must stay in place until the push has its
-/// response: they are read when flow control allows them to be sent.
+/// The call copies every field except ``body``. The body's bytes must stay valid and unchanged until the push
+/// has its response, because the connection may send a part of them later, when flow control allows it.
 public struct PushRequest: ~Copyable {
     /// A number that the caller chooses to identify the push. ``PushResponse/tag`` repeats it.
     public var tag: UInt64
-    /// The address. For a device: its token in lower-case hexadecimal, an even number of 2 to
+    /// The address of the push. For a device: its token in lower-case hexadecimal, an even number of 2 to
     /// ``deviceTokenBytesMax`` bytes. For a broadcast: the channel's id.
     public var address: UnsafeRawBufferPointer
-    /// Whether ``address`` is a channel: the push goes to all its subscribers.
+    /// Whether ``address`` is a channel. APNs then sends the push to all subscribers of the channel.
     public var isBroadcast: Bool
     /// `apns-priority`: 5 or 10, the two that Apple allows for Live Activities.
     public var priority: UInt8
-    /// `apns-expiration` in UNIX seconds, 0 or later. Always sent, since APNs keeps a push without it for up
-    /// to 30 days. For a channel without storage APNs accepts only 0.
+    /// `apns-expiration` in UNIX seconds, 0 or later. The connection always sends it, because APNs keeps a
+    /// push without it for up to 30 days. For a channel without storage, APNs accepts only 0.
     public var expiration: Int64
-    /// The UUID for `apns-id`, or `apns-request-id` of a broadcast: its first and last eight bytes,
-    /// big-endian.
+    /// The first and the last eight bytes, big-endian, of a UUID. The connection sends the UUID as `apns-id`,
+    /// or as `apns-request-id` of a broadcast.
     public var identifier: (UInt64, UInt64)
-    /// The JSON payload. APNs refuses more than 4,096 bytes (a broadcast: 5,120) with 413; the caller must
-    /// check the size.
+    /// The JSON payload. APNs refuses more than 4,096 bytes with 413 (a broadcast: more than 5,120), so the
+    /// caller must check the size.
     public var body: UnsafeRawBufferPointer
-    /// The ``PushResponse/connection`` to avoid, so that a retry uses another connection if one has room; 0
-    /// for none.
+    /// The connection to avoid: the ``PushResponse/connection`` of the earlier attempt, 0 for none. The pool
+    /// then prefers another connection with room.
     public var avoidedConnection: UInt32
-    /// Whether the push was sent before, so that it counts against the ``RetryBudget``.
+    /// Whether the push was sent before. Such a push uses the ``RetryBudget``.
     public var isRetry: Bool
 
-    /// The longest device token accepted, in hexadecimal digits. Tokens of Live Activities with 160 digits
-    /// have been seen.
+    /// The longest device token that is accepted, in hexadecimal digits. Live Activities have had tokens of
+    /// 160 digits.
     public static let deviceTokenBytesMax = 200
     /// The longest channel id accepted, in bytes.
     public static let channelBytesMax = 64
@@ -57,14 +57,14 @@ public struct PushRequest: ~Copyable {
         self.isRetry = isRetry
     }
 
-    /// Whether the bytes have the form of a device token, so that they may be put into `:path`.
+    /// Whether the bytes have the form of a device token. Only such bytes may be put into `:path`.
     public static func isDeviceToken(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count >= 2, bytes.count <= deviceTokenBytesMax, bytes.count.isMultiple(of: 2) else { return false }
         return Hexadecimal.isLowerCase(bytes)
     }
 
-    /// Whether the bytes have the form of a channel id (base64 text), so that they may be put into
-    /// `apns-channel-id`. Only APNs knows whether the channel exists.
+    /// Whether the bytes have the form of a channel id (base64 text). Only such bytes may be put into
+    /// `apns-channel-id`. Whether the channel exists, only APNs knows.
     public static func isChannel(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard !bytes.isEmpty, bytes.count <= channelBytesMax else { return false }
         return bytes.allSatisfy { byte in
@@ -73,7 +73,7 @@ public struct PushRequest: ~Copyable {
         }
     }
 
-    /// Whether APNs could accept the fields. A push that is not well-formed is never sent.
+    /// Whether every field has an allowed form. The pool never sends a push that is not well-formed.
     var isWellFormed: Bool {
         guard priority == 5 || priority == 10, expiration >= 0 else { return false }
         return isBroadcast ? PushRequest.isChannel(address) : PushRequest.isDeviceToken(address)
@@ -82,18 +82,18 @@ public struct PushRequest: ~Copyable {
 
 /// The outcome of one push. Valid only during ``PushHandler/pushAnswered(_:)``.
 public struct PushResponse: ~Copyable {
-    /// How far the push got.
+    /// How far the push came.
     public enum Kind: UInt8, Sendable, CaseIterable {
-        /// APNs gave a final status.
+        /// APNs answered with a final status.
         case answered
-        /// APNs never processed the push, so sending it again cannot repeat it. Its stream was refused or is
-        /// above a GOAWAY's last stream, or its body was not sent completely.
+        /// APNs did not process the push, so sending it again cannot deliver it twice. APNs refused its
+        /// stream, the stream is above a GOAWAY's last stream, or the body was not sent completely.
         case notProcessed
-        /// The push was sent completely, but no status came: deadline, reset, lost connection, or a GOAWAY
-        /// that covers its stream.
+        /// The push was sent completely, but no status came before the deadline, a reset, or the end of the
+        /// connection. APNs may have processed the push.
         case ambiguous
-        /// The push was never sent. Its address does not have the form of a token or channel, or its priority
-        /// or expiration is out of range.
+        /// The pool did not send the push. Its address does not have the form of a token or channel, or its
+        /// priority or expiration is out of range.
         case malformed
     }
 
@@ -103,19 +103,21 @@ public struct PushResponse: ~Copyable {
     /// The HTTP status; 0 unless `answered`.
     public var status: UInt16
     public var reason: Reason
-    /// The reason's text as APNs wrote it, not unescaped; empty if there is none.
+    /// The text of the reason as APNs wrote it, with its JSON escapes; empty if there is none.
     public var reasonText: UnsafeRawBufferPointer
-    /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if not
-    /// given.
+    /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if the
+    /// response has none.
     public var timestampMilliseconds: Int64
-    /// `Retry-After` in seconds, at most a day; -1 if not given. APNs does not document it.
+    /// `Retry-After` in seconds, at most a day; -1 if the response has none. APNs does not document this
+    /// field.
     public var retryAfterSeconds: Int32
-    /// Wall clock of the turn in which the push's last byte was handed to the connection; -1 if the push was
-    /// not sent completely.
+    /// The wall clock of the turn in which the connection took the push's last byte, UNIX milliseconds; -1 if
+    /// the push was not sent completely.
     public var sentAtMilliseconds: Int64
-    /// Wall clock of the turn in which the push got this response.
+    /// The wall clock of the turn in which the push got this response, UNIX milliseconds.
     public var answeredAtMilliseconds: Int64
-    /// The connection that carried the push, for ``PushRequest/avoidedConnection``; 0 if none did.
+    /// The connection that carried the push, for ``PushRequest/avoidedConnection``; 0 if no connection
+    /// carried it.
     public var connection: UInt32
     public var disposition: Disposition
 
@@ -132,11 +134,11 @@ public struct PushResponse: ~Copyable {
 
 /// Receives a pool's events, on the loop's thread.
 public protocol PushHandler: AnyObject {
-    /// A push got its response. Called exactly once for each push that ``Pool/submit(_:)`` took, never from
-    /// inside `submit`. The handler may submit new pushes here.
+    /// A push got its response. The pool makes this call exactly once for each push that ``Pool/submit(_:)``
+    /// took, never from inside `submit`. The handler may submit new pushes here.
     func pushAnswered(_ response: borrowing PushResponse)
-    /// A stream is free again after ``Pool/submit(_:)`` returned false.
+    /// The pool can take a push again, after ``Pool/submit(_:)`` returned false.
     func poolHasRoom(_ pool: Pool)
-    /// An event for logs and metrics. Rare.
+    /// The pool or a connection reports an event, for logs and metrics. Events are rare.
     func poolNotice(_ notice: PoolEvent)
 }

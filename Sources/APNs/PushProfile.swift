@@ -1,4 +1,4 @@
-/// The parts that all pushes of one app have in common: topic, push type, and paths.
+/// The header values that all pushes of one app have in common: topic, push type and paths.
 public struct PushProfile: Sendable, Hashable {
     /// `apns-topic`, the same for start, update and end: `<bundle id>.push-type.liveactivity`.
     public let topic: String
@@ -12,10 +12,10 @@ public struct PushProfile: Sendable, Hashable {
     /// The longest bundle id accepted, in bytes.
     public static let bundleIdentifierBytesMax = 255
 
-    /// Makes the profile of Live Activity pushes to device tokens and channels of one app.
+    /// Creates the profile of Live Activity pushes to device tokens and channels of one app.
     ///
-    /// - Throws: ``ConfigurationError`` if the bundle id is empty, too long, or has other characters than letters,
-    ///   digits, `-` and `.`. Apple allows only these in `CFBundleIdentifier`.
+    /// - Throws: ``ConfigurationError`` if the bundle id is empty, too long, or has other characters than
+    ///   letters, digits, `-` and `.`. Apple allows only these in `CFBundleIdentifier`.
     public init(liveActivitiesOf bundleIdentifier: String) throws(ConfigurationError) {
         let isAllowed = bundleIdentifier.utf8.allSatisfy { byte in
             byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
@@ -34,7 +34,7 @@ public struct PushProfile: Sendable, Hashable {
     }
 }
 
-/// A setting that cannot be used, and why.
+/// Why a setting cannot be used.
 public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The name of the setting.
     public var field: String

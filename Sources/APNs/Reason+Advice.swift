@@ -2,7 +2,7 @@ extension Reason {
     /// What an operator can do when APNs refuses a broadcast or a request about channels; empty if there is
     /// no advice.
     ///
-    /// Whether a retry helps is ``Disposition/retryHelps``.
+    /// ``Disposition/retryHelps`` says whether a retry helps.
     public var advice: StaticString {
         switch self {
         case .featureNotEnabled:
@@ -30,7 +30,8 @@ extension Reason {
             .missingTopic, .payloadEmpty, .missingChannelId, .badRequestParams, .badRequestPayload, .missingPushType,
             .badPath, .methodNotAllowed:
             "APNs does not accept a request of this form: report it as a defect of Causeway"
-        // Unknown reasons, and reasons that APNs gives only for pushes to device tokens.
+        // There is no advice for unknown reasons, and for reasons that APNs gives only for pushes to device
+        // tokens.
         case .absent, .unknown, .badDeviceToken, .deviceTokenNotForTopic, .missingDeviceToken, .expiredToken,
             .unregistered:
             ""

@@ -1,12 +1,11 @@
-/// Why APNs refused a push: the `reason` of its JSON answer, or of a GOAWAY frame's debug data.
+/// Why APNs refused a push: the `reason` in the JSON body of its response, or in a GOAWAY frame's debug data.
 ///
-/// The cases are Apple's tables for `/3/device` and for channels, name by name ("Handling notification
+/// The cases are all names of Apple's tables for `/3/device` and for channels ("Handling notification
 /// responses from APNs", "Handling error responses from broadcast and channel requests").
 public enum Reason: UInt8, Sendable, CaseIterable {
     /// The response has no reason, as with every 200.
     case absent
-    /// The response's reason is not in this table. The status decides what the sender does, and the raw text
-    /// is kept.
+    /// The response's reason is not in this table. The status then decides what the sender does.
     case unknown
     case badCollapseId
     case badDeviceToken
@@ -50,8 +49,8 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     case serviceUnavailable
     case shutdown
 
-    /// Finds the reason with this spelling: `absent` if the text is empty, `unknown` if the text is not in
-    /// the table.
+    /// Returns the reason with this spelling: `absent` if the text is empty, `unknown` if the table does not
+    /// have the text.
     public init(text: UnsafeRawBufferPointer) {
         self = .unknown
         guard !text.isEmpty else {
@@ -92,7 +91,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The first spelling of a reason is Apple's. Other spellings occur as well: Apple's broadcast page
+    /// The first spelling of a reason is Apple's. Some reasons have a second spelling: Apple's broadcast page
     /// prints `Service Unavailable`, and one library maps `BadEnvironmentKeyInToken`.
     private static let spellings: [(spelling: StaticString, reason: Reason)] = [
         ("ExpiredToken", .expiredToken),

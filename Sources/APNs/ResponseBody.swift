@@ -1,19 +1,20 @@
 import Numbers
 
-/// The reason and timestamp in a response's JSON body, found in one pass that never fails.
+/// The reason and timestamp in a response's JSON body. They are found in one pass, which never fails.
 ///
 /// The body comes from outside and may be cut short. So the scanner reads the members of one object as far as
-/// possible, keeps the values found before the text becomes invalid, and holds slices instead of copies.
+/// it can, and keeps the values that it has found before the text becomes invalid. The values are slices of
+/// the body, not copies.
 struct ResponseBody {
-    /// The `reason` between its quotes, not unescaped; empty if there is none.
+    /// The `reason` between its quotes, with its JSON escapes; empty if there is none.
     var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)
     /// `timestamp` as a whole number of 0 or more; -1 if there is none.
     var timestampMilliseconds: Int64 = -1
 
     var reason: Reason { Reason(text: reasonText) }
 
-    /// The deepest nesting of a value that is skipped. A deeper value ends the scan, and the rest of the body
-    /// is ignored.
+    /// The deepest nesting of a value that the scanner skips. A deeper value ends the scan, and the rest of
+    /// the body is ignored.
     private static let depthMax = 8
 
     init() {}
@@ -33,8 +34,8 @@ struct ResponseBody {
         }
     }
 
-    /// A position in the body. A method that does not find its token moves the position past white space
-    /// only. `skipValue` may also stop within a value; the caller then ends the scan.
+    /// A position in the body. If a method does not find what it reads, the position has moved past white
+    /// space only. Only `skipValue` may also stop within a value; the caller must then end the scan.
     private struct Scanner {
         let bytes: UnsafeRawBufferPointer
         var position = 0
@@ -43,7 +44,7 @@ struct ResponseBody {
             self.bytes = bytes
         }
 
-        /// Skips white space and returns the next byte, without moving past this byte.
+        /// Skips white space and returns the next byte. The position stays at this byte.
         mutating func peek() -> UInt8? {
             while position < bytes.count {
                 switch bytes[position] {
@@ -85,7 +86,7 @@ struct ResponseBody {
             return digits
         }
 
-        /// Skips one value of any type. Counts brackets instead of recursing.
+        /// Skips one value of any type. Counts brackets, so that deep nesting needs no recursion.
         mutating func skipValue(depthMax: Int) -> Bool {
             var depth = 0
             repeat {

@@ -3,12 +3,12 @@ import Glibc
 
 /// A provider's private key for ES256, in the form that Apple provides: PKCS#8 in PEM, on the curve P-256.
 ///
-/// Only OpenSSL holds the key; the file's bytes are wiped after reading.
+/// Only OpenSSL holds the key. The bytes of the file are erased from memory after reading.
 public struct SigningKey: Sendable {
     private let handle: Handle
-    /// Whether the file's mode lets others read it (`o+r`). Such a file is loaded, with a warning, because
-    /// Apple's download and Kubernetes' secrets have this mode. The file of a secret that is mounted with
-    /// `defaultMode: 0440` is not readable by others.
+    /// Whether the file's mode lets every user read it (`o+r`). The file is loaded in spite of this mode,
+    /// because Apple's download and Kubernetes' secrets have it; the worker logs a warning. The file of a
+    /// secret that is mounted with `defaultMode: 0440` does not have this mode.
     public let isReadableByOthers: Bool
 
     /// The largest key file that is read, in bytes. Apple's key files have about 260.
@@ -45,12 +45,13 @@ public struct SigningKey: Sendable {
         }
     }
 
-    /// Signs a message. The signature has JWS form: R and S, 32 big-endian bytes each (RFC 7518, section 3.4). Nil if OpenSSL fails.
+    /// Signs a message. The signature has JWS form: R and S, 32 big-endian bytes each (RFC 7518, section
+    /// 3.4). Returns nil if OpenSSL fails.
     func signature(of message: [UInt8]) -> [UInt8]? {
         handle.signature(of: message)
     }
 
-    /// Owns the `EVP_PKEY`. OpenSSL allows threads to share a key that none of them changes.
+    /// Owns the `EVP_PKEY`. OpenSSL allows threads to share a key as long as no thread changes it.
     private final class Handle: @unchecked Sendable {
         private let key: OpaquePointer
 

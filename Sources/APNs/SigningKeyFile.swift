@@ -1,14 +1,15 @@
 import Glibc
 
 /// A key file that may be replaced while it is in use: in place, by a rename, or, as Kubernetes does, by
-/// swapping the symbolic link to a directory above it. The file is checked only on ``poll()``; an unchanged
-/// file costs one `stat`.
+/// changing the symbolic link to a directory above it. Only ``poll()`` checks the file; if it is unchanged,
+/// the check costs one `stat`.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
         /// The file has changed since the last check and holds a usable key.
         case replaced(SigningKey)
-        /// The file has changed and holds no usable key, or cannot be read. Reported once for each change.
+        /// The file has changed and holds no usable key, or cannot be read. ``poll()`` returns this once for
+        /// each change.
         case broken(SigningKeyError)
     }
 
@@ -21,11 +22,11 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// The file as it was when it last existed; nil if it has never existed.
+    /// What identified the file at the last check that found it; nil if no check has found it.
     private var seen: Identity?
     private var isMissing = false
 
-    /// Watches a file that the caller has already read.
+    /// Watches a file. The caller has already read its key, so the first `poll` reports only a later change.
     public init(path: String) {
         self.path = path
         seen = SigningKeyFile.identity(path)

@@ -3,7 +3,7 @@ struct Slot {
     enum Stage: UInt8 {
         /// The slot is in the list of free slots.
         case free
-        /// The header is written to the connection, and the body's last byte is not. APNs cannot have
+        /// The header is written to the connection, but the body's last byte is not. APNs cannot have
         /// processed the push.
         case queued
         /// All bytes have been written to the connection.
@@ -11,46 +11,47 @@ struct Slot {
     }
 
     var tag: UInt64 = 0
-    /// The part of the body that waits for room in the windows.
+    /// The part of the body that waits until the flow-control windows have room.
     var bodyRest = UnsafeRawBufferPointer(start: nil, count: 0)
     /// `apns-id`, or `apns-request-id` of a broadcast.
     var identifier: (UInt64, UInt64) = (0, 0)
-    /// The loop's monotonic clock at which the push times out.
+    /// When the push times out, on the loop's monotonic clock.
     var deadlineMilliseconds: Int64 = 0
-    /// Wall clock at which the stage became `sent`; -1 before.
+    /// The wall clock when the stage became `sent`; -1 before.
     var sentAtMilliseconds: Int64 = -1
     var streamIdentifier: Int32 = 0
-    /// The neighbours in the list of deadlines; `newer` is also the next free slot. -1 for none.
+    /// The neighbours in the list of deadlines; -1 for none. In a free slot, `newer` is the next free slot.
     var older: Int32 = -1
     var newer: Int32 = -1
     /// The neighbours in the list of waiting bodies; -1 for none.
     var waitingBefore: Int32 = -1
     var waitingBehind: Int32 = -1
-    /// WINDOW_UPDATE increments minus the bytes sent. The stream's window is this plus the initial window.
+    /// The WINDOW_UPDATE increments minus the bytes sent. The stream's window is this number plus the initial
+    /// window of the server's SETTINGS.
     var windowGain: Int64 = 0
     var retryAfterSeconds: Int32 = -1
     /// Bytes of the response's body that have arrived, padding included.
     var responseBytesReceived: Int32 = 0
-    /// Bytes that the response's `content-length` says are still to come. Only meaningful if
+    /// The bytes of the body that have still to arrive by the response's `content-length`. Undefined unless
     /// `hasContentLength`.
     var responseBytesLeft: Int32 = 0
-    /// Bytes of the response's body that are kept.
+    /// How many bytes of the response's body the table keeps for this slot.
     var responseBytes: UInt16 = 0
-    /// The final :status; 0 before it arrives.
+    /// The final `:status`; 0 before it arrives.
     var status: UInt16 = 0
     var stage = Stage.free
     /// Whether the slot is in the list of deadlines.
     var isTimed = false
     var isWaiting = false
     var isBroadcast = false
-    /// Whether the response has a `content-length`.
+    /// Whether the response announces its body's length in `content-length`.
     var hasContentLength = false
 }
 
-/// The slots of one connection, each with the body of its response.
+/// The slots of one connection. Each slot has room for the body of its response.
 ///
-/// All memory is allocated once, for the most pushes that the connection may carry. The changing parts are
-/// behind pointers, so that a connection can hold its table as a constant.
+/// The table allocates all memory once, for the most pushes that the connection may carry. The parts that
+/// change are behind pointers, so that a connection can hold its table in a `let`.
 struct SlotTable: ~Copyable {
     private struct Lists {
         var firstFree: Int32 = 0
@@ -61,7 +62,7 @@ struct SlotTable: ~Copyable {
         var count = 0
     }
 
-    /// Bytes of a response's body that are kept. APNs' own bodies have fewer than 100.
+    /// The most bytes of a response's body that a slot keeps. APNs' own bodies have fewer than 100.
     static let responseBytesMax = 256
 
     let capacity: Int
@@ -69,7 +70,7 @@ struct SlotTable: ~Copyable {
     private let responses: UnsafeMutablePointer<UInt8>
     private let lists: UnsafeMutablePointer<Lists>
 
-    /// Pushes in flight.
+    /// The number of pushes in flight.
     var count: Int { lists.pointee.count }
     /// The slot whose push has waited longest, first in the list of deadlines; -1 if the list is empty.
     var oldest: Int32 { lists.pointee.oldest }
@@ -108,7 +109,7 @@ struct SlotTable: ~Copyable {
         responses + Int(index) * Self.responseBytesMax
     }
 
-    /// Keeps the next part of a response's body, as far as there is room.
+    /// Keeps the next part of a response's body, up to `responseBytesMax` in all.
     func keepResponse(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
         let slot = pointer(index)
         let kept = Int(slot.pointee.responseBytes)
@@ -120,7 +121,7 @@ struct SlotTable: ~Copyable {
     }
 
     /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same
-    /// timeout, so the list is in the order in which the deadlines pass.
+    /// timeout, so the list is in the order of the deadlines.
     func take(deadlineMilliseconds: Int64) -> Int32 {
         let index = lists.pointee.firstFree
         let slot = pointer(index)
@@ -138,7 +139,7 @@ struct SlotTable: ~Copyable {
         return index
     }
 
-    /// Takes a slot out of the list of deadlines.
+    /// Removes a slot from the list of deadlines.
     func cancelDeadline(_ index: Int32) {
         let slot = pointer(index)
         guard slot.pointee.isTimed else { return }

@@ -61,8 +61,8 @@ struct ConnectionFault: Error {
 /// The nine bytes in front of a frame's payload (RFC 9113, section 4.1).
 struct FrameHeader {
     static let byteCount = 9
-    /// The default of SETTINGS_MAX_FRAME_SIZE. We accept no longer frame, and send none even if the peer
-    /// allows it.
+    /// The longest payload that we accept and send: the default of SETTINGS_MAX_FRAME_SIZE. We send no longer
+    /// frame even if the peer allows it.
     static let payloadBytesMax = 16_384
 
     var payloadBytes: Int

@@ -6,19 +6,21 @@ struct Frame {
     var flags: UInt8
     var stream: Int32
     var payload: UnsafeRawBufferPointer
-    /// The payload's size for flow control, padding included.
+    /// The payload's bytes that count against the flow-control windows: padding is included.
     var flowControlledBytes: Int
 }
 
 /// Splits received bytes into frames, and refuses invalid frames (RFC 9113, sections 4 and 6).
 ///
-/// A frame that is completely in the input is returned without a copy. If the input ends within a frame, the
-/// reader keeps the frame's first part and completes it from the next input. It joins a header block that
-/// comes in several frames, so that a returned HEADERS frame has its whole block.
+/// If a frame is complete in the input, the reader returns it without a copy. If the input ends within a
+/// frame, the reader keeps the first part and completes it from the next input. If a header block comes in
+/// several frames, the reader joins them, so that a returned HEADERS frame has its whole block.
 struct FrameReader: ~Copyable {
-    /// The longest header block that is assembled from parts. A response's block has about a hundred bytes.
+    /// The longest header block that the reader joins from several frames. A response of APNs has a block of
+    /// about a hundred bytes.
     static let headerBlockBytesMax = 65_536
-    /// The most CONTINUATION frames of one header block. A flood of empty ones is an attack.
+    /// The most CONTINUATION frames of one header block. Without a limit, a peer could send empty ones
+    /// without end.
     static let continuationsMax = 16
 
     private let partial: UnsafeMutableRawBufferPointer
@@ -28,7 +30,7 @@ struct FrameReader: ~Copyable {
     private var block = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var blockBytes = 0
     private var continuations = 0
-    /// The stream of the HEADERS frame whose block is being assembled; 0 if there is none.
+    /// The stream of the HEADERS frame whose header block is not complete; 0 if there is none.
     private var blockStream: Int32 = 0
     private var blockFlags: UInt8 = 0
     /// Whether no frame has been read. The first frame must be SETTINGS (RFC 9113, section 3.4).
@@ -73,7 +75,7 @@ struct FrameReader: ~Copyable {
         return (header, payload)
     }
 
-    /// Completes a frame whose first part came with an earlier input.
+    /// Completes a frame whose first part was in an earlier input; returns nil if its end is still missing.
     private mutating func complete(
         _ input: inout UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {
@@ -107,9 +109,11 @@ struct FrameReader: ~Copyable {
 
     // MARK: - Looking
 
-    /// Checks a frame. Returns nil for a part of a header block that is not complete yet; no other frame may
-    /// come between the parts. Returns a frame of an unknown type, which the caller ignores (RFC 9113,
-    /// section 5.5).
+    /// Checks a frame.
+    ///
+    /// - Returns: nil for a part of a header block that is not complete yet. A frame of an unknown type is
+    ///   returned, and the caller must ignore it (RFC 9113, section 5.5).
+    /// - Throws: also if another frame comes between two parts of a header block.
     private mutating func validate(
         _ header: FrameHeader,
         _ payload: UnsafeRawBufferPointer
@@ -159,8 +163,8 @@ struct FrameReader: ~Copyable {
         case FrameType.windowUpdate:
             try requireSize(header, header.payloadBytes == 4)
         case FrameType.priority:
-            // The length is not checked: the frame is ignored, and a wrong length is an error of the stream
-            // alone (RFC 9113, section 6.3).
+            // Do not check the length. The caller ignores the frame, and a wrong length is only an error of
+            // the stream (RFC 9113, section 6.3).
             try requireStream(header)
         case FrameType.settings:
             try requireConnection(header)

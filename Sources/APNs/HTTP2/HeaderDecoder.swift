@@ -1,16 +1,18 @@
-/// HPACK's decoder for responses (RFC 7541). Keeps only what ``ResponseHead`` needs.
+/// HPACK's decoder for responses (RFC 7541). It keeps only what ``ResponseHead`` needs.
 ///
-/// The dynamic table therefore holds the size and the meaning of each field, and no text.
+/// The dynamic table therefore holds the size and the meaning of each field, but no text.
 struct HeaderDecoder: ~Copyable {
-    /// SETTINGS_HEADER_TABLE_SIZE, which we leave at its default.
+    /// SETTINGS_HEADER_TABLE_SIZE. We do not send this setting, so its default applies.
     static let tableBytesMax = 4_096
-    /// The most entries of the table: each takes at least 32 of the table's 4,096 bytes. A power of two.
+    /// The most entries of the table, because each takes at least 32 of the table's 4,096 bytes. Must be a
+    /// power of two, because indices wrap with a bit mask.
     private static let entriesMax = 128
     /// The longest encoded name or value that is accepted (RFC 7541, section 7.4).
     static let stringBytesMax = 8_192
 
     private let entries: UnsafeMutablePointer<HeaderField>
-    /// The index of the newest entry. Older entries follow, wrapping around at the end of the memory.
+    /// The index of the newest entry. The older entries follow it; after the last index of the memory comes
+    /// index 0.
     private var newest = 0
     private var count = 0
     private var tableBytes = 0
@@ -77,7 +79,8 @@ struct HeaderDecoder: ~Copyable {
         return result
     }
 
-    /// Reads an integer (RFC 7541, section 5.1). No valid value here needs more than 28 bits.
+    /// Reads an integer (RFC 7541, section 5.1). No valid integer in a response needs more than 28 bits, so a
+    /// longer one is a fault.
     private func integer(
         _ rest: inout UnsafeRawBufferPointer,
         prefixBits: UInt8
@@ -129,7 +132,8 @@ struct HeaderDecoder: ~Copyable {
     private mutating func insert(_ field: HeaderField) {
         let bytes = field.tableBytes
         evict(downTo: tableBytesAllowed - bytes)
-        // A field larger than the table empties it, and is not an error (RFC 7541, section 4.4).
+        // A field that is larger than the whole table empties the table. This is not an error (RFC 7541,
+        // section 4.4).
         guard bytes <= tableBytesAllowed else { return }
         newest = (newest - 1) & (Self.entriesMax - 1)
         entries[newest] = field
@@ -156,7 +160,7 @@ struct StaticHeaders: @unchecked Sendable {
     static let table = StaticHeaders()
     static let count = 61
 
-    /// Created once, and never changed or freed.
+    /// The memory is written once and never freed, so all threads may read it.
     private let fields: UnsafeMutablePointer<HeaderField>
 
     private init() {

@@ -1,11 +1,11 @@
 import Numbers
 
-/// Writes the header blocks of broadcasts. A channel has at most one broadcast a second, so no parts of
-/// blocks are cached.
+/// Writes the header blocks of broadcasts. A channel has at most one broadcast a second, so the encoder
+/// caches nothing for them.
 extension HeaderEncoder {
     /// Writes the header block of one broadcast.
     ///
-    /// - Parameter output: has room for `blockBytesMax`.
+    /// - Parameter output: has room for `blockBytesMax` bytes.
     /// - Returns: the number of bytes written.
     mutating func writeBroadcast(
         to output: UnsafeMutableRawPointer,
@@ -40,8 +40,8 @@ extension HeaderEncoder {
         return block.count
     }
 
-    /// Appends a field by its index if a push has put it into the table. Else appends a literal, which does
-    /// not change the table.
+    /// Appends a field by its index if an earlier push has put it into the table. Otherwise appends a
+    /// literal, which does not change the table.
     private func appendIndexedOrLiteral(_ name: Name, to block: inout [UInt8]) {
         guard ordinals[name.rawValue] < 0 else {
             return Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)
@@ -54,7 +54,7 @@ extension HeaderEncoder {
         Self.append(text: texts[name.rawValue], to: &block)
     }
 
-    /// Appends the name of a literal that is never put into a table, with its representation byte.
+    /// Appends the representation byte and the name of a literal that the peer must not put into a table.
     private static func append(name: StaticString, to block: inout [UInt8]) {
         addInteger(0, flags: neverIndexed, prefixBits: 4, to: &block)
         append(text: Array(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)), to: &block)

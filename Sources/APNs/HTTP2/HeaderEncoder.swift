@@ -7,10 +7,11 @@ import Numbers
 /// - `apns-id` and `apns-expiration` are indexed on their first use only;
 /// - all other fields are indexed.
 ///
-/// After the first requests the table no longer changes. Then a header block consists of constant pieces,
-/// which are copied, and three values that differ (`:path`, `apns-expiration`, `apns-id`):
+/// After the first requests the table no longer changes. From then on, the encoder copies constant pieces and
+/// writes only three values: `:path`, `apns-expiration` and `apns-id`. The order of the fields:
 ///
-///     :method :scheme :authority | :path | authorization apns-push-type apns-topic apns-priority | apns-expiration | apns-id
+///     :method :scheme :authority | :path | authorization apns-push-type apns-topic apns-priority |
+///     apns-expiration | apns-id
 ///
 /// A broadcast has a channel instead of a topic. Broadcasts are rare, so they use the table entries of pushes
 /// and add none.
@@ -18,8 +19,7 @@ struct HeaderEncoder: ~Copyable {
     enum Name: Int, CaseIterable {
         case authority, authorization, pushType, topic, priority5, priority10, expiration, identifier
 
-        /// The name as a literal, without its representation byte. `authority` and `authorization` are in the
-        /// static table.
+        /// The name of the field. A literal contains it only if `staticIndex` is 0.
         var text: StaticString {
             switch self {
             case .authority: ":authority"
@@ -32,7 +32,7 @@ struct HeaderEncoder: ~Copyable {
             }
         }
 
-        /// The name's index in the static table, or 0.
+        /// The name's index in the static table; 0 if the static table does not have the name.
         var staticIndex: Int {
             switch self {
             case .authority: 1
@@ -42,9 +42,10 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// The longest `authorization` value. Ours have about 220 bytes.
+    /// The longest `authorization` value. Our provider tokens give about 220 bytes.
     static let authorizationBytesMax = 2_048
-    /// The most bytes of the peer's table that we use, even if the peer allows more: HPACK's default size.
+    /// The most bytes of the peer's table that the encoder uses: HPACK's default size. A larger table of the
+    /// peer is not used.
     static let tableBytesMax = 4_096
 
     let texts: [[UInt8]]
@@ -52,23 +53,26 @@ struct HeaderEncoder: ~Copyable {
     private let pathPrefix: [UInt8]
     let broadcastPath: [UInt8]
 
-    /// How many names were inserted before each name; -1 if the name is not in the table.
+    /// For each name, how many entries the encoder had added to the table before it; -1 if the name is not in
+    /// the table.
     var ordinals = [Int](repeating: -1, count: Name.allCases.count)
     private var inserted = 0
-    /// Whether the peer's table has room for all our entries. If not, no entry is made.
+    /// Whether the encoder adds entries to the table. It does so only if the peer's table has room for all
+    /// its entries.
     private var usesTable = true
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
     /// The table sizes that SETTINGS announced since the last request: the smallest and the last (RFC 7541,
     /// section 4.2).
     private var resized: (least: Int, last: Int)?
 
-    /// The constant pieces: before the path (`front`), from the path to the expiration for each priority
-    /// (`middle`), and the name `apns-id`.
+    /// The constant pieces of a block. `front` is the piece before the path. `middle5` and `middle10` are the
+    /// pieces from the path to the expiration, for each priority. `identifierName` is the name `apns-id`.
     private var front: [UInt8] = []
     private var middle5: [UInt8] = []
     private var middle10: [UInt8] = []
     private var identifierName: [UInt8] = []
-    /// Whether requests of priority 5, or of priority 10, may use the constant pieces.
+    /// Whether blocks of priority 5 (`isCached5`) and of priority 10 (`isSettled10`) may use the constant
+    /// pieces.
     private var isCached5 = false
     private var isSettled10 = false
 
@@ -84,15 +88,15 @@ struct HeaderEncoder: ~Copyable {
         broadcastPath = Array(profile.broadcastPath.utf8)
     }
 
-    /// The longest possible header block of a request.
+    /// The most bytes of a request's header block.
     private(set) var blockBytesMax = 0
 
     /// Sets the `authorization` value of the next requests.
     mutating func setAuthorization(_ value: UnsafeRawBufferPointer) {
         precondition(value.count <= Self.authorizationBytesMax)
         authorization = Array(value)
-        // 256 bytes cover the names and representation bytes of ten fields and the numbers; the texts are
-        // counted uncompressed.
+        // 256 bytes are enough for the names and representation bytes of ten fields, and for the numbers. The
+        // texts are counted without compression.
         blockBytesMax =
             256 + texts.reduce(0) { $0 + $1.count } + authorization.count
             + max(pathPrefix.count + PushRequest.deviceTokenBytesMax, broadcastPath.count + PushRequest.channelBytesMax)
@@ -109,9 +113,9 @@ struct HeaderEncoder: ~Copyable {
         isSettled10 = false
     }
 
-    /// Writes the header block of one request.
+    /// Writes the header block of one push to a device.
     ///
-    /// - Parameter output: has room for `blockBytesMax`.
+    /// - Parameter output: has room for `blockBytesMax` bytes.
     /// - Returns: the number of bytes written.
     mutating func write(
         to output: UnsafeMutableRawPointer,
@@ -231,12 +235,14 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces again for the priorities whose fields no longer change the table.
+    /// Builds the constant pieces again. A priority has a piece only when its fields no longer change the
+    /// table.
     private mutating func settle() {
         isCached5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
         isSettled10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0
         front = frontPiece()
-        // `:path` follows, as a literal that is never indexed.
+        // The path follows this piece, as a literal that is never indexed. The name `:path` is a part of the
+        // piece.
         Self.addInteger(Self.staticPath, flags: Self.neverIndexed, prefixBits: 4, to: &front)
         middle5 = isCached5 ? middlePiece(.priority5) : []
         middle10 = isSettled10 ? middlePiece(.priority10) : []
@@ -268,8 +274,8 @@ struct HeaderEncoder: ~Copyable {
         block += deviceToken
     }
 
-    /// Appends a field with a constant value: by its index, or as a literal that is put into the table if
-    /// there is room.
+    /// Appends a field with a constant value: its index if the table has the field, otherwise a literal. The
+    /// literal is put into the table if the table has room.
     private mutating func append(_ name: Name, to block: inout [UInt8]) {
         if ordinals[name.rawValue] >= 0 {
             Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)
@@ -280,8 +286,8 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// Returns the representation byte and the name of a literal. The byte adds the field to the table if the
-    /// table is used and has no such name.
+    /// Returns the representation byte and the name of a literal. The byte makes the peer add the field to
+    /// the table, if the encoder adds entries and the table does not have the name.
     private func namePiece(_ name: Name) -> [UInt8] {
         var piece: [UInt8] = []
         let isInTable = ordinals[name.rawValue] >= 0
@@ -308,14 +314,14 @@ struct HeaderEncoder: ~Copyable {
         inserted += 1
     }
 
-    /// Returns the bytes that tell the peer about a new table size; they come before the first field (RFC
-    /// 7541, section 4.2). Afterwards the peer's table is empty or unchanged.
+    /// Returns the bytes that announce a new table size to the peer; they must precede the first field (RFC
+    /// 7541, section 4.2). After them the peer's table is empty or unchanged.
     mutating func sizeUpdates() -> [UInt8] {
         guard let (least, last) = resized else { return [] }
         resized = nil
         var updates: [UInt8] = []
-        // If the smallest size would evict some entries, announce 0, which evicts all. Then both sides agree
-        // without counting.
+        // If the smallest size would evict some entries, announce 0, which evicts all of them. The encoder
+        // then need not calculate which entries the peer still has.
         let floor = least < tableBytesNeeded ? 0 : least
         if floor != last { Self.addInteger(floor, flags: Self.sizeUpdate, prefixBits: 5, to: &updates) }
         Self.addInteger(last, flags: Self.sizeUpdate, prefixBits: 5, to: &updates)

@@ -3,29 +3,30 @@
 /// The code is canonical: codes of one length are in the order of their symbols. So the table of code lengths
 /// defines every code.
 struct Huffman: @unchecked Sendable {
-    /// Created once, and never changed or freed.
+    /// The memory is written once and never freed, so all threads may read it.
     static let code = Huffman()
 
     /// The longest code of a byte, in bits.
     private static let bitsMax = 30
-    /// Codes up to this length are found by one look-up. All digits and most letters have such codes.
+    /// The longest code, in bits, that one look-up finds. All digits and most letters have codes that are not
+    /// longer.
     private static let shortBits: UInt64 = 8
     private static let pairBits = 12
 
-    /// Indexed by the next eight bits: the symbol, and in the upper byte the code's length. 0 if a longer
-    /// code begins here.
+    /// For each value of the next eight bits: the symbol in the lower byte, and the length of its code in the
+    /// upper byte. 0 if a longer code begins with these bits.
     private let shortCodes: UnsafeMutablePointer<UInt16>
-    /// Indexed by the next twelve bits, which can hold two codes of digits or of most lower-case letters. An
-    /// entry has two symbols, the first in the lowest byte, and above them the length of both codes together.
-    /// 0 if the bits do not hold two whole codes.
+    /// For each value of the next twelve bits, which can hold two codes of digits or of most lower-case
+    /// letters. An entry has the first symbol in the lowest byte, the second symbol above it, and then the
+    /// length of both codes together. 0 if the bits do not hold two whole codes.
     private let pairs: UnsafeMutablePointer<UInt32>
-    /// Indexed by length: the first code of that length, left-aligned in 32 bits, and the place of its symbol
-    /// in `symbols`.
+    /// For each length of a code: the first code of this length, left-aligned in 32 bits, and the index of
+    /// its symbol in `symbols`.
     private let firstCodes: UnsafeMutablePointer<UInt32>
     private let firstPlaces: UnsafeMutablePointer<Int>
     /// The symbols in the order of their codes.
     private let symbols: UnsafeMutablePointer<UInt8>
-    /// Indexed by symbol: its code.
+    /// For each symbol: its code.
     private let codes: UnsafeMutablePointer<UInt32>
 
     private init() {
@@ -70,10 +71,10 @@ struct Huffman: @unchecked Sendable {
 
     // MARK: - Decoding
 
-    /// Returns the bytes that the output of `decode` must have. The shortest code has five bits.
+    /// Returns the bytes for which the output of `decode` must have room. The shortest code has five bits.
     static func decodedBytesMax(encodedBytes: Int) -> Int { encodedBytes * 8 / 5 }
 
-    /// Decodes a string and returns its length. Nil if the input is not valid (RFC 7541, section 5.2).
+    /// Decodes a string and returns its length; nil if the input is not valid (RFC 7541, section 5.2).
     ///
     /// - Parameter output: has room for `decodedBytesMax`.
     func decode(_ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer) -> Int? {
@@ -81,8 +82,8 @@ struct Huffman: @unchecked Sendable {
         guard let destination = output.baseAddress, let source = input.baseAddress else {
             return input.isEmpty ? 0 : nil
         }
-        // The next bits, inverted and left-aligned. A shift fills with zeros, which mean ones here, as
-        // padding has.
+        // The next bits, inverted and left-aligned. A shift fills in zeros. Inverted zeros are ones, as in
+        // HPACK's padding.
         var inverted: UInt64 = 0
         var available = 0
         var position = 0
@@ -121,13 +122,13 @@ struct Huffman: @unchecked Sendable {
                 if length == 0 || length > available {
                     // Load more input first, so that a long code is complete when it is decoded or rejected.
                     if available < Self.bitsMax, position < input.count { break }
-                    // Fewer than eight ones at the end are padding.
+                    // Only ones are left. Fewer than eight ones at the end are padding.
                     if inverted == 0 { return available < 8 ? count : nil }
                     guard length == 0, let long = longCode(UInt32(truncatingIfNeeded: ~inverted &>> 32)) else {
                         return nil
                     }
                     (symbol, length) = long
-                    // The remaining bits are only the beginning of a code.
+                    // If the remaining bits are only the beginning of a code, the string is not valid.
                     guard length <= available else { return nil }
                 }
                 destination.storeBytes(of: symbol, toByteOffset: count, as: UInt8.self)
@@ -139,8 +140,8 @@ struct Huffman: @unchecked Sendable {
     }
 
     private func longCode(_ bits: UInt32) -> (UInt8, Int)? {
-        // A longer code has a larger value. So the length is the greatest one whose first code is not above
-        // the bits.
+        // A longer code has a larger value. So the code's length is the greatest length whose first code is
+        // not larger than the bits.
         var length = Int(Self.shortBits) + 1
         while length < Self.bitsMax, bits >= firstCodes[length + 1] { length += 1 }
         guard bits < firstCodes[Self.bitsMax + 1] else { return nil }

@@ -2,9 +2,10 @@ import Numbers
 
 /// The header fields of a response, as far as the program needs them.
 struct ResponseHead {
-    /// The longest header list, counted as in RFC 9113, section 6.5.2. APNs' lists are below 300 bytes.
+    /// The longest list of header fields, counted as in RFC 9113, section 6.5.2. The lists of APNs have fewer
+    /// than 300 bytes.
     static let listBytesMax = 16_384
-    /// The longest `Retry-After` that is used. A longer one is ignored.
+    /// The longest `Retry-After` that is used. A longer time is ignored.
     static let retryAfterSecondsMax: UInt64 = 86_400
 
     /// `:status`; 0 if there is none.
@@ -17,7 +18,7 @@ struct ResponseHead {
     var identifier: (UInt64, UInt64) = (0, 0)
     /// `content-length`; -1 if there is none.
     var contentBytes: Int32 = -1
-    /// Whether the fields break a rule of RFC 9113, section 8, or are too long. Then no field may be trusted.
+    /// Whether the fields break a rule of RFC 9113, section 8, or are too long. If true, ignore all fields.
     var isMalformed = false
     private var listBytes = 0
     private var hasRegularField = false
@@ -109,8 +110,8 @@ struct HeaderField {
         }
     }
 
-    /// Whether a name is allowed in a response. Unknown pseudo-header fields, upper-case letters and
-    /// HTTP/1.1's connection fields are not.
+    /// Whether a name is allowed in a response. Unknown pseudo-header fields, names with upper-case letters
+    /// and HTTP/1.1's connection fields are not allowed.
     private static func isAllowed(_ name: UnsafeRawBufferPointer) -> Bool {
         switch name.count {
         case 0: return false

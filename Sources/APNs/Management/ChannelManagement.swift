@@ -65,9 +65,9 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
 /// A client of Apple's service that creates, reads, lists and deletes broadcast channels, for one app in one
 /// environment.
 ///
-/// Each request opens its own connection, since there are a few requests an hour. Requests run one after the
-/// other. The client does not retry. A creation has no idempotency key, so the caller decides what a request
-/// without a response means.
+/// There are only a few requests an hour, so each request opens its own connection. Requests run one after
+/// the other. The client does not retry: a creation has no idempotency key, so the caller must decide what to
+/// do after a request without a response.
 public final class ChannelManagement: Sendable {
     /// A channel that exists at APNs.
     public struct Channel: Sendable, Equatable {
@@ -76,7 +76,7 @@ public final class ChannelManagement: Sendable {
         public var storesNewest: Bool
     }
 
-    /// The most requests that wait or run at one time.
+    /// The most requests that wait or run at one time. A further request fails as `unsent`.
     public static let requestsMax = 64
 
     private let bundleIdentifier: String
@@ -86,9 +86,9 @@ public final class ChannelManagement: Sendable {
     private let requestCount = Atomic<Int>(0)
 
     /// - Parameters:
-    ///   - bundleIdentifier: the app's bundle id, without the suffix that a topic has.
+    ///   - bundleIdentifier: the app's bundle id, without the suffix of a topic.
     ///   - tokens: signs the provider tokens for the app in this environment.
-    ///   - unixSeconds: the current time, for signatures.
+    ///   - unixSeconds: returns the current time, which a provider token contains.
     public init(
         bundleIdentifier: String,
         place: ManagementEndpoint,
@@ -102,8 +102,8 @@ public final class ChannelManagement: Sendable {
         }
     }
 
-    /// Creates a channel. After an error with the cause `ambiguous` there may be a channel whose id nobody
-    /// knows.
+    /// Creates a channel and returns its id. After an error with the cause `ambiguous`, APNs may have created
+    /// a channel whose id is unknown.
     public func create(storesNewest: Bool) async throws(ChannelError) -> String {
         let body: [UInt8]
         do {
@@ -115,7 +115,7 @@ public final class ChannelManagement: Sendable {
         }
         let response = try await perform(ManagementRequest(method: .post, path: path, body: body), 201)
         guard let channel = response.channel, !channel.isEmpty else {
-            // The channel exists, and nobody knows its id.
+            // APNs has created the channel, but its id is unknown.
             throw ChannelError(cause: .ambiguous, status: response.status, text: "201 without apns-channel-id")
         }
         return channel
@@ -129,7 +129,7 @@ public final class ChannelManagement: Sendable {
         return Channel(identifier: channel, storesNewest: policy == 1)
     }
 
-    /// Deletes a channel for good. A channel that does not exist counts as deleted.
+    /// Deletes a channel. Nothing can restore it. A channel that does not exist is no error.
     ///
     /// - Returns: whether the channel existed.
     @discardableResult
@@ -143,8 +143,8 @@ public final class ChannelManagement: Sendable {
         }
     }
 
-    /// Returns the ids of all channels that the app has in the environment, including channels of other
-    /// programs.
+    /// Returns the ids of all channels that the app has in the environment, including channels that other
+    /// programs have created.
     public func list() async throws(ChannelError) -> [String] {
         let response = try await perform(
             ManagementRequest(method: .get, path: "/1/apps/\(bundleIdentifier)/all-channels"),

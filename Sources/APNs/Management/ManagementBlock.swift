@@ -1,14 +1,14 @@
 /// Reads and writes header blocks of the management service (RFC 7541). Neither side uses a dynamic table,
-/// because a few requests an hour need no compression. ``HeaderDecoder`` cannot be used, because it drops the
-/// texts of fields.
+/// because a few requests an hour need no compression. ``HeaderDecoder`` cannot serve here, because it does
+/// not keep the texts of fields.
 enum ManagementBlock {
     /// The table size in our SETTINGS. 0 forbids the server to index fields.
     static let tableBytes: UInt32 = 0
     /// The longest encoded name or value that the decoder accepts.
     private static let stringBytesMax = 8_192
 
-    /// Writes a request's fields as literals that are never indexed. The first byte sets our own table to
-    /// size 0.
+    /// Writes a request's fields as literals that are never indexed. The first byte of the block announces
+    /// the table size 0.
     static func encode(_ fields: [(name: String, value: String)]) -> [UInt8] {
         var block: [UInt8] = [0x20]
         for field in fields {

@@ -10,7 +10,7 @@ struct ManagementRequest: Sendable {
 
     var method: Method
     var path: String
-    /// Header fields in addition to the fields of every request. Names are in lower case.
+    /// Header fields that only this request has. Names are in lower case.
     var fields: [(name: String, value: String)] = []
     var body: [UInt8] = []
 }
@@ -22,20 +22,22 @@ struct ManagementResponse: Sendable {
     var body: [UInt8]
 }
 
-/// A connection to the management service for one request. It runs its own loop on one thread.
+/// A connection to the management service for one request. It runs its own loop on the thread of the caller.
 ///
-/// - `connecting`: resolves the name, connects, negotiates TLS. Goes to `awaitingSettings` when both sides agree on *h2*.
-/// - `awaitingSettings`: has sent the preface and waits for the server's SETTINGS. Then sends the request and goes to `waiting`.
-/// - `waiting`: waits for the whole response. Then goes to `over`.
-/// - `over`: has a response, a fault or a missed deadline. Final.
+/// - `connecting`: resolves the name, connects, and negotiates TLS. Next: `awaitingSettings` when both sides
+///   agree on *h2*, or `over`.
+/// - `awaitingSettings`: has sent the preface and waits for the server's SETTINGS. Then it sends the request.
+///   Next: `waiting` or `over`.
+/// - `waiting`: waits for the whole response. Next: `over`.
+/// - `over`: has a response or a fault. No phase follows.
 ///
-/// Before `waiting`, APNs cannot have carried out the request. In `waiting`, only a response tells whether
+/// Before `waiting`, APNs cannot have carried out the request. In `waiting`, only a response shows whether
 /// APNs has carried out the request.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
-    /// The most addresses of a name to try.
+    /// The most addresses of the host to which the exchange tries to connect, one after another.
     private static let addressesMax = 8
-    /// The most bytes of a response. A list of 10,000 channels takes about 300 kB, and Apple does not limit
-    /// the length of ids.
+    /// The most bytes of a response's body. A list of 10,000 channels takes about 300 kB, and Apple does not
+    /// limit the length of ids.
     private static let responseBytesMax = 4 << 20
     private static let streamIdentifier: Int32 = 1
     private static let windowBytes = 1 << 20
@@ -74,7 +76,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         self.authorization = authorization
     }
 
-    /// Runs the exchange. Blocks the thread.
+    /// Sends the request and returns the response. Blocks the thread until then.
     func run() -> Result<ManagementResponse, ManagementFault> {
         loop.refreshClock()
         deadlineMilliseconds = loop.nowMilliseconds + place.timeoutMilliseconds
@@ -114,7 +116,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         )
     }
 
-    /// Ends the exchange without a response. The phase tells whether APNs may have processed the request.
+    /// Ends the exchange without a response. The fault is ambiguous if the request was already sent.
     private func end(_ text: String) {
         end(.failure(ManagementFault(isAmbiguous: phase == .waiting, text: text)))
     }
@@ -200,7 +202,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         send()
     }
 
-    /// Sends the request, or ends if the body does not fit into the flow-control windows.
+    /// Sends the request. Ends the exchange without sending it if the body does not fit into the flow-control
+    /// windows.
     private func send() {
         guard request.body.count <= min(65_535, Int(settings.initialWindowBytes)) else {
             phase = .awaitingSettings
@@ -236,7 +239,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             default: break
             }
         }
-        // Trailers have no status. Informational responses (1xx) come before the final response.
+        // Trailers have no status, and informational responses (1xx) come before the final response. So
+        // neither sets the response's status.
         if response.status == 0, status >= 200 { response.status = status }
         if frame.flags & FrameFlags.endStream != 0 { finish() }
     }
@@ -251,7 +255,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
         if frame.flags & FrameFlags.endStream != 0 { return finish() }
         windowUsed += frame.flowControlledBytes
-        // The connection's window has 65,535 bytes, so send a WINDOW_UPDATE after 16,384 bytes.
+        // Open the windows again after each 16,384 bytes, well before the connection's window of 65,535 bytes
+        // is used up.
         guard windowUsed >= 16_384 else { return }
         for identifier in [0, Self.streamIdentifier] {
             let increment = withUnsafeBytes(of: UInt32(windowUsed).bigEndian) { Array($0) }
@@ -275,7 +280,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     private func goAwayReceived(_ frame: Frame) {
         let last = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
-        // The server still answers streams up to `last`.
+        // The server still answers a request whose stream is not above `last`.
         guard phase != .waiting || last < Self.streamIdentifier else { return }
         let text =
             "\(place.authority) is closing: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
