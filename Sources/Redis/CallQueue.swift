@@ -1,4 +1,4 @@
-/// The outstanding calls of one connection, oldest first. Replies come in the same order.
+/// The calls of one connection that have no reply yet, oldest first. Replies come in the same order.
 public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
     @usableFromInline let calls: UnsafeMutableBufferPointer<Call>
     @usableFromInline var head = 0
@@ -30,7 +30,7 @@ public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
         return place >= calls.count ? place - calls.count : place
     }
 
-    /// - Parameter index: the place, counted from the oldest call.
+    /// - Parameter index: 0 for the oldest call, 1 for the next one, and so on.
     @inlinable
     public subscript(index: Int) -> Call {
         get {

@@ -1,10 +1,11 @@
 import CHiredis
 import Glibc
 
-/// Formats a command with hiredis. Allocates memory, so it is only for commands that a connection sends once,
-/// and for use outside the lanes. ``CommandWriter`` writes the lanes' calls.
+/// Formats a command with hiredis. It allocates memory, so it serves only commands that a connection sends
+/// once, and code outside the lanes. ``CommandWriter`` writes the lanes' calls.
 ///
-/// - Parameter body: receives the bytes. They are cleared afterwards, since they may include a password.
+/// - Parameter body: gets the bytes of the command. The function clears them afterwards, because they may
+///   include a password.
 /// - Returns: false if memory could not be allocated.
 func withCommandText(_ arguments: [[UInt8]], _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
     let lengths = arguments.map(\.count)
@@ -32,6 +33,6 @@ func withCommandText(_ arguments: [String], _ body: (UnsafeRawBufferPointer) -> 
 }
 
 extension RedisCredentials {
-    /// The AUTH command for these credentials.
+    /// The AUTH command that logs in with these credentials.
     var authentication: [String] { ["AUTH"] + (username.map { [$0] } ?? []) + [password] }
 }

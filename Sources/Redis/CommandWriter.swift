@@ -1,23 +1,23 @@
 import Numbers
 
-/// Writes RESP into reserved memory. The caller computes the room in advance; ``Stream/commit(_:)`` checks
-/// it.
+/// Writes RESP into memory that a stream has reserved. The caller must reserve enough memory;
+/// ``Stream/commit(_:)`` traps if it was not enough.
 public struct CommandWriter {
-    /// The room for an argument's length line and line end.
+    /// The most bytes of an argument's length line and of the line ends.
     public static let argumentOverheadBytes = 16
 
     private let base: UnsafeMutableRawPointer
     public private(set) var count = 0
 
-    /// Begins a command.
+    /// Begins a command with this number of arguments.
     public init(_ room: UnsafeMutableRawBufferPointer, argumentCount: Int) {
         precondition(room.count >= Self.argumentOverheadBytes)
-        // Reserved memory of a positive size always has an address.
+        // Reserved memory of a positive size always has an address, so the pointer is never nil.
         base = room.baseAddress.unsafelyUnwrapped
         lengthLine(UInt8(ascii: "*"), argumentCount)
     }
 
-    /// Appends arguments to memory that already has `count` bytes.
+    /// Appends arguments to a command whose first `count` bytes are already in the memory.
     public init(_ memory: UnsafeMutableRawBufferPointer, continuingAt count: Int) {
         precondition(memory.count - count >= Self.argumentOverheadBytes)
         base = memory.baseAddress.unsafelyUnwrapped
@@ -45,9 +45,9 @@ public struct CommandWriter {
         argument(count: 0) { _ in }
     }
 
-    /// Writes an argument that consists of several parts.
+    /// Writes an argument that `body` composes from several parts.
     ///
-    /// - Parameter count: the number of bytes that `body` writes, exactly.
+    /// - Parameter count: the number of bytes that `body` must write in all.
     @inline(__always)
     public mutating func argument(count: Int, _ body: (inout CommandWriter) -> Void) {
         lengthLine(UInt8(ascii: "$"), count)
@@ -62,7 +62,7 @@ public struct CommandWriter {
         count += 1
     }
 
-    /// Lets `body` write exactly `count` bytes.
+    /// Lets `body` write exactly `count` bytes at the pointer that it gets.
     @inline(__always)
     public mutating func bytes(_ count: Int, _ body: (UnsafeMutableRawPointer) -> Void) {
         body(base + self.count)

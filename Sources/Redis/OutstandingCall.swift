@@ -1,22 +1,23 @@
-/// The kind of a command that waits for its reply.
+/// What a command that waits for its reply is for.
 enum CommandKind: UInt8, BitwiseCopyable {
-    /// A script call of the session.
+    /// The command is a script call of the session, or several calls. All other kinds are commands of the
+    /// connection itself.
     case call
     case authenticate, select, setName, serverInformation, evictionPolicy, loadScript, asking, waitForReplicas
 }
 
 /// A script call, or one of the connection's own commands, that has no reply yet.
 struct OutstandingCall: BitwiseCopyable {
-    /// ``KeyPlace/fingerprint`` in a cluster, else 0.
+    /// ``KeyPlace/fingerprint`` of the call's key in a cluster; 0 without a cluster.
     var keyFingerprint: UInt64
-    /// The monotonic time of the turn in which the call was written.
+    /// The monotonic time at the start of the turn in which the call was issued.
     var issuedAtMicroseconds: Int64
     var kind: CommandKind
     /// In the first call of a command: the number of the command's calls, which share its reply. 0 in the
     /// command's other calls, and in calls that are not written yet.
     var batchCount: UInt8
-    /// Whether the call was written after the scripts were loaded a second time on this connection.
+    /// Whether the call was issued after the connection had loaded the scripts a second time.
     var followsReload: Bool
-    /// Whether the reply is withheld until the WAIT after the call is answered.
+    /// Whether the reply stays unread until the server has answered the WAIT that follows the call.
     var awaitsReplicas: Bool
 }

@@ -1,12 +1,12 @@
-/// Shares a provider token of APNs among the processes of a fleet. Redis has the token as an opaque text
-/// under a key that expires, and a lease for the process that signs the next token. For use outside the
-/// lanes, with the lanes' configuration.
+/// Shares a provider token of APNs among all workers. Redis has the token as an opaque text under a key that
+/// expires, and a lease for the worker that signs the next token. For code outside the lanes; its
+/// configuration is the lanes' configuration.
 ///
-/// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a
-/// loop of its own. Not thread-safe. A failed call is not repeated; the caller tries again at its next check.
+/// Each call runs its own loop, and blocks its thread until the answer arrives, at most a few of the
+/// configuration's deadlines. Not thread-safe. A failed call is not repeated; the caller tries again at its
+/// next check.
 public final class ProviderTokenStore {
-    /// A text, and how long Redis still keeps it. All processes agree on this time, even if their clocks
-    /// differ.
+    /// A text, and how long Redis still keeps it. All workers see the same time, even if their clocks differ.
     public struct Entry: Equatable {
         public var text: [UInt8]
         public var remainingMilliseconds: Int64
@@ -14,22 +14,21 @@ public final class ProviderTokenStore {
 
     private let connections: PrimaryConnections
 
-    /// Creates the object without connecting.
+    /// Creates the object. The first call connects.
     public init(configuration: RedisConfiguration) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// The key of a token. The key and the lease have the same hash tag, so in a cluster both are in one
-    /// slot.
+    /// The key of a token. The key and the lease have the same hash tag, so a cluster has both in one slot.
     private static func key(_ name: String) -> String { "{causeway/provider-token/\(name)}" }
     private static func leaseKey(_ name: String) -> String { key(name) + ":lease" }
 
     /// Reads the text under this name; nil if there is none.
     public func read(_ name: String) throws(RedisError) -> Entry? {
         let key = Self.key(name)
-        // GET comes before PTTL. If the text is replaced in between, the old text gets the new text's
-        // remaining time until the next check. In the other order, the new text could seem to expire too
-        // early.
+        // If another worker replaces the text between GET and PTTL, the old text gets the new text's
+        // remaining time until the next check. If PTTL came first, the new text could get the short remaining
+        // time of the old one and be renewed too early.
         let replies = try ask(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil
@@ -38,14 +37,15 @@ public final class ProviderTokenStore {
         }
     }
 
-    /// Stores a text for the other processes. Redis deletes the text after `milliseconds`.
+    /// Writes a text for the other workers. Redis deletes the text after `milliseconds`.
     public func write(_ name: String, text: [UInt8], milliseconds: Int64) throws(RedisError) {
         let words = ["SET", Self.key(name), "", "PX", String(milliseconds)].map { Array($0.utf8) }
         _ = try ask(name, [[words[0], words[1], text, words[3], words[4]]])
     }
 
-    /// Takes the lease to sign a token. Returns false if another process has it. The lease ends after
-    /// `milliseconds`.
+    /// Takes the lease to sign a token. Redis ends the lease after `milliseconds`.
+    ///
+    /// - Returns: false if another worker has the lease.
     public func takeLease(_ name: String, milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["SET", Self.leaseKey(name), "1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(name, [words])[0] != .null
@@ -60,7 +60,7 @@ public final class ProviderTokenStore {
             }
             return replies
         } catch {
-            // A failover may have happened, so search for the server again.
+            // After an error there may be another primary, so the next call searches for it.
             connections.closeAll()
             throw error
         }

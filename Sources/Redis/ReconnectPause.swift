@@ -1,5 +1,6 @@
 /// The pause before the next attempt to connect: a random time up to a limit that doubles with each failure
-/// ("full jitter"). So a fleet that lost its server at one moment does not reconnect at one moment. (R21)
+/// ("full jitter"). So workers that lost their server at the same moment do not reconnect at the same moment
+/// (R21).
 struct ReconnectPause {
     static let baseMilliseconds: Int64 = 100
     static let capMilliseconds: Int64 = 5_000
@@ -12,7 +13,7 @@ struct ReconnectPause {
         return pause
     }
 
-    /// Returns to the shortest limit, because the server has answered a call.
+    /// Sets the limit to its smallest value again, because the server has answered a call.
     mutating func reset() {
         boundMilliseconds = Self.baseMilliseconds
     }

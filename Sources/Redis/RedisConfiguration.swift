@@ -1,6 +1,6 @@
 import Reactor
 
-/// How the servers are organized. This decides how a key's server is found.
+/// How the servers are organized, and so how the server of a key is found.
 public enum RedisTopology: Sendable {
     /// One server, at the URL's first location.
     case single
@@ -9,8 +9,8 @@ public enum RedisTopology: Sendable {
     ///
     /// - Parameter RedisURL: the Sentinels' addresses, and the credentials to log in to them.
     case sentinel(RedisURL)
-    /// Several primaries, each with a part of the keys. The URL's locations are where the search for all
-    /// servers begins.
+    /// Several primaries, each with a part of the keys. The client finds all servers by asking the URL's
+    /// locations.
     case cluster
 }
 
@@ -18,22 +18,22 @@ public enum RedisTopology: Sendable {
 public struct RedisConfiguration: Sendable {
     public var url: RedisURL
     public var topology: RedisTopology
-    /// Required if a URL asks for TLS. Used for all servers and Sentinels.
+    /// The TLS context for all servers and Sentinels. Required if a URL asks for TLS.
     public var tls: TLSContext?
-    /// The name in CLIENT LIST: printable, without spaces.
+    /// The connection's name in the server's CLIENT LIST: printable characters without spaces.
     public var clientName = "causeway"
-    /// The time limit of a connection to one address, for TCP and TLS together.
+    /// The time limit for connecting to one address, for TCP and TLS together.
     public var connectTimeoutMilliseconds: Int64 = 2_000
-    /// How long the oldest outstanding call may wait for its reply. After this time the connection is closed
-    /// and replaced.
+    /// How long the oldest call may wait for its reply. After this time the connection closes, and a new one
+    /// replaces it.
     public var responseDeadlineMilliseconds: Int64 = 2_000
-    /// How many replicas must have acknowledged the writes of a call that requests replicas, before the call
-    /// is answered; 0 for none. WAIT counts the replicas that have a write, and the next primary may be
-    /// another one. So only the number of all replicas prevents every loss.
+    /// How many replicas must acknowledge the writes of a call that requests replicas, before the call gets
+    /// its reply; 0 for none. A replica that lacks a write may become the next primary, so only the number of
+    /// all replicas prevents every loss.
     public var replicas = 0
-    /// The most calls to one server that may be outstanding.
+    /// The most calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096
-    /// The most calls in one command, 1 through 64. In a cluster always 1, since each key may be on another
+    /// The most calls in one command, 1 through 64. Always 1 in a cluster, because each key may be on another
     /// server.
     public var callsPerCommandMax = RedisConnection.callsPerCommandMax
 

@@ -1,11 +1,12 @@
 import Reactor
 
 extension RedisConnection {
-    /// The oldest supported version. In older versions a script that has read the clock may not write.
+    /// The oldest Redis version that works. In an older version, a script that has read the clock may not
+    /// write.
     static let majorVersionMin = 5
 
-    /// Sends the commands that need no earlier reply, with one write. The scripts follow when the server's
-    /// version is known.
+    /// Sends the commands that do not depend on a reply, with one write. The connection sends the scripts
+    /// when it knows the server's version.
     func beginHandshake() {
         hasReloaded = false
         serverTakesFlags = false
@@ -19,15 +20,15 @@ extension RedisConnection {
     }
 
     private func loadScripts() {
-        // With this line Redis 7 refuses a whole script when it is out of memory. Older versions treat it as
-        // a syntax error.
+        // With the line `#!lua`, Redis 7 refuses the whole script when it is out of memory, before the script
+        // has written anything. To an older version the line is a syntax error.
         let flags = serverTakesFlags ? "#!lua\n" : ""
         nextLoadedScript = 0
         for script in session.scripts { command(.loadScript, ["SCRIPT", "LOAD", flags + script]) }
     }
 
-    /// Loads the scripts again after the server has lost them. Only once per connection: a server that loses
-    /// scripts right after loading cannot be used.
+    /// Loads the scripts again, because the server has lost them. Call it only once per connection: a server
+    /// that loses the scripts again cannot be used.
     func reloadScripts() {
         hasReloaded = true
         loadScripts()
@@ -45,13 +46,13 @@ extension RedisConnection {
         }
         switch kind {
         case .authenticate:
-            // Do not report the text of an unknown error: it may contain the password.
+            // Do not report the text of an unknown error, because it may contain the password.
             if let refusal { disconnect(RedisError(refusal.code == .unknown ? .wrongPassword : refusal.code)) }
         case .select:
             if let refusal { disconnect(refusal) }
         case .setName, .asking:
-            // The name only helps readers of CLIENT LIST. If ASKING fails, the reply to the following call
-            // says why.
+            // Ignore an error. The name only helps readers of CLIENT LIST. If ASKING fails, the reply to the
+            // next call says why.
             break
         case .evictionPolicy:
             takeEvictionPolicy(reply, refusal, from: reader, handler)
@@ -67,7 +68,7 @@ extension RedisConnection {
                 }
                 guard configuration.topology.takes(information) else { return disconnect(RedisError(.clusterEnabled)) }
             }
-            // Load nothing if the handler has closed the connection.
+            // Load no scripts if the handler has closed the connection in the calls above.
             if state == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }

@@ -8,7 +8,7 @@ enum ConnectionTimer: UInt64 {
 // MARK: - The loop's calls
 
 extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
-    /// Called by the loop.
+    /// The loop calls this method when the stream is connected.
     public func streamConnected(_ stream: Stream) {
         guard stream === self.stream else { return }
         guard let reader = ReplyReader() else {
@@ -19,12 +19,13 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         beginHandshake()
     }
 
-    /// Called by the loop.
+    /// The loop calls this method when bytes have arrived.
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
-        // Inside `take`, the session or handler may close the connection, and an error may end it.
+        // Check the stream after each reply: the session or the handler may close the connection inside
+        // `take`, and an error may end it.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
@@ -55,7 +56,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         }
     }
 
-    /// Fails all calls of a command that the server refused.
+    /// Fails all calls of a command that the server answered with an error.
     private func takeError(_ text: UnsafeRawBufferPointer, of first: OutstandingCall, from reader: ReplyReader) {
         let error = RedisError(reply: text)
         if first.batchCount == 1 { owner?.refused(first, on: self, error: text) }
@@ -69,24 +70,24 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         if error.endsConnection || isForgotten && first.followsReload { disconnect(error) }
     }
 
-    /// Called by the loop.
+    /// The loop calls this method. It does nothing, because ``obstacle`` limits the output before each call.
     public func streamDrained(_ stream: Stream) {}
 
-    /// Called by the loop.
+    /// The loop calls this method when the stream has ended.
     public func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }
         if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }
         disconnect(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
     }
 
-    /// Called by the loop.
+    /// The loop calls this method at the end of a turn with calls.
     public func turnEnded() {
         isTurnEndScheduled = false
         session.flush(on: self)
         askReplicas()
     }
 
-    /// Called by the loop.
+    /// The loop calls this method when a timer of the connection fires.
     public func timerFired(tag: UInt64) {
         switch ConnectionTimer(rawValue: tag) {
         case .reconnect: if state == .pausing { resolve() }

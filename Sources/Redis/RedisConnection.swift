@@ -1,61 +1,65 @@
 import Reactor
 
-/// Owns the connections of a topology with several servers. Tells each connection the location of its server,
-/// and handles losses and errors that concern the topology.
+/// Owns the connections to several servers. It says where the server of each connection is, and acts on
+/// losses and errors that concern the division of keys among servers.
 protocol ConnectionOwner: AnyObject {
-    /// The connection is about to connect. The owner must call `located(_:)` or `disconnect(_:)`, now or
-    /// later.
+    /// The connection begins an attempt to connect. The owner must call its `located(_:)` or
+    /// `disconnect(_:)`, now or later.
     func locate(for connection: RedisConnection)
     func becameReady(_ connection: RedisConnection)
-    /// The connection was lost. The owner may close it here.
+    /// The connection was lost. The owner may close the connection in this call.
     func wasLost(_ connection: RedisConnection)
-    /// The server answered a command with an error. The session gets the error next. Not called if the
-    /// command had several calls.
+    /// The server answered a command with an error. The session gets the error after this call. Not called
+    /// for a command of several calls.
     func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
-/// A pipelined connection to one Redis server, for the scripts of a ``RedisSession``. Reconnects
+/// A pipelined connection to one Redis server, for the script calls of a ``RedisSession``. It reconnects
 /// automatically.
 ///
-/// A lane has one connection per server, and uses it only on the lane's thread. Commands go directly into the
-/// stream's output buffer and leave with one write at the end of the turn. Replies come in the order of the
-/// calls. Neither a call nor a reply allocates memory.
+/// A lane has one connection per server, and uses it only on the lane's thread. The session writes commands
+/// directly into the stream's output buffer; they leave with one write at the end of the turn. Replies come
+/// in the order of the calls. Neither a call nor a reply allocates memory.
 ///
-/// The connection never repeats a call. If it is lost, all calls without a reply fail, and the caller may
-/// repeat them, because the scripts can be repeated safely.
+/// The connection never repeats a call. If the connection is lost, all calls without a reply fail. The caller
+/// may repeat them, because the scripts can be repeated safely.
 public final class RedisConnection {
     enum State {
-        /// Not connected yet. → `resolving` by `connect`, `closed`.
+        /// `connect` has not been called. Next: `resolving` or `closed`.
         case idle
-        /// The owner is asked for the server, and the host's addresses are looked up. Both happen for each
-        /// attempt. → `connecting`, `pausing`, `closed`.
+        /// The owner finds the server, and the loop looks up the host's addresses. Both happen for each
+        /// attempt to connect. Next: `connecting`, `pausing` or `closed`.
         case resolving
-        /// The addresses are tried one after the other. → `handshaking`, `pausing`, `closed`.
+        /// The connection tries the addresses one after the other. Next: `handshaking`, `pausing` or
+        /// `closed`.
         case connecting
-        /// The connection logs in, checks the server and loads the scripts. → `ready`, `pausing`, `closed`.
+        /// The connection logs in, checks the server and loads the scripts. Next: `ready`, `pausing` or
+        /// `closed`.
         case handshaking
-        /// Calls may be issued. → `pausing` when the connection is lost or misses its deadline, `closed`.
+        /// Calls may be issued. Next: `pausing` when the connection is lost or a reply is too late, or
+        /// `closed`.
         case ready
-        /// Waiting for the next attempt. → `resolving`, `closed`.
+        /// Waits for the next attempt to connect. Next: `resolving` or `closed`.
         case pausing
-        /// The final state.
+        /// `close` was called. No state follows.
         case closed
     }
 
-    /// The maximum number of calls in one command, because the room for one reply is limited.
+    /// The most calls in one command. The buffer for one reply has room for the results of this many calls.
     public static let callsPerCommandMax = 64
-    /// The maximum number of the connection's own outstanding commands, in addition to the calls.
+    /// The most commands of the connection itself that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
-    /// The extra time for the oldest call if its reply is late but the server has just sent data.
+    /// How much longer the oldest call may wait if its reply is late although the server has sent data in
+    /// this turn.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
     public let configuration: RedisConfiguration
     public let session: any RedisSession
     weak var handler: (any RedisHandler)?
-    /// Nil if there is only one server.
+    /// Nil for a connection to a single server that the configuration names.
     weak var owner: (any ConnectionOwner)?
-    /// The server's address at the last attempt.
+    /// Where the server was at the last attempt to connect.
     private(set) var location: RedisURL.Location
 
     var state = State.idle
@@ -64,13 +68,13 @@ public final class RedisConnection {
     var outstanding: CallQueue<OutstandingCall>
     var isTurnEndScheduled = false
     public let scripts: ScriptPrefixes
-    /// The script that the next reply to SCRIPT LOAD is for.
+    /// The index of the script to which the next reply to SCRIPT LOAD belongs.
     var nextLoadedScript = 0
-    /// Whether the server supports a first line with flags in a script (Redis 7).
+    /// Whether the server accepts the line `#!lua` at the beginning of a script (Redis 7 and later).
     var serverTakesFlags = false
-    /// Whether the scripts were loaded a second time because the server had lost them.
+    /// Whether this connection has loaded the scripts a second time, because the server had lost them.
     var hasReloaded = false
-    /// The fingerprint of the next call's key, which the cluster sets when it returns this connection for the
+    /// The fingerprint of the next call's key. The cluster sets it when it returns this connection for the
     /// call.
     private var nextKeyFingerprint: UInt64 = 0
 
@@ -81,19 +85,19 @@ public final class RedisConnection {
     var deadlineTimer = TimerIdentifier.none
     var lastReceivedAtMilliseconds: Int64 = 0
 
-    /// The WAIT command for replicas; empty if no acknowledgement is requested.
+    /// The WAIT command; empty if the configuration asks for no replicas.
     let replicaWait: [UInt8]
     var replicaWatch = ReplicaWatch()
     var withheld = WithheldReplies()
-    /// Whether the reply to the next WAIT reports enough replicas. Nil except between finding this reply and
-    /// handling it.
+    /// Whether the next WAIT reply reports enough replicas. Set when the connection finds this reply among
+    /// the unread ones, and nil again when it handles the reply.
     var areReplicasEnough: Bool?
 
     /// Creates a connection to the server in the configuration's URL.
     ///
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - owner: held weakly; nil if there is only one server.
+    ///   - owner: held weakly; nil for a single server that the configuration names.
     init(
         loop: EventLoop,
         configuration: RedisConfiguration,
@@ -122,7 +126,7 @@ public final class RedisConnection {
     /// Whether calls may be issued.
     public var isReady: Bool { state == .ready }
 
-    /// Calls that have no reply yet.
+    /// The number of calls, and of the connection's own commands, that have no reply yet.
     public var outstandingCount: Int { outstanding.count }
 
     /// Connects, and stays connected until `close`. Call it once.
@@ -131,7 +135,7 @@ public final class RedisConnection {
         resolve()
     }
 
-    /// Ends the connection. Outstanding calls fail inside this call. Idempotent.
+    /// Ends the connection. Calls without a reply fail inside this method. A second call does nothing.
     public func close() {
         guard state != .closed else { return }
         release()
@@ -153,7 +157,7 @@ public final class RedisConnection {
         self.location = location
         switch location {
         case .unix(let path):
-            // `RedisURL` has checked that the path is usable.
+            // `RedisURL` has checked the path, so this never fails.
             guard let address = SocketAddress.unix(path: path) else { return disconnect(RedisError(.resolve)) }
             addresses = [address]
             connectToNextAddress()
@@ -188,7 +192,7 @@ public final class RedisConnection {
         )
     }
 
-    /// Ends the connection because of an error, and reconnects after a pause.
+    /// Ends the connection because of an error, and schedules the next attempt to connect.
     public func disconnect(_ error: RedisError) {
         guard state != .closed else { return }
         release()
@@ -198,7 +202,7 @@ public final class RedisConnection {
             handler: self,
             tag: ConnectionTimer.reconnect.rawValue
         )
-        // If there are several servers, name the server in the log.
+        // With several servers, the error for the log must name the server.
         let locatedError = owner == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
         owner?.wasLost(self)
         guard state != .closed else { return }
@@ -233,20 +237,20 @@ public final class RedisConnection {
 
     private static let asking: StaticString = "*1\r\n$6\r\nASKING\r\n"
 
-    /// Whether there is room for one more call with ASKING in front.
+    /// Whether the connection has room for ASKING and one more call.
     var hasRoomForAskedCall: Bool {
         guard let stream else { return false }
         return outstanding.count + 1 < configuration.outstandingCallsMax
             && stream.pendingOutputBytes + Self.asking.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
-    /// Sets the key of the next call.
+    /// Sets the key of the call that is issued next.
     func prepareCall(keyFingerprint: UInt64) {
         nextKeyFingerprint = keyFingerprint
     }
 
-    /// Sends ASKING, so that the server accepts the next call although the key's slot is still moving to it.
-    /// Requires room for that call, because ASKING applies to the next command, whichever it is.
+    /// Sends ASKING, which makes the server accept the next command although the key's slot is still moving
+    /// to it. The caller must issue the call at once, so that ASKING applies to it.
     func prepareAskedCall(keyFingerprint: UInt64) {
         precondition(state == .ready && hasRoomForAskedCall && configuration.callsPerCommandMax == 1)
         stream?.write(UnsafeRawBufferPointer(Self.asking.bytes))
@@ -265,14 +269,14 @@ public final class RedisConnection {
         return nil
     }
 
-    /// Adds one outstanding call, and schedules ``RedisSession/flush(on:)`` for the end of the turn. Requires
-    /// that there is no ``obstacle``.
+    /// Adds one call to those that wait for a reply, and schedules ``RedisSession/flush(on:)`` for the end of
+    /// the turn. There must be no ``obstacle``.
     ///
     /// - Parameters:
-    ///   - isWritten: whether the call has been written as its own command. Otherwise the call waits for
-    ///     ``write(calls:bytesMax:_:)``.
-    ///   - asksForReplicas: whether ``RedisConfiguration/replicas`` must have the call's writes before its
-    ///     reply is given. If too few have them, all calls of the same command fail with
+    ///   - isWritten: whether the session has already written the call as its own command. If false, a later
+    ///     ``write(calls:bytesMax:_:)`` writes it.
+    ///   - asksForReplicas: whether ``RedisConfiguration/replicas`` must acknowledge the call's writes before
+    ///     the session gets the reply. If too few do, all calls of the same command fail with
     ///     ``RedisError/Code/replicasMissing``. Requires ``takesAcknowledgedCalls``.
     public func appendCall(isWritten: Bool, asksForReplicas: Bool = false) {
         scheduleTurnEnd()
@@ -282,35 +286,37 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - calls: the number of collected calls in the command, which are the newest calls; 0 if the
-    ///     command's only call is appended next.
-    ///   - body: writes into the reserved room and returns the number of bytes written.
+    ///   - calls: how many calls of ``appendCall(isWritten:asksForReplicas:)`` the command contains: the
+    ///     newest ones. 0 if the session appends the command's only call next.
+    ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(calls: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
         stream.commit(body(stream.reserve(bytesMax)))
         guard calls > 0 else { return }
         let first = outstanding.count - calls
         outstanding[first].batchCount = UInt8(calls)
-        // The calls share one reply, so if one call waits for replicas, all calls wait.
+        // The calls share one reply. If one of them waits for replicas, all of them must wait.
         guard !replicaWait.isEmpty else { return }
         outstanding[first].awaitsReplicas = (first..<outstanding.count).contains { outstanding[$0].awaitsReplicas }
     }
 
-    /// Removes the oldest call. False if the reply's connection was lost meanwhile; then all calls have
-    /// already failed.
+    /// Removes the oldest call, which has its result.
+    ///
+    /// - Returns: false if the connection of the reply was lost meanwhile. All calls have then failed
+    ///   already.
     public func completeOldestCall(from reader: ReplyReader) -> Bool {
         reader === self.reader && outstanding.removeOldest() != nil
     }
 
-    /// Resets the reconnect pause, because the server has answered a call.
+    /// Resets the pause before reconnecting, because the server has answered a call.
     public func noteSuccess() {
         pause.reset()
     }
 
     // MARK: - The turn's end
 
-    /// Schedules the session's flush. If it runs before the stream's own turn end, all output of the turn
-    /// leaves with one write.
+    /// Schedules the session's flush for the end of the turn. If the flush runs before the stream's own turn
+    /// end, all output of the turn leaves with one write.
     func scheduleTurnEnd() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true
@@ -349,7 +355,7 @@ public final class RedisConnection {
         if age < limit {
             scheduleDeadline(limit - age)
         } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && age < 2 * limit {
-            // This process was slow, not the server: replies are being read in this turn.
+            // This process was slow, not the server: replies have arrived in this turn.
             scheduleDeadline(Self.deadlineGraceMilliseconds)
         } else {
             disconnect(RedisError(.deadline))

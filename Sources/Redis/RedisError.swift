@@ -2,23 +2,24 @@
 public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: UInt8, Sendable, CaseIterable {
         // Answers of the server.
-        /// The server is reading its data from disk.
+
+        /// The server is still loading its data from disk.
         case loading
-        /// The server is a replica, or has become one.
+        /// The server is a replica, so it takes no writes.
         case readOnly
         /// The server is a replica that cannot reach its primary.
         case masterDown
-        /// The cluster does not serve this slot.
+        /// The cluster does not serve the key's slot.
         case clusterDown
-        /// The slot has moved to another server.
+        /// The key's slot has moved to another server.
         case moved
-        /// The slot is moving, and the key is on the other server already.
+        /// The key's slot is moving, and the key is already on the other server.
         case ask
-        /// The slot is moving, and the command's keys are on both servers.
+        /// The key's slot is moving, and the command's keys are on both servers.
         case tryAgain
-        /// The server has lost the script; the connection has loaded it again.
+        /// The server has lost the scripts. The connection then loads them again, once.
         case noScript
-        /// The server is out of memory and may not evict.
+        /// The server is out of memory and may not evict keys.
         case outOfMemory
         /// The server is busy with a long script of another client.
         case busy
@@ -26,7 +27,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case misconfigured
         /// The server refuses writes because it has too few replicas.
         case noReplicas
-        /// The call was made, but too few replicas have acknowledged it.
+        /// The server has made the call, but too few replicas have acknowledged it.
         case replicasMissing
         /// The server requires authentication, and the connection has no credentials.
         case noAuthentication
@@ -34,31 +35,34 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The user lacks a permission.
         case noPermission
         case transactionAborted
-        /// The server belongs to a cluster, but the configuration does not say so. Refused at the start:
-        /// batches of calls would fail because their keys are in different slots, and only under load.
+        /// The server belongs to a cluster, but the configuration does not say so. The connection refuses
+        /// this server at the start. Otherwise a command of several calls would fail when their keys are in
+        /// different slots, and this happens only under load.
         case clusterEnabled
-        /// The value under the key was not written by the scripts. The only error that is proven to be the
-        /// call's own.
+        /// The scripts did not write the value under the key. Only this error is proven to be the call's own.
         case foreignValue
         /// The server's version is too old for the scripts.
         case tooOld
         /// Any other error. It may be temporary or permanent, so Causeway concludes nothing from it.
         case unknown
+
         // Events of the connection.
-        /// The host has no address.
+
+        /// The host's name has no address.
         case resolve
         /// The connection could not be made, or it broke.
         case stream
-        /// No answer in time.
+        /// The server did not answer in time.
         case deadline
-        /// The server sent something that is no valid reply: not RESP, over a limit, or in the wrong order.
+        /// The server sent a reply that no call can have: it is not RESP, exceeds a limit, or is in the wrong
+        /// order.
         case protocolViolation
         /// `close` was called.
         case closed
     }
 
     public var code: Code
-    /// For logs. Has no credentials and no arguments of a call.
+    /// The error in words, for logs. Contains no credentials and no arguments of a call.
     public var reason: String
 
     public init(_ code: Code, _ reason: String? = nil) {
@@ -66,12 +70,12 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason ?? code.explanation
     }
 
-    /// Whether the same call can succeed later, on this connection or the next. True unless the error is
-    /// proven to be the call's own. The scripts may be repeated safely, so this includes calls whose outcome
-    /// is unknown. (R23)
+    /// Whether the same call can succeed later, on this connection or the next (R23). False only for an error
+    /// that is proven to be the call's own. True for a call whose outcome is unknown, because the scripts can
+    /// be repeated safely.
     public var isRetriable: Bool { code != .foreignValue }
 
-    /// Whether Causeway does not know the cause of the server's error. Other calls may succeed meanwhile.
+    /// Whether Causeway cannot say what caused the server's error. Other calls may succeed meanwhile.
     public var isUnexplained: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true
@@ -89,8 +93,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether every call on this connection would fail with this error. The connection is then closed, and
-    /// replaced after a pause.
+    /// Whether every call on this connection would fail with this error. If true, the connection closes and
+    /// reconnects after a pause.
     public var endsConnection: Bool {
         switch code {
         case .loading, .readOnly, .masterDown, .noAuthentication, .wrongPassword, .noPermission: true
@@ -102,9 +106,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension RedisError {
-    /// Classifies an error reply by its first word. Redis 5 and 6 wrap the error of a command inside a
-    /// script, as in `ERR Error running script (call to f_…): @user_script:1: -OOM command not allowed`. So
-    /// the word after each colon is checked as well.
+    /// Classifies an error reply by its first word. Redis 5 and 6 put the error of a command inside the error
+    /// of its script, as in `ERR Error running script (call to f_…): @user_script:1: -OOM command not
+    /// allowed`. So each word after a colon is checked, too.
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }
@@ -122,11 +126,11 @@ extension RedisError {
         codes.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?.code
     }
 
-    /// The maximum number of words of an error that are checked. The error's code is always among the first
-    /// words.
+    /// The most words of an error that are checked. The error's code is always among the first few.
     private static let wordsMax = 32
 
-    /// Errors that begin with `ERR` in at least one version of Redis, recognized by a part of their sentence.
+    /// Errors that begin with `ERR` in at least one version of Redis. They are recognized by a part of their
+    /// text.
     private static let sentences: [(part: StaticString, code: Code)] = [
         ("can't run this command", .noPermission), ("can't access at least one of the keys", .noPermission),
         ("the cluster is down", .clusterDown), ("non local key in a cluster node", .clusterEnabled),
@@ -140,7 +144,8 @@ extension RedisError {
         ("CROSSSLOT", .clusterEnabled), ("WRONGTYPE", .foreignValue), ("MALFORMED", .foreignValue),
     ]
 
-    /// The beginning of a server's error, without the arguments that some errors repeat.
+    /// The beginning of a server's error. It ends before the arguments of the call, which some errors repeat,
+    /// because ``reason`` must not contain them.
     private static func excerpt(_ text: UnsafeRawBufferPointer) -> String {
         let printable = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
         let line = String(decoding: printable, as: UTF8.self)

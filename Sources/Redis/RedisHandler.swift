@@ -1,32 +1,34 @@
-/// Whether a call was written.
+/// Whether a call was issued, or why not.
 public enum CallIssue: Sendable {
-    /// Exactly one reply or failure will follow.
+    /// The call was issued. Exactly one reply or failure will follow.
     case issued
-    /// There is no connection now. `redisReady` is called when there is one.
+    /// There is no connection now. The handler gets `redisReady` when there is one.
     case notReady
-    /// The limit of outstanding calls or of output is reached. Wait for replies.
+    /// Too many calls or too much output wait. Issue the call again after a reply.
     case full
-    /// The call asks for replicas, which are missing. Issue it again in about a second.
+    /// The call asks for replicas, but too few replicas acknowledge. Issue the call again in about a second.
     case awaitsReplicas
-    /// A part of the call is empty or too long. The call can never be issued.
+    /// A part of the call is empty or too long, so the call can never be issued.
     case outOfBounds
 }
 
 /// A condition of the server that an operator should fix, although work continues.
 public enum RedisWarning: Sendable, Equatable {
     /// `maxmemory-policy` lets the server evict our keys when memory is short, so pushes may be repeated. All
-    /// our keys expire, so every policy but `noeviction` does this.
+    /// our keys expire, so every policy but `noeviction` evicts them.
     case evicts(policy: String)
-    /// `maxmemory-policy` could not be read.
+    /// The server did not say its `maxmemory-policy`.
     case evictionPolicyUnknown(RedisError)
-    /// The version could not be read. The scripts are loaded in the form that every version accepts.
+    /// The server did not say its version. The connection loads the scripts in the form that every version
+    /// accepts.
     case versionUnknown(RedisError)
 }
 
-/// Whether replicas acknowledge writes. Only if ``RedisConfiguration/replicas`` is set.
+/// Whether enough replicas acknowledge writes. Used only if ``RedisConfiguration/replicas`` is not 0.
 public enum RedisReplicas: Sendable, Equatable {
-    /// Too few replicas acknowledged in time. Calls that request replicas wait. After 10 seconds
-    /// (``ReplicaWatch``) `isGivenUp` is true, and such calls are answered without replicas.
+    /// Too few replicas acknowledged in time. Calls that request replicas must wait. After 10 seconds
+    /// (``ReplicaWatch``), `isGivenUp` is true: these calls then get their replies without an
+    /// acknowledgement.
     ///
     /// - Parameter RedisError: the server's answer to WAIT, if it was an error.
     case missing(acknowledged: Int, isGivenUp: Bool, RedisError?)
@@ -34,27 +36,27 @@ public enum RedisReplicas: Sendable, Equatable {
     case following
 }
 
-/// Receives a connection's events, from the loop or inside `close()`. Each method may issue calls or close
-/// the connection.
+/// Receives the events of a connection, from the loop or inside `close()`. Each method may issue calls or
+/// close the connection.
 public protocol RedisHandler: AnyObject {
-    /// The connection is up, logged in, and has loaded the scripts, so calls may be issued. Failed calls may
+    /// The connection is up, logged in, and has loaded the scripts. Calls may be issued, and failed calls may
     /// be issued again.
     func redisReady()
-    /// The connection was lost, or an attempt to connect failed; another attempt follows automatically. All
-    /// outstanding calls fail at once, oldest first.
+    /// The connection was lost, or an attempt to connect failed. The connection tries again automatically.
+    /// All calls without a reply fail right after this method, oldest first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
-    /// Called each time that too few replicas acknowledged, and when enough replicas acknowledge again.
+    /// Called each time that too few replicas acknowledge, and once when enough replicas acknowledge again.
     func redisReplicas(_ replicas: RedisReplicas)
-    /// A reply to this many calls arrived. The session gets their results after this method returns.
-    /// The round trip is the difference of two times of the loop, whose clock is normally read once a turn.
+    /// A reply to this many calls arrived. The session gets the results after this method returns. The round
+    /// trip is as exact as the loop's clock, which the loop normally reads once a turn.
     func answered(calls: Int, roundTripMicroseconds: Int64)
 }
 
 extension RedisHandler {
-    /// By default, ignores replicas.
+    /// Does nothing by default, for handlers that request no replicas.
     public func redisReplicas(_ replicas: RedisReplicas) {}
 
-    /// By default, measures nothing.
+    /// Does nothing by default, for handlers that measure no round trips.
     public func answered(calls: Int, roundTripMicroseconds: Int64) {}
 }

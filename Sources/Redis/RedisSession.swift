@@ -1,21 +1,22 @@
-/// The user of a connection: knows the scripts, collects calls into one command, and interprets the replies.
+/// The user of a connection. It knows the scripts, collects calls into one command, and interprets the
+/// replies.
 ///
-/// A connection has one session, and calls the session on the connection's thread. Every call that the
-/// session announced with ``RedisConnection/appendCall(isWritten:)`` ends in exactly one reply or failure, in
-/// the order of the calls.
+/// A connection has one session, and calls it on the connection's thread. Every call that the session has
+/// announced by ``RedisConnection/appendCall(isWritten:asksForReplicas:)`` gets exactly one reply or failure,
+/// in the order of the calls.
 public protocol RedisSession: AnyObject {
-    /// The sources of the scripts. The connection loads them before it is ready. Calls refer to a script by
-    /// its place in this list.
+    /// The sources of the scripts. The connection loads them before it is ready. A call names its script by
+    /// the index in this list.
     var scripts: [String] { get }
-    /// Writes the collected calls as one command. Called at the end of the turn, and before any other command
-    /// is written.
+    /// Writes the collected calls as one command. The connection calls it at the end of the turn, and before
+    /// it writes another command.
     func flush(on connection: RedisConnection)
-    /// The connection was lost. Drops the collected calls that were not written; ``failed(_:)`` follows for
-    /// each.
+    /// Drops the collected calls that are not written, because the connection was lost. ``failed(_:)``
+    /// follows for each of them.
     func discardCollected()
-    /// The oldest calls, which left as one command, got a reply that is not an error. The session completes
-    /// each with ``RedisConnection/completeOldestCall(from:)``.
+    /// The oldest calls, which were one command, got a reply that is not an error. The session must complete
+    /// each call by ``RedisConnection/completeOldestCall(from:)``.
     func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection)
-    /// The oldest call failed.
+    /// The oldest call failed. The connection has already removed it from its outstanding calls.
     func failed(_ error: RedisError)
 }

@@ -1,7 +1,7 @@
 import Numbers
 import Reactor
 
-/// The user name and password of a connection. No description shows them.
+/// The user name and password for logging in. Their descriptions show neither.
 public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// Nil for the server's default user.
     public let username: String?
@@ -19,16 +19,17 @@ public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugSt
 
 /// The addresses of Redis servers, and the credentials to log in with.
 ///
-/// Three forms, in which user, password and path are percent-encoded where needed:
+/// A URL has one of three forms. User, password and path are percent-encoded where needed:
 ///
 /// - `redis://[[user]:password@]host[:port][,host[:port]…][/database]`
 /// - `rediss://…`, the same over TLS
 /// - `unix://[[user]:password@]/path[?db=database]`
 ///
-/// `user@` alone is a user whose password comes from `redis.passwordFile`, or who has none.
+/// In `user@`, without a colon, the user's password comes from `redis.passwordFile`, or the user has none.
 ///
-/// Several hosts are servers of a cluster, or Sentinels. Not all have to be named, because each knows the
-/// others. The default port is 6379, the default database 0. An IPv6 address must be in brackets.
+/// Several hosts are servers of a cluster, or Sentinels. The URL need not name all of them, because each
+/// server knows the others. The default port is 6379, and the default database is 0. An IPv6 address must be
+/// in brackets.
 public struct RedisURL: Sendable, CustomStringConvertible {
     public enum Location: Sendable, Hashable {
         case host(String, port: UInt16)
@@ -39,10 +40,11 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     public static let sentinelPortDefault: UInt16 = 26_379
     /// The most hosts in one URL.
     public static let locationsMax = 64
-    /// The largest database number. Servers have 16 databases by default, and can be configured for more.
+    /// The largest database number. A server has 16 databases by default, and its configuration can allow
+    /// more.
     public static let databaseMax = 1_048_575
 
-    /// At least one, at most ``locationsMax``.
+    /// The servers' locations: at least one, at most ``locationsMax``.
     public private(set) var locations: [Location]
     public var usesTLS: Bool
     public var database: Int
@@ -61,14 +63,14 @@ public struct RedisURL: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Returns this URL with one other location.
+    /// Returns this URL with only this location.
     func at(_ location: Location) -> RedisURL {
         var url = self
         url.locations = [location]
         return url
     }
 
-    /// - Parameter portDefault: the port of hosts that name none.
+    /// - Parameter portDefault: the port of each host without a port.
     public init(_ text: String, portDefault: UInt16 = RedisURL.portDefault) throws(RedisURLError) {
         guard let schemeEnd = text.firstRange(of: "://") else { throw .scheme }
         var rest = text[schemeEnd.upperBound...]
@@ -135,8 +137,8 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 }
 
-/// The wrong part of a Redis URL. The message has only the name of the part, because its text may be a
-/// secret.
+/// Which part of a Redis URL is wrong. The message contains only the name of the part, because the part
+/// itself may be secret.
 public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
     case scheme, credentials, host, port, database, path, query, fragment
 
@@ -156,8 +158,8 @@ public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Substring {
-    /// The decoded text. Nil if the encoding is invalid, or if the text has a zero byte, which no server or
-    /// path accepts.
+    /// The decoded text. Nil if the encoding is invalid, or if the text has a zero byte, which neither a
+    /// server nor a path accepts.
     fileprivate var percentDecoded: String? {
         PercentEncoding.decode(self).flatMap { $0.utf8.contains(0) ? nil : $0 }
     }

@@ -1,16 +1,17 @@
-/// Decides whether calls wait for replicas, depending on whether the replicas keep up.
+/// Decides whether calls wait for replicas, by the replicas' answers so far.
 ///
-/// Does no I/O: the connection writes WAIT and reports the answer. A server that waits for its replicas does
-/// nothing else for this connection. So WAIT is sent seldom while the replicas do not keep up.
+/// It does no I/O: the connection writes WAIT and reports the answer. While a server waits for its replicas,
+/// it answers nothing else on this connection. So the connection sends WAIT seldom while the replicas do not
+/// acknowledge.
 struct ReplicaWatch {
     enum State: Equatable {
-        /// Replies are withheld until the replicas have acknowledged.
+        /// Enough replicas acknowledge. A reply stays unread until they have acknowledged the call.
         case following
-        /// Too few replicas acknowledged. Calls that need replicas are refused, except after each pause, to
-        /// send WAIT again.
+        /// Too few replicas acknowledged. Calls that request replicas are refused. After each pause they are
+        /// taken again for one turn, to send a WAIT.
         case missing
-        /// Too few replicas acknowledged for longer than ``patienceMilliseconds``. Calls are answered without
-        /// replicas.
+        /// Too few replicas acknowledged for longer than ``patienceMilliseconds``. Calls that request
+        /// replicas get their replies without an acknowledgement.
         case givenUp
     }
 
@@ -22,31 +23,30 @@ struct ReplicaWatch {
         case following
     }
 
-    /// How long calls wait for missing replicas before they are answered without replicas. Without this
-    /// limit, waiting registrations would fill the lane and block its commands.
+    /// How long calls wait for missing replicas before they get their replies without an acknowledgement.
+    /// Without this limit, waiting registrations would fill the lane and block its commands.
     static let patienceMilliseconds: Int64 = 10_000
-    /// The pauses between two WAITs: in the state `missing`, and in the state `givenUp`.
+    /// The pauses before the next WAIT: in the state `missing`, and in the state `givenUp`.
     static let missingPauseMilliseconds: Int64 = 1_000
     static let givenUpPauseMilliseconds: Int64 = 10_000
 
     private(set) var state = State.following
     /// Whether a WAIT is outstanding.
     private(set) var isAsking = false
-    /// Whether a call that needs a WAIT was written since the last WAIT.
+    /// Whether a call since the last WAIT needs a WAIT.
     private var hasUnasked = false
-    /// When too few replicas first acknowledged; nil if no WAIT on this connection found that.
+    /// When a WAIT on this connection first found too few replicas; nil while enough replicas acknowledge.
     private var missingSinceMilliseconds: Int64?
     private var askDueMilliseconds: Int64 = 0
 
-    /// Whether a call that needs replicas may be issued.
+    /// Whether a call that requests replicas may be issued.
     func takesCalls(nowMilliseconds: Int64) -> Bool {
         state != .missing || (!isAsking && nowMilliseconds >= askDueMilliseconds)
     }
 
-    /// Call this when a call is written whose reply must wait until replicas have the write.
+    /// Notes that a call that requests replicas is being issued.
     ///
-    /// - Returns: whether to withhold the reply until WAIT is answered; false if waiting for replicas was given
-    ///   up.
+    /// - Returns: whether its reply must stay unread until WAIT is answered; false in the state `givenUp`.
     mutating func noteCall(nowMilliseconds: Int64) -> Bool {
         guard state == .givenUp else {
             hasUnasked = true
@@ -56,15 +56,17 @@ struct ReplicaWatch {
         return false
     }
 
-    /// Whether to write WAIT now, after all calls. If true, the caller must write it. Only one WAIT is
-    /// outstanding at a time, because each further WAIT would block the connection for its own timeout.
+    /// Whether the connection must write a WAIT now, after all calls. Only one WAIT may be outstanding,
+    /// because each further WAIT would block the connection for one more timeout.
     mutating func beginAskingIfNeeded() -> Bool {
         guard hasUnasked, !isAsking else { return false }
         (hasUnasked, isAsking) = (false, true)
         return true
     }
 
-    /// Handles the answer to WAIT. Returns what to report; nil if enough replicas acknowledge as before.
+    /// Handles the answer to WAIT.
+    ///
+    /// - Returns: what to report; nil if enough replicas acknowledge, as before.
     mutating func answered(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
         isAsking = false
         guard !isEnough else {
@@ -82,10 +84,11 @@ struct ReplicaWatch {
         return .missing(isGivenUp: isGivenUp)
     }
 
-    /// Forgets the outstanding WAIT, because the connection was lost.
+    /// Resets the watch, because the connection was lost.
     ///
-    /// The next connection may be to another server, whose replicas get the whole patience. A watch that does
-    /// not follow stays so, to report that the replicas are back.
+    /// The next connection may be to another server, so its replicas get the whole patience again. A watch in
+    /// the state `missing` or `givenUp` becomes `missing`, so that it later reports that the replicas
+    /// acknowledge again.
     mutating func noteLost() {
         (isAsking, hasUnasked) = (false, false)
         if state == .givenUp { state = .missing }

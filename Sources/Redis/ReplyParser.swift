@@ -1,6 +1,7 @@
 import CHiredis
 
-/// hiredis' parser. It passes the parts of a reply to callbacks, with `context` as their task's `privdata`.
+/// hiredis' parser. It passes the parts of a reply to callbacks. Each callback gets `context` as its task's
+/// `privdata`.
 struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
@@ -8,12 +9,12 @@ struct ReplyParser: ~Copyable {
     enum Progress {
         /// The callbacks got all parts of the next reply.
         case whole
-        /// The next reply is incomplete; this many of its bytes have arrived and are not parsed.
+        /// The next reply is not complete. This many of its bytes have arrived and are not parsed.
         case incomplete(bytes: Int)
         case violation
     }
 
-    /// Nil if memory could not be allocated.
+    /// Returns nil if memory could not be allocated.
     init?(_ callbacks: redisReplyObjectFunctions, context: UnsafeMutableRawPointer) {
         functions = .allocate(capacity: 1)
         functions.initialize(to: callbacks)
@@ -30,17 +31,17 @@ struct ReplyParser: ~Copyable {
         functions.deallocate()
     }
 
-    /// Makes hiredis keep its buffer between replies. The caller must then limit the number of bytes in the
-    /// buffer.
+    /// Makes hiredis keep its buffer between replies. The caller must limit the bytes in the buffer, because
+    /// hiredis never shrinks it then.
     func keepBuffer() { reader.pointee.maxbuf = 0 }
 
-    /// Adds received bytes. False if the parser has failed and can read nothing more.
+    /// Adds received bytes. Returns false if the parser has failed; it can then read nothing more.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count > 0 else { return true }
         return redisReaderFeed(reader, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count) == REDIS_OK
     }
 
-    /// Reads the next reply, if it has arrived completely.
+    /// Parses the next reply as far as it has arrived.
     func next() -> Progress {
         var object: UnsafeMutableRawPointer?
         guard redisReaderGetReply(reader, &object) == REDIS_OK else { return .violation }

@@ -11,27 +11,27 @@ public struct Reply {
     public var integer: Int64
     public var bytes: UnsafeRawBufferPointer
 
-    /// The number of elements of an array, else 0.
+    /// The number of elements of an array; 0 for any other reply.
     public var elementCount: Int { if case .array(let count) = kind { count } else { 0 } }
 }
 
-/// Reads replies with hiredis' parser, without its tree of objects. The parts of a reply are copied into one
-/// buffer that is allocated once, so reading a reply allocates nothing.
+/// Reads replies with hiredis' parser, but without its tree of objects. It copies the parts of a reply into
+/// one buffer that is allocated once, so reading a reply allocates nothing.
 ///
-/// Accepts only what the servers send here: strings, numbers and flat arrays of strings and errors. Nested
-/// arrays are refused, and every length that the server can choose has a limit.
+/// It accepts only what the servers send to script calls: strings, numbers, and flat arrays of strings,
+/// numbers and errors. It refuses a nested array, and limits every length that the server can choose.
 public final class ReplyReader {
     /// The longest string in a reply.
     public static let stringBytesMax = 128 * 1024
-    /// The most elements of an array: a reply and a value for each call of a batch, and the clock.
+    /// The most elements of an array: a reply and a value for each call of a command, and the server's clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
-    /// The limit for all strings of one reply together.
+    /// The most bytes of all strings of one reply together.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser
     private let partial: UnsafeMutablePointer<PartialReply>
 
-    /// Nil if memory could not be allocated.
+    /// Returns nil if memory could not be allocated.
     init?() {
         let callbacks = redisReplyObjectFunctions(
             createString: takeString,
@@ -48,7 +48,7 @@ public final class ReplyReader {
             return nil
         }
         self.parser = parser
-        // `next` limits how much may wait in the buffer, and so how large the buffer becomes.
+        // The buffer stays bounded, because `next` limits the bytes that may wait in it.
         self.parser.keepBuffer()
     }
 
@@ -57,7 +57,7 @@ public final class ReplyReader {
         partial.deallocate()
     }
 
-    /// Adds received bytes. False if the reader has failed and can read nothing more.
+    /// Adds received bytes. Returns false if the reader has failed; it can then read nothing more.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
     enum Next {
@@ -67,12 +67,12 @@ public final class ReplyReader {
         case violation
     }
 
-    /// Reads the next reply, if it has arrived completely.
+    /// Reads the next reply, if it is complete.
     func next() -> Next {
         switch parser.next() {
         case .violation: return .violation
-        // hiredis reports a string only when it is complete. So a string that is too long is refused by the
-        // number of its bytes that have arrived.
+        // hiredis reports a string only when it is complete. So a string that is too long is refused as soon
+        // as too many of its bytes have arrived.
         case .incomplete(let bytes): return bytes > Self.stringBytesMax + 64 ? .violation : .incomplete
         case .whole:
             let reply = partial.pointee.whole()
@@ -81,22 +81,22 @@ public final class ReplyReader {
         }
     }
 
-    /// Finds the end of a reply that has arrived and has not been read.
+    /// Finds the end of a reply that has arrived and is still unread.
     ///
     /// - Parameter offset: the position of the reply, counted from the first unread byte. No reply may be
     ///   partly read.
-    /// - Returns: the end of the reply, and its value if it is a number; nil if the reply has not arrived completely.
+    /// - Returns: the end of the reply, and its value if it is a number; nil if the reply is not complete.
     func unreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
         guard let unread = parser.unread else { return nil }
         return UnreadReplies(unread).reply(at: offset)
     }
 
-    /// Returns an element of the array that `next` returned last.
+    /// Returns an element of the array that `next` has returned last.
     public func element(_ index: Int) -> Reply { partial.pointee.element(index) }
 }
 
-/// A reply that is being parsed. Its strings are copied into one buffer, because the parser's own buffer may
-/// move when bytes are added.
+/// A reply that is being parsed. Its strings are copied into one buffer, because hiredis may move its own
+/// buffer when bytes are added.
 private struct PartialReply {
     struct Element {
         var kind: Reply.Kind
@@ -106,12 +106,12 @@ private struct PartialReply {
     }
 
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: ReplyReader.replyBytesMax, alignment: 16)
-    // A separate allocation: an array of a fixed size within this struct would be copied whole for each
-    // element that is read.
+    // The elements have their own allocation. An array of a fixed size in this struct would be copied whole
+    // whenever one element is read.
     private let elements = UnsafeMutablePointer<Element>.allocate(capacity: ReplyReader.elementsMax + 1)
     private var elementCount = 0
     private var byteCount = 0
-    /// Whether the last reply was returned, so that the next part begins a new reply.
+    /// Whether the last reply is complete, so that the next part begins a new reply.
     private var isFinished = true
 
     func deallocate() {
@@ -121,7 +121,7 @@ private struct PartialReply {
 
     mutating func reset() { isFinished = true }
 
-    /// Appends a part. False if it does not fit.
+    /// Appends a part. Returns false if it does not fit.
     mutating func append(_ kind: Reply.Kind, integer: Int64 = 0, string: UnsafeRawBufferPointer) -> Bool {
         if isFinished {
             isFinished = false
@@ -161,8 +161,8 @@ private struct PartialReply {
     }
 }
 
-// The parser's callbacks. They return null if a limit is exceeded, which makes the parser fail. Otherwise
-// they may return any object that is not null. `privdata` is the reader's partial reply.
+// The parser's callbacks. A callback returns null if a limit is exceeded, which makes the parser fail.
+// Otherwise it may return any pointer that is not null. `privdata` is the reader's `PartialReply`.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,
@@ -203,6 +203,6 @@ private func takeNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRaw
 }
 
 extension RedisConnection {
-    /// The version of hiredis that this module was built with.
+    /// The version of hiredis with which this module was built.
     public static var libraryVersion: String { "\(HIREDIS_MAJOR).\(HIREDIS_MINOR).\(HIREDIS_PATCH)" }
 }

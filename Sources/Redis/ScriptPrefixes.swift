@@ -1,16 +1,15 @@
-/// The beginning of every call of a script, ready to be copied: `EVALSHA` and the digest.
+/// The first bytes of each script's calls, ready to be copied: `EVALSHA` and the script's digest.
 public final class ScriptPrefixes {
     static let digestBytes = 40
     private static let before: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
     private static let after: StaticString = "\r\n"
-    /// The number of arguments in the prefix.
+    /// The number of arguments in the prefix: `EVALSHA` and the digest.
     public static let argumentCount = 2
     public static let bytes = before.utf8CodeUnitCount + digestBytes + after.utf8CodeUnitCount
 
     private let memory: UnsafeMutableRawBufferPointer
 
-    /// - Parameter count: the number of scripts. A script is identified by its position in
-    ///   ``RedisSession/scripts``.
+    /// - Parameter count: the number of scripts. A script's number is its index in ``RedisSession/scripts``.
     init(count: Int) {
         memory = .allocate(byteCount: max(1, count) * Self.bytes, alignment: 1)
         for script in 0..<count {
@@ -33,7 +32,8 @@ public final class ScriptPrefixes {
         return UnsafeRawBufferPointer(rebasing: memory[start..<(start + Self.bytes)])
     }
 
-    /// Stores the digest that SCRIPT LOAD answered. False if the bytes are no digest.
+    /// Stores the digest that the server returned to SCRIPT LOAD. Returns false if the bytes do not have a
+    /// digest's length.
     public func setDigest(_ digest: UnsafeRawBufferPointer, of script: Int) -> Bool {
         guard digest.count == Self.digestBytes else { return false }
         let start = script * Self.bytes + Self.before.utf8CodeUnitCount

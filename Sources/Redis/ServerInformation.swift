@@ -6,7 +6,7 @@ public struct ServerInformation: Sendable, Equatable {
     public private(set) var majorVersion: Int?
     /// The run id, which changes with each start of the server; nil if the server does not report it.
     public private(set) var runIdentifier: String?
-    /// Whether the server belongs to a cluster, so that the keys of one command must share a slot.
+    /// Whether the server belongs to a cluster. All keys of a command must then be in one slot.
     public private(set) var isClusterEnabled = false
 
     private static let valueBytesMax = 64
@@ -35,7 +35,7 @@ public struct ServerInformation: Sendable, Equatable {
 }
 
 extension RedisTopology {
-    /// Whether a server with this information fits the topology.
+    /// Whether a server with this information can be used with the topology.
     func takes(_ server: ServerInformation) -> Bool {
         if case .cluster = self { true } else { !server.isClusterEnabled }
     }

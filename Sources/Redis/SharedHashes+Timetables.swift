@@ -1,9 +1,9 @@
-/// Timetables that the processes of a fleet share. A timetable is a sorted set of names, by the time at which
-/// each name is due. A hash beside the set, whose key has a `+` at the end, has a text for each name: a
-/// letter, a time in UNIX milliseconds, and the number of claims. Two more hashes, with `*` and `=`, may have
-/// other data of a name.
+/// Timetables that all workers share. A timetable is a sorted set of names, ordered by the time when each
+/// name is due. Next to the set is a hash, whose key is the set's key with `+` at the end. It has a text for
+/// each name: a letter, a time in UNIX milliseconds, and the number of claims. Two more hashes, with `*` and
+/// `=` at the end, may have other data of a name.
 extension SharedHashes {
-    /// Names of a timetable that are due, the oldest first.
+    /// Names of a timetable that are due, the longest due first.
     public struct DuePage: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -13,7 +13,7 @@ extension SharedHashes {
 
         public struct Name: Sendable, Equatable {
             public var name: [UInt8]
-            /// UNIX milliseconds.
+            /// When the name was or is due, UNIX milliseconds.
             public var dueMilliseconds: Int64
 
             public init(_ name: [UInt8], dueMilliseconds: Int64) {
@@ -28,7 +28,7 @@ extension SharedHashes {
         }
     }
 
-    /// The names that a call has claimed.
+    /// The names that one call has claimed.
     public struct Claims: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -37,7 +37,7 @@ extension SharedHashes {
         public var claimed: [Claim]
     }
 
-    /// A claimed name, with its text from the hash `+`.
+    /// A claimed name, and its text in the hash `+`.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var text: String
@@ -46,8 +46,8 @@ extension SharedHashes {
     /// Reads names that are due. Changes nothing.
     ///
     /// - Parameters:
-    ///   - rank: the number of the oldest names to skip.
-    ///   - limit: the maximum number of names.
+    ///   - rank: how many names to skip, the longest due first.
+    ///   - limit: the most names to return.
     public func dueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DuePage {
         let (now, count, parts) = try timetable(Self.listing, key, [rank, limit].map { Array(String($0).utf8) })
         var page = DuePage(nowMilliseconds: now, namesInTimetable: Int(clamping: count), names: [])
@@ -60,9 +60,9 @@ extension SharedHashes {
         return page
     }
 
-    /// Claims those of the names that are still due. A claimed name is due again after `leaseMilliseconds`.
-    /// Each further claim of a name doubles this time, up to 32 times. A name is removed instead of claimed
-    /// if the time in its text is longer ago than `ageMaxMilliseconds`.
+    /// Claims those of the names that are still due. After the first claim, a name is due again after
+    /// `leaseMilliseconds`. Each further claim doubles this time, up to 32 times `leaseMilliseconds`. If the
+    /// time in the name's text is longer ago than `ageMaxMilliseconds`, the name is removed and not claimed.
     public func claim(
         _ key: [UInt8],
         _ names: [[UInt8]],
@@ -81,7 +81,7 @@ extension SharedHashes {
         return claims
     }
 
-    /// Calls a script whose reply is the server's time, the number of names in the timetable, and pairs of a
+    /// Calls a script that returns the server's time, the number of names in the timetable, and pairs of a
     /// name and its value.
     private func timetable(
         _ script: String,
@@ -96,7 +96,7 @@ extension SharedHashes {
 
     /// Removes a claimed name and its data, unless the name's text has changed since the claim.
     ///
-    /// - Returns: whether this call has removed it.
+    /// - Returns: whether this call has removed the name.
     public func forget(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
         try call(Self.forgetting, key, [claim.name, Array(claim.text.utf8)]) == .integer(1)
     }

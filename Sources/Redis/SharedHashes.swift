@@ -1,20 +1,20 @@
-/// Hashes and leases that the processes of a fleet share. For use outside the lanes, with the lanes'
+/// Hashes and leases that all workers share. For code outside the lanes; its configuration is the lanes'
 /// configuration.
 ///
-/// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a
-/// loop of its own. Not thread-safe. No call is repeated.
+/// Each call runs its own loop, and blocks its thread until the answer arrives, at most a few of the
+/// configuration's deadlines. Not thread-safe. No call is repeated.
 public final class SharedHashes {
     /// Fields with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
 
     private let connections: PrimaryConnections
 
-    /// Creates the object without connecting.
+    /// Creates the object. The first call connects.
     public init(configuration: RedisConfiguration) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// Reads all fields at one moment; empty if the hash does not exist.
+    /// Reads all fields in one command; empty if the hash does not exist.
     public func hash(_ key: [UInt8]) throws(RedisError) -> Hash {
         guard let parts = try ask(key, ["HGETALL"]).elements, parts.count.isMultiple(of: 2) else {
             throw RedisError(.protocolViolation)
@@ -38,7 +38,7 @@ public final class SharedHashes {
         }
     }
 
-    /// Reads the values of several fields at one moment; nil for each field that the hash does not have.
+    /// Reads the values of several fields in one command; nil for each field that the hash does not have.
     public func values(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) -> [[UInt8]?] {
         guard let parts = try ask(key, ["HMGET"], fields).elements, parts.count == fields.count else {
             throw RedisError(.protocolViolation)
@@ -54,8 +54,8 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try ask(key, ["HDEL"], fields) }
     }
 
-    /// A condition: the field has this value. If the call succeeds, `next` replaces the value, unless `next`
-    /// is nil.
+    /// A condition for a call: the field has this value. If the call succeeds, it also sets the field to
+    /// `next`, unless `next` is nil.
     public struct FieldCondition {
         var field: [UInt8]
         var value: [UInt8]
@@ -66,9 +66,9 @@ public final class SharedHashes {
         }
     }
 
-    /// Adds fields that the hash does not have, in one step. Existing fields keep their values.
+    /// Adds fields that the hash does not have, in one atomic step. Existing fields keep their values.
     ///
-    /// - Returns: the number of added fields; nil if the condition is not met and nothing has changed.
+    /// - Returns: the number of added fields; nil, without any change, if the condition does not hold.
     public func add(_ key: [UInt8], _ fields: Hash, if condition: FieldCondition? = nil) throws(RedisError) -> Int? {
         let head = condition.map { [$0.field, $0.value, $0.next ?? []] } ?? [[], [], []]
         guard case .integer(let count) = try call(Self.addition, key, head + fields.flatMap { [$0.field, $0.value] })
@@ -89,8 +89,9 @@ public final class SharedHashes {
         return added
         """
 
-    /// Sets fields of several hashes in one pipeline. Each hash then lives for `lifeMilliseconds`. Its expiry
-    /// leaves with its fields, so that no hash stays forever if the process ends before the reply.
+    /// Sets fields of several hashes, and makes Redis delete each hash after `lifeMilliseconds`. The expiry
+    /// of a hash is sent together with its fields, so that no hash stays forever if the process ends before
+    /// the reply.
     public func set(_ hashes: [(key: [UInt8], fields: Hash)], lifeMilliseconds: Int64) throws(RedisError) {
         let life = Array(String(lifeMilliseconds).utf8)
         _ = try askAll(
@@ -100,13 +101,15 @@ public final class SharedHashes {
         )
     }
 
-    /// Takes a lease. Returns false if another process has it. The lease ends after `milliseconds`.
+    /// Takes a lease. Redis ends the lease after `milliseconds`.
+    ///
+    /// - Returns: false if another process has the lease.
     public func takeLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(key, ["SET"], words) != .null
     }
 
-    /// Makes a lease that this process has end after `milliseconds` from now.
+    /// Extends a lease that this process has: it ends `milliseconds` from now.
     public func keepLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
         _ = try ask(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
     }
@@ -122,7 +125,7 @@ public final class SharedHashes {
         return answer
     }
 
-    /// Sends all commands at once, and throws the first error.
+    /// Sends all commands at once. If any fails, throws the first error.
     private func askAll(_ questions: [Question]) throws(RedisError) -> [RedisValue] {
         try searchingAgainAfterErrors { () throws(RedisError) in
             var commands: [PrimaryConnections.Command] = []
@@ -135,7 +138,7 @@ public final class SharedHashes {
         }
     }
 
-    /// Calls a script with one key. Loads the script first, because the server may not know it.
+    /// Calls a script that has one key. Loads the script first, because the server may not have it.
     func call(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
         try searchingAgainAfterErrors { () throws(RedisError) in
             let location = try connections.location(of: key)
@@ -149,8 +152,8 @@ public final class SharedHashes {
         }
     }
 
-    /// Runs `body`. After an error, the next call searches for the servers again, because a failover may be
-    /// the cause.
+    /// Runs `body`. After an error, the next call searches for the servers again, because there may be other
+    /// primaries now.
     private func searchingAgainAfterErrors<Value>(_ body: () throws(RedisError) -> Value) throws(RedisError) -> Value {
         do throws(RedisError) {
             return try body()

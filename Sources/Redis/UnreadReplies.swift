@@ -1,6 +1,6 @@
 import Numbers
 
-/// Received replies that have not been read. Finds only where each reply ends; the reader later checks their
+/// Received replies that are still unread. It finds only where each reply ends; the reader later checks the
 /// content.
 struct UnreadReplies {
     private let bytes: UnsafeRawBufferPointer
@@ -9,14 +9,15 @@ struct UnreadReplies {
         self.bytes = bytes
     }
 
-    /// - Returns: the end of the reply at `offset`, and its value if it is a number; nil if the reply has not arrived completely.
+    /// - Returns: the end of the reply at `offset`, and its value if it is a number; nil if the reply is not
+    ///   complete.
     func reply(at offset: Int) -> (end: Int, integer: Int64?)? {
         guard let line = line(at: offset) else { return nil }
         let text = UnsafeRawBufferPointer(rebasing: bytes[(offset + 1)..<line.textEnd])
         let number = Decimal.parse(text).flatMap { Int64(exactly: $0) }
         switch bytes[offset] {
         case UInt8(ascii: "$"):
-            // A null string; or a string above the limit, which the reader refuses later.
+            // The string is null, or longer than the limit. The reader refuses the latter later.
             guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.end, nil) }
             let end = line.end + Int(number) + 2
             return end <= bytes.count ? (end, nil) : nil
@@ -24,7 +25,8 @@ struct UnreadReplies {
             guard let number, number > 0, number <= Int64(ReplyReader.elementsMax) else { return (line.end, nil) }
             var end = line.end
             for _ in 0..<number {
-                // The scripts answer with flat arrays. The reader refuses a nested array later.
+                // The scripts return only flat arrays, so do not look into a nested array. The reader refuses
+                // it later.
                 guard end < bytes.count else { return nil }
                 guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }
                 guard let element = reply(at: end) else { return nil }

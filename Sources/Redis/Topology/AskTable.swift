@@ -1,15 +1,15 @@
-/// The keys whose next call must go to another node, because the slot's owner answered ASK. Each entry serves
-/// one call.
+/// The keys whose next call must go to another server, because the slot's owner answered ASK. Each entry
+/// serves one call.
 ///
-/// The table has a fixed size, and a fingerprint has one place. If two keys share a place, the later entry
-/// replaces the earlier entry. The earlier key's next call then goes to the slot's owner, which answers ASK
-/// again.
+/// The table has a fixed size, and each fingerprint has one possible index. If two keys have the same index,
+/// the later entry replaces the earlier one. The next call of the earlier key then goes to the slot's owner,
+/// which answers ASK again.
 struct AskRedirections: ~Copyable {
-    /// A power of two, larger than the number of outstanding calls for one slot.
+    /// The number of entries. It must be a power of two, because a bit mask gives the index of a fingerprint.
     static let capacity = 2_048
 
     private struct Entry {
-        /// 0 for an empty place.
+        /// 0 if the entry is empty.
         var fingerprint: UInt64
         var node: Int
     }

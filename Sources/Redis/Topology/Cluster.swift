@@ -2,28 +2,29 @@ import Reactor
 
 /// A Redis cluster: a connection to each primary, and the map from slots to primaries.
 ///
-/// The servers' errors correct the map. MOVED changes the owner of its slot at once, and triggers a look-up
-/// of all slots. ASK redirects only the next call with the same key. Slots are looked up at most once a
-/// second, with jitter so that a fleet's workers do not all ask at once. While a server with slots cannot be
-/// reached, look-ups continue, so the replica that replaces it is found.
+/// The servers' errors correct the map. MOVED changes the owner of its slot at once, and starts a look-up of
+/// all slots. ASK redirects only the next call with the same key. The cluster looks up the slots at most once
+/// a second, with jitter so that not all workers ask at once. It repeats the look-up while a server with
+/// slots cannot be reached, and so finds the replica that replaces the server.
 final class Cluster {
     /// The shortest time between two look-ups of the slots.
     static let refreshSpacingMilliseconds: Int64 = 1_000
-    /// The longest random delay of a look-up.
+    /// The longest random delay before a look-up of the slots.
     static let refreshJitterMilliseconds: Int64 = 250
-    /// How long a server is kept after an ASK named it, even if it has no slots yet.
+    /// How long the connection to a server without slots stays after an ASK has named the server. A slot that
+    /// moves to it may need it again.
     static let askedServerMilliseconds: Int64 = 60_000
-    /// The maximum number of connected servers: the primaries, and some servers that join or leave.
+    /// The most servers with a connection: all primaries, and some servers that join or leave.
     static let nodesMax = SlotMap.primariesMax + 24
 
     private struct Node {
         let location: RedisURL.Location
-        /// Whether the server has slots, according to the last look-up or to a MOVED since then.
+        /// Whether the server has slots, by the last look-up or by a later MOVED.
         var isMapped: Bool
-        /// The monotonic time at which an ASK last named the server.
+        /// When an ASK last named the server, on the monotonic clock.
         var askedAtMilliseconds = Int64.min
-        /// The monotonic time from which the server may be dropped. By then its last calls have ended, and no
-        /// recent ASK names it.
+        /// When the connection to the server may close, on the monotonic clock. By then its last calls have
+        /// ended, and the last ASK that named it is old.
         var retiresAtMilliseconds = Int64.max
     }
 
@@ -37,10 +38,11 @@ final class Cluster {
     private let makeSession: (RedisConfiguration) -> any RedisSession
     private let lookup: SlotMapLookup
 
-    /// The servers; nil is a free place. Places do not move, since the slots and the ASK table refer to them.
+    /// The servers; nil for a free index. A server keeps its index, because the slots and the ASK table refer
+    /// to it.
     private var nodes: ContiguousArray<Node?> = []
-    /// The connections of the servers at the same places. They have their own array, because every call reads
-    /// it.
+    /// The connection of each server, at the server's index in `nodes`. It is a separate array, because every
+    /// call reads it.
     private var connections: ContiguousArray<RedisConnection?> = []
     private var owners: ContiguousArray<UInt16>
     private var asks = AskRedirections()
@@ -87,8 +89,8 @@ final class Cluster {
 
     var isReady: Bool { connections.contains { $0?.isReady ?? false } }
 
-    /// The number of servers with slots that are not ready; 1 before the first look-up, when the servers are
-    /// not known.
+    /// The number of servers with slots that are not ready. Before the first look-up the servers are unknown,
+    /// and the number is 1.
     var unavailableServers: Int {
         guard hasMap else { return 1 }
         return nodes.indices.count { nodes[$0]?.isMapped == true && connections[$0]?.isReady != true }
@@ -105,7 +107,7 @@ final class Cluster {
         }
         let owner = Int(owners[place.slot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
-            // The slot may have a new owner, so ask the cluster for its slots again.
+            // The slot may have a new owner, so look up the slots again.
             requestRefresh()
             return nil
         }
@@ -128,7 +130,9 @@ final class Cluster {
         connections.firstIndex { $0 === connection }
     }
 
-    /// Returns the place of a server, and connects to a new server. Nil if there are too many servers.
+    /// Returns the index of a server. Connects to the server if it is new.
+    ///
+    /// - Returns: nil if there are too many servers.
     private func position(of location: RedisURL.Location) -> Int? {
         if let known = nodes.firstIndex(where: { $0?.location == location }) {
             nodes[known]?.retiresAtMilliseconds = .max
@@ -157,7 +161,8 @@ final class Cluster {
         return free
     }
 
-    /// Schedules the removal of servers without slots, for a time when their last calls must have ended.
+    /// Schedules the closing of the connections to servers without slots, for a time when their last calls
+    /// must have ended.
     private func retireUnmapped() {
         let now = loop.nowMilliseconds
         let grace = 2 * configuration.responseDeadlineMilliseconds
@@ -200,7 +205,7 @@ final class Cluster {
 
     // MARK: - The slots
 
-    /// Requests a look-up of the slots soon. Idempotent, and cheap while one is scheduled or running.
+    /// Requests a look-up of the slots soon. Does nothing if one is already requested.
     private func requestRefresh() {
         guard !isRefreshWanted, !isClosed else { return }
         isRefreshWanted = true
@@ -217,7 +222,7 @@ final class Cluster {
     }
 
     private func startTimer(_ milliseconds: Int64) {
-        // Replace the look-up that an error handler may already have scheduled.
+        // An error handler may already have scheduled a look-up. Replace it, so that only one is scheduled.
         loop.cancel(refreshTimer)
         refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: Timer.refresh.rawValue)
     }
@@ -230,8 +235,8 @@ final class Cluster {
         }
     }
 
-    /// Returns the servers to ask for the slots: those that are ready first, then all others. Each group is
-    /// shuffled to spread the load.
+    /// Returns the servers to ask for the slots: first the servers that are ready, then all others. Each
+    /// group is shuffled to spread the load.
     private func candidates() -> [RedisURL.Location] {
         let known = nodes.compactMap { $0?.location }
         let ready = nodes.indices.filter { connections[$0]?.isReady ?? false }.compactMap { nodes[$0]?.location }
@@ -259,7 +264,8 @@ final class Cluster {
         hasMap = true
         replicas = map.replicas
         for index in nodes.indices { nodes[index]?.isMapped = false }
-        // There are places for all primaries, but servers that leave may still occupy some.
+        // There are enough indices for all primaries, but servers that are about to leave may still have some
+        // of them.
         let positions = map.primaries.map { position(of: $0) }
         for case let position? in positions { nodes[position]?.isMapped = true }
         for slot in owners.indices {
@@ -277,7 +283,7 @@ final class Cluster {
     }
 
     private func follow(_ redirection: Redirection, keyFingerprint: UInt64) {
-        // No place is free, so only the next look-up can help.
+        // If all indices are in use, only the next look-up can help.
         guard let position = position(of: redirection.location) else { return requestRefresh() }
         if redirection.isAsk {
             nodes[position]?.askedAtMilliseconds = loop.nowMilliseconds
@@ -297,8 +303,8 @@ extension Cluster: ConnectionOwner, TimerHandler {
 
     func wasLost(_ connection: RedisConnection) {
         guard let position = position(of: connection) else { return }
-        // The ASK entries for this server are removed, so the slots' owners decide again where these calls
-        // go.
+        // Without the ASK entries, the next calls with these keys go to the slots' owners, which say where
+        // the keys are now.
         asks.removeAll(for: position)
         if nodes[position]?.retiresAtMilliseconds != .max {
             remove(position)
@@ -319,7 +325,7 @@ extension Cluster: ConnectionOwner, TimerHandler {
         switch Timer(rawValue: tag) {
         case .refresh:
             refreshTimer = .none
-            // No look-up is needed if all servers have become ready meanwhile.
+            // A look-up is not needed any more if all servers have become ready since it was scheduled.
             if isRefreshWanted || !hasMap || !isWhole { startLookup() }
         case .retirement:
             retirementTimer = .none

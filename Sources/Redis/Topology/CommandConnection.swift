@@ -1,15 +1,15 @@
 import Reactor
 
-/// A connection for commands that are not script calls of a lane: to a Sentinel, for a cluster's slots, or
-/// for ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A lane's script
-/// calls use ``RedisConnection``, which allocates nothing.
+/// A connection for other commands than a lane's script calls: to a Sentinel, for a cluster's slots, or for
+/// ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A lane's script calls
+/// use ``RedisConnection``, which allocates nothing.
 ///
-/// Each command ends once, in order: with its reply, or with the error that ended the connection. After
-/// `close` no completion is called.
+/// Each command gets its reply, or the error that ended the connection, exactly once and in the order of the
+/// commands. After `close`, no completion is called.
 final class CommandConnection {
     typealias Completion = (Result<RedisValue, RedisError>) -> Void
 
-    /// The maximum number of commands that wait for their reply.
+    /// The most commands that may wait for their reply. The caller must send no more.
     static let commandsMax = 4_096
 
     private let loop: EventLoop
@@ -19,24 +19,25 @@ final class CommandConnection {
     private var stream: Stream?
     private var reader: ValueReader?
     private var waiting: ArraySlice<Completion> = []
-    /// Commands that were sent before the connection was up.
+    /// Commands that wait until the connection is up.
     private var unsent: [[[UInt8]]] = []
     private var isConnected = false
     /// Whether the connection was closed or lost.
     private(set) var isOver = false
     private var deadlineTimer = TimerIdentifier.none
 
-    /// Connects at once. AUTH and SELECT are sent first, if the URL has credentials or a database.
+    /// Connects at once. If the URL has credentials or a database, the connection sends AUTH and SELECT
+    /// before all other commands.
     ///
     /// - Parameters:
     ///   - url: the connection goes to its first location.
-    ///   - configuration: used only for the limits and TLS.
+    ///   - configuration: gives only the limits and TLS.
     init(loop: EventLoop, url: RedisURL, configuration: RedisConfiguration) {
         precondition(!url.usesTLS || configuration.tls != nil, "a rediss URL needs a TLS context")
         self.loop = loop
         self.url = url
         self.configuration = configuration
-        // The deadline includes the look-up of the host's addresses, which has no limit of its own.
+        // The deadline includes the look-up of the host's addresses, because the look-up has no time limit.
         restartDeadline(configuration.connectTimeoutMilliseconds + configuration.responseDeadlineMilliseconds)
         switch url.location {
         case .unix(let path):
@@ -118,7 +119,8 @@ final class CommandConnection {
         if !withCommandText(arguments, { stream?.write($0) }) { end(RedisError(.protocolViolation, "no memory")) }
     }
 
-    /// Sends AUTH and SELECT, and then the commands that wait. If AUTH or SELECT fails, the connection ends.
+    /// Sends AUTH and SELECT, and then the commands that have waited for the connection. If AUTH or SELECT
+    /// fails, the connection ends.
     private func beginSession() {
         var commands: [[String]] = []
         if let credentials = url.credentials { commands.append(credentials.authentication) }
@@ -128,7 +130,7 @@ final class CommandConnection {
             return { [weak self] result in
                 guard case .success(.error(let text)) = result else { return }
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
-                // Do not report the text of an unknown error: it may contain the password.
+                // Do not report the text of an unknown error, because it may contain the password.
                 self?.end(error.code == .unknown && command[0] == "AUTH" ? RedisError(.wrongPassword) : error)
             }
         }
@@ -148,7 +150,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
     func turnEnded() { connectToNextAddress() }
 
     func timerFired(tag: UInt64) {
-        // An idle connection has no deadline.
+        // A connection without a waiting command has no deadline.
         if isConnected && waiting.isEmpty { return }
         end(RedisError(.deadline))
     }

@@ -1,11 +1,11 @@
 /// A key's slot in a cluster, and a fingerprint that identifies the key.
 struct KeyPlace: Equatable {
-    /// The number of slots, the same in every cluster.
+    /// The number of slots. It is the same in every cluster.
     static let slotCount = 16_384
 
-    /// 0 through 16,383: the CRC16 of the hash tag.
+    /// 0 through 16,383: the CRC16 of the key's hash tag, modulo `slotCount`.
     var slot: Int
-    /// A hash of the whole key. Never 0, which means "no key".
+    /// A hash of the whole key. It is never 0, because 0 means that there is no key.
     var fingerprint: UInt64
 
     init(_ key: UnsafeRawBufferPointer) {
@@ -13,8 +13,8 @@ struct KeyPlace: Equatable {
         fingerprint = KeyFingerprint(key).value
     }
 
-    /// Returns the slot of a key by the cluster specification. It is computed from the hash tag, or from the
-    /// whole key if there is no tag or an empty one.
+    /// Returns the slot of a key, by the cluster specification. The slot depends only on the hash tag;
+    /// without a hash tag, or if it is empty, on the whole key.
     static func slot(of key: UnsafeRawBufferPointer) -> Int {
         var tag = key
         if let opening = key.firstIndex(of: UInt8(ascii: "{")) {
@@ -29,14 +29,14 @@ struct KeyPlace: Equatable {
     }
 }
 
-/// A hash that distinguishes the keys of calls that are outstanding at the same time. Each step adds eight
-/// bytes with one multiplication.
+/// A hash that distinguishes the keys of calls that wait for replies at the same time. It is cheap: one
+/// multiplication for each eight bytes.
 public struct KeyFingerprint {
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 
     public init(_ key: UnsafeRawBufferPointer) { take(key) }
 
-    /// Never 0.
+    /// The hash of the key. It is never 0, because 0 means that there is no key.
     public var value: UInt64 { hash == 0 ? 1 : hash }
 
     private mutating func take(_ bytes: UnsafeRawBufferPointer) {
@@ -50,7 +50,8 @@ public struct KeyFingerprint {
             rest = rest << 8 | UInt64(bytes[offset])
             offset += 1
         }
-        // Mixes in the length, so that a trailing zero byte counts.
+        // Mix in the length, so that a key with a zero byte at its end has another hash than the key without
+        // it.
         take(rest ^ UInt64(bytes.count) << 56)
     }
 
@@ -60,12 +61,12 @@ public struct KeyFingerprint {
     }
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected (appendix A of the cluster
+/// CRC-16/XMODEM: polynomial 0x1021, initial value 0, no reflection of bits (appendix A of the cluster
 /// specification).
 private struct CRC16 {
     private(set) var value: UInt16 = 0
 
-    /// Created once, and never changed or freed.
+    /// The table is written once and never freed, so all threads may read it.
     nonisolated(unsafe) private static let table: UnsafePointer<UInt16> = {
         let table = UnsafeMutablePointer<UInt16>.allocate(capacity: 256)
         for index in 0..<256 {

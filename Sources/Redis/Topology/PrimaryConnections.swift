@@ -1,32 +1,33 @@
 import Reactor
 
-/// Connections to the primaries of any topology, for use outside the lanes.
+/// Connections to the primaries of any topology, for code outside the lanes.
 ///
-/// Each call blocks its thread until the answers arrive, at most a few of the configuration's deadlines, on a
-/// loop of its own. A call also ends, without answers, when `isOver` returns true: normally when its task is
-/// cancelled. Not thread-safe.
+/// Each call runs its own loop, and blocks its thread until the answers arrive, at most a few of the
+/// configuration's deadlines. A call also ends, without answers, when `isOver` returns true. By default it
+/// returns true when the task is cancelled. Not thread-safe.
 final class PrimaryConnections {
     /// A command and the server that gets it.
     typealias Command = (location: RedisURL.Location, words: [[UInt8]])
     /// The result of one command.
     typealias Answer = Result<RedisValue, RedisError>
 
-    /// The longest time that a call waits for its replies, even if no connection reaches its own deadline.
+    /// The longest time that a call waits for its replies. It ends a call to a server that keeps sending,
+    /// which no connection's own deadline ends.
     static let blockedMillisecondsMax: Int64 = 60_000
-    /// The pause between two checks of `isOver` while a call waits.
+    /// How often a waiting call asks `isOver`.
     private static let cancellationMilliseconds: Int64 = 50
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
     private let isOver: () -> Bool
     private var connections: [RedisURL.Location: CommandConnection] = [:]
-    /// The cluster's slots, once known.
+    /// The cluster's slots; nil before the next search.
     private var map: SlotMap?
     private var lastPrimaries: [RedisURL.Location] = []
-    /// The primary named by the Sentinels, once known.
+    /// The primary that the Sentinels named; nil before the next search.
     private var primary: RedisURL.Location?
 
-    /// Creates the object without connecting.
+    /// Creates the object. The first call connects.
     init(
         configuration: RedisConfiguration,
         isOver: @escaping () -> Bool = { Task.isCancelled }
@@ -42,7 +43,7 @@ final class PrimaryConnections {
 
     deinit { closeAll() }
 
-    /// Ends all connections and forgets the primaries, so that the next call searches for them.
+    /// Closes all connections and forgets the primaries. The next call searches for the primaries.
     func closeAll() {
         for connection in connections.values { connection.close() }
         connections = [:]
@@ -50,7 +51,7 @@ final class PrimaryConnections {
         primary = nil
     }
 
-    /// Forgets the primaries, so that the next call searches for them. Connections are kept.
+    /// Forgets the primaries but keeps the connections. The next call searches for the primaries.
     func searchAgain() {
         map = nil
         primary = nil
@@ -58,8 +59,8 @@ final class PrimaryConnections {
 
     // MARK: - Servers
 
-    /// Returns the primaries, each with those of `slots` that it serves. Without a cluster, the only primary
-    /// serves all.
+    /// Returns the primaries. Each has those of the `slots` that it serves; without a cluster, the only
+    /// primary serves all of them.
     func primaries(having slots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, slots: [Int])] {
         guard case .cluster = configuration.topology else { return try primaries().map { ($0, slots) } }
         let map = try self.slots()
@@ -100,7 +101,7 @@ final class PrimaryConnections {
     private func slots() throws(RedisError) -> SlotMap {
         if let map { return map }
         let lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        // Ask the last known primaries first: the configured servers may no longer exist.
+        // Ask the last known primaries first, because the configured servers may no longer exist.
         let others = configuration.url.locations.filter { !lastPrimaries.contains($0) }
         let map = try found {
             lookup.find(candidates: lastPrimaries.shuffled().prefix(SlotMapLookup.attemptsMax / 2) + others, $0)
@@ -114,7 +115,7 @@ final class PrimaryConnections {
         _ find: (@escaping (Result<Value, RedisError>) -> Void) -> Void
     ) throws(RedisError) -> Value {
         var found: Result<Value, RedisError>?
-        // The loop does not run between two calls, so its clock is old.
+        // The loop does not run between two calls, so its clock is out of date.
         loop.refreshClock()
         find { found = $0 }
         return try (turnUntil { found } ?? .failure(RedisError(.deadline))).get()
@@ -122,10 +123,10 @@ final class PrimaryConnections {
 
     // MARK: - Commands
 
-    /// Sends commands all at once. If a reply redirects a command to another server, the command is sent
-    /// there once, because the map may be wrong while a slot is moving.
+    /// Sends commands all at once. If a reply redirects a command to another server, sends the command there
+    /// once, because the map may be wrong while a slot is moving.
     ///
-    /// - Returns: the results, in the order of the commands. Failed commands are not repeated.
+    /// - Returns: the results, in the order of the commands. A failed command is not repeated.
     func send(_ commands: [Command]) -> [Answer] {
         zip(commands, transmit(commands)).map { followed($0.1, of: $0.0) }
     }
@@ -139,13 +140,13 @@ final class PrimaryConnections {
         return transmit(asking + [(redirection.location, command.words)]).last ?? answer
     }
 
-    /// Sends commands all at once. Does not follow redirections to another server.
+    /// Sends commands all at once, and returns redirections to other servers as errors.
     func transmit(_ commands: [Command]) -> [Answer] {
         var results = [Answer?](repeating: nil, count: commands.count)
         var answered = 0
         loop.refreshClock()
-        // The loop does not run between two calls. This turn finds connections that a server has closed
-        // meanwhile.
+        // The loop does not run between two calls. One turn now finds the connections that servers have
+        // closed since the last call.
         loop.turn(waitMilliseconds: 0)
         for (index, (location, words)) in commands.enumerated() {
             connection(to: location)
@@ -170,10 +171,10 @@ final class PrimaryConnections {
         return connection
     }
 
-    /// Runs the loop until `value` returns a value. The connections' own deadlines end calls to silent
-    /// servers. The limit here ends calls to a server that keeps sending.
+    /// Runs the loop until `value` returns a value. A silent server reaches its connection's deadline;
+    /// `blockedMillisecondsMax` ends a call to a server that keeps sending.
     ///
-    /// - Returns: nil if the limit was reached or `isOver` returned true.
+    /// - Returns: nil if `blockedMillisecondsMax` has passed or `isOver` has returned true.
     private func turnUntil<Value>(_ value: () -> Value?) -> Value? {
         let end = loop.nowMilliseconds + Self.blockedMillisecondsMax
         while true {

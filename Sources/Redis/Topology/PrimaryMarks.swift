@@ -1,30 +1,30 @@
-/// Small texts on every primary, by which a worker notices that a primary has lost its data or was replaced.
-/// (R24)
+/// Small texts on every primary. From them a worker notices that a primary has lost its data or was replaced
+/// (R24).
 ///
-/// In a cluster each text is stored under one key at each of ``SlotAnchors``. For use outside the lanes, with
-/// the lanes' configuration. Each call blocks its thread until the answers arrive, at most a few of the
-/// configuration's deadlines, on a loop of its own. Not thread-safe. No call is repeated.
+/// In a cluster, each text is under one key at each of the ``SlotAnchors``. For code outside the lanes; its
+/// configuration is the lanes' configuration. Each call runs its own loop, and blocks its thread until the
+/// answers arrive, at most a few of the configuration's deadlines. Not thread-safe. No call is repeated.
 public final class PrimaryMarks {
-    /// A primary, and its answers to one reading.
+    /// A primary, and its answers to one `read`.
     public struct Primary: Sendable {
         public let location: RedisURL.Location
         public let server: ServerInformation
-        /// The texts under the requested names, in order; nil where there is none.
+        /// The texts under the requested names, in the order of the names; nil for a name without a text.
         public let texts: [String?]
-        /// The primary's places for marks, as positions in ``SlotAnchors``. Not empty.
+        /// The anchors that the primary serves, as indices of ``SlotAnchors/tags``. Not empty.
         let anchors: [Int]
     }
 
     public enum Writing: Sendable {
-        /// Writes at all of the primary's places, whether a mark exists there or not.
+        /// Writes at all anchors of the primary, whether a mark exists there or not.
         case writeAll
-        /// Writes at those of the primary's places where a mark exists.
+        /// Writes at those anchors of the primary where a mark exists.
         case replaceAll
-        /// Writes at the primary's first place, which `read` reads, if a mark exists there.
+        /// Writes at the primary's first anchor, which `read` reads, if a mark exists there.
         case replaceFirst
     }
 
-    /// The maximum number of marks that are read or written at a time.
+    /// The most marks that are read or written at once.
     private static let batchMax = 1_024
     private static let textBytesMax = 256
 
@@ -32,12 +32,13 @@ public final class PrimaryMarks {
     private let group: String
     private let isCluster: Bool
     private var readings = 0
-    /// After this many readings the primaries are searched for again, even if nothing indicates a change.
+    /// After this many calls of `read`, the next one searches for the primaries again. So a change is found
+    /// even if no error shows it.
     private static let readingsPerSearch = 10
 
-    /// Creates the object without connecting.
+    /// Creates the object. The first call connects.
     ///
-    /// - Parameter group: the group that the marks belong to. Each group has marks of its own.
+    /// - Parameter group: the group to which the marks belong. Each group has its own marks.
     public init(configuration: RedisConfiguration, group: String) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
         self.group = group
@@ -52,8 +53,8 @@ public final class PrimaryMarks {
 
     // MARK: - Reading
 
-    /// Reads the marks under these names on every primary. A primary that does not answer, or has no place
-    /// for marks, is left out.
+    /// Reads the marks under these names on every primary. The result leaves out a primary that does not
+    /// answer, or that serves no anchor.
     ///
     /// - Throws: if the primaries cannot be found.
     public func read(_ names: [String]) throws(RedisError) -> [Primary] {
@@ -66,7 +67,7 @@ public final class PrimaryMarks {
                 guard !own.isEmpty, let primary = read(names, at: location, own) else { continue }
                 primaries.append(primary)
             }
-            // No primary answered. Search again, because other servers may be the primaries now.
+            // If no primary answered, other servers may be the primaries now. The next call searches again.
             if primaries.isEmpty { connections.searchAgain() }
             return primaries
         } catch {
@@ -78,7 +79,8 @@ public final class PrimaryMarks {
     private func read(_ names: [String], at location: RedisURL.Location, _ anchors: [Int]) -> Primary? {
         guard case .success(let reply)? = connections.transmit([(location, Self.words("INFO", "server"))]).first
         else { return nil }
-        // If the user may not send INFO, the run id is unknown, and only missing marks are noticed.
+        // A user without the permission for INFO gets no run id. A restart of the primary is then noticed
+        // only by missing marks.
         let server = ServerInformation(reply: reply)
         var texts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.batchMax) {
@@ -100,9 +102,9 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether it was written at all places. `replaceAll` and `replaceFirst` do not
-    ///   create a mark that is missing, because a new mark would hide that the server lost data between
-    ///   `read` and `write`.
+    /// - Returns: for each mark, whether it was written at all anchors of the `writing`. `replaceAll` and
+    ///   `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost its
+    ///   data between `read` and `write`.
     public func write(_ marks: [(name: String, text: String)], to primary: Primary, _ writing: Writing) -> [Bool] {
         let places = writing.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)

@@ -1,18 +1,19 @@
 import Numbers
 import Reactor
 
-/// The content of an error MOVED or ASK: the server that gets all calls for the slot (MOVED), or only the
-/// next call (ASK).
+/// The content of an error MOVED or ASK. The server that it names gets all calls for the slot (MOVED), or
+/// only the next call (ASK).
 struct Redirection: Equatable {
     var isAsk: Bool
     var slot: Int
     var location: RedisURL.Location
 
-    /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Nil if the text is no valid MOVED or ASK.
+    /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Returns nil if the text is not a valid MOVED or
+    /// ASK.
     ///
     /// - Parameter answering: the server that sent the error. A cluster that does not know its own addresses
-    ///   leaves the host out or writes `?`. The named server then has the host of the answering server, and
-    ///   the port from the error.
+    ///   leaves out the host or writes `?`. The new location then has the host of the answering server and
+    ///   the port of the error.
     init?(error text: UnsafeRawBufferPointer, answering: RedisURL.Location) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: 3, omittingEmptySubsequences: false)
         guard words.count >= 3 else { return nil }
@@ -24,7 +25,7 @@ struct Redirection: Equatable {
             return nil
         }
         guard let slot = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[1])), slot < KeyPlace.slotCount,
-            // The host may be an IPv6 address without brackets.
+            // Search for the last colon, because the host may be an IPv6 address without brackets.
             let colon = words[2].lastIndex(of: UInt8(ascii: ":")),
             let port = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[2][(colon + 1)...])),
             let location = RedisURL.Location(
@@ -41,7 +42,8 @@ struct Redirection: Equatable {
 extension RedisURL.Location {
     private static let hostBytesMax = 255
 
-    /// Creates a server's location as another server announced it. Nil if the host or the port is invalid.
+    /// Creates a server's location as another server announced it. Returns nil if the host or the port is
+    /// invalid.
     init?(announced host: String, port: UInt64, by answering: RedisURL.Location) {
         guard let port = UInt16(exactly: port), port > 0, host.utf8.count <= Self.hostBytesMax, !host.utf8.contains(0)
         else { return nil }

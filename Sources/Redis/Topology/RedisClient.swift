@@ -1,9 +1,9 @@
 import Reactor
 
-/// A lane's access to Redis: to one server, to a primary that Sentinels watch, or to a cluster. Returns the
-/// connection for a key.
+/// A lane's access to Redis: to one server, to a primary that Sentinels watch, or to a cluster. It returns
+/// the connection for a key.
 ///
-/// Used only on the lane's thread. Returning a connection allocates nothing. The connections report their
+/// Only the lane's thread uses it. Returning a connection allocates nothing. The connections report their
 /// events directly to the handler.
 public final class RedisClient {
     private enum Kind {
@@ -16,8 +16,8 @@ public final class RedisClient {
 
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - makeSession: called once for each server, with its connection's configuration. All calls to the server go
-    ///     through this session.
+    ///   - makeSession: called once for each server, with the configuration of the server's connection. All
+    ///     calls to the server go through this session.
     public init(
         loop: EventLoop,
         configuration: RedisConfiguration,
@@ -56,7 +56,7 @@ public final class RedisClient {
         }
     }
 
-    /// Ends all connections. Outstanding calls fail inside this call. Idempotent.
+    /// Ends all connections. Calls without a reply fail inside this method. A second call does nothing.
     public func close() {
         switch kind {
         case .single(let connection):
@@ -69,7 +69,7 @@ public final class RedisClient {
         }
     }
 
-    /// Whether calls may be issued: in a cluster, for the keys of at least one server.
+    /// Whether calls may be issued. In a cluster, true if at least one server is ready.
     public var isReady: Bool {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady
@@ -77,7 +77,7 @@ public final class RedisClient {
         }
     }
 
-    /// The number of servers with keys that accept no calls now.
+    /// The number of servers that have keys but take no calls now.
     public var unavailableServers: Int {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? 0 : 1
@@ -85,13 +85,13 @@ public final class RedisClient {
         }
     }
 
-    /// Whether the keys are on several servers, so that some keys may be unavailable while others are
+    /// Whether the keys are divided among several servers. Some keys may then be unavailable while others are
     /// available.
     public var hasSeveralServers: Bool {
         if case .cluster = kind { true } else { false }
     }
 
-    /// Calls that have no reply yet.
+    /// The number of calls, and of the connections' own commands, that have no reply yet.
     public var outstandingCount: Int {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.outstandingCount
@@ -99,8 +99,10 @@ public final class RedisClient {
         }
     }
 
-    /// Returns the connection for one call with this key. The caller must make the call at once. Nil if the
-    /// key's server is not ready; the handler's `redisReady` is called later.
+    /// Returns the connection for one call with this key. The caller must issue the call at once.
+    ///
+    /// - Returns: nil if the key's server is not ready or is unknown. The caller may ask again after
+    ///   `redisReady`.
     public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil

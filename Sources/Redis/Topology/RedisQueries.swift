@@ -1,14 +1,15 @@
-/// Reads data from the primaries and never writes. For use outside the lanes, with the lanes' configuration.
+/// Reads data from the primaries and never writes. For code outside the lanes; its configuration is the
+/// lanes' configuration.
 ///
-/// Each call blocks its thread until the answer arrives, on a loop of its own. Not thread-safe.
+/// Each call runs its own loop, and blocks its thread until the answer arrives. Not thread-safe.
 public final class RedisQueries {
     /// Fields of a hash with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
 
-    /// The maximum number of attempts at one command. A further attempt is needed if a cluster changes or a
-    /// connection is lost.
+    /// The most attempts at one command. A command needs a further attempt if the cluster has changed or a
+    /// connection was lost.
     static let attemptsMax = 5
-    /// The maximum number of outstanding commands.
+    /// The most commands that are sent before their replies are read.
     static let pipelineMax = 512
     /// The COUNT of each SCAN: about how many keys the server checks in one step.
     static let scanCount = 1_000
@@ -18,9 +19,9 @@ public final class RedisQueries {
     private let connections: PrimaryConnections
     private let isOver: () -> Bool
 
-    /// Creates the object without connecting.
+    /// Creates the object. The first call connects.
     ///
-    /// - Parameter isOver: checked while a call waits; if true, the call ends with an error.
+    /// - Parameter isOver: asked while a call waits. If it returns true, the call ends with an error.
     public init(
         configuration: RedisConfiguration,
         isOver: @escaping () -> Bool = { Task.isCancelled }
@@ -29,7 +30,7 @@ public final class RedisQueries {
         self.isOver = isOver
     }
 
-    /// Ends all connections. A later call opens them again.
+    /// Closes all connections. A later call opens them again.
     public func close() { connections.closeAll() }
 
     // MARK: - Queries
@@ -52,7 +53,8 @@ public final class RedisQueries {
         return hashes
     }
 
-    /// Reads the strings under many keys, in the keys' order; empty where a key does not exist.
+    /// Reads the strings under many keys, in the order of the keys; an empty string for a key that does not
+    /// exist.
     public func values(_ keys: [[UInt8]]) throws(RedisError) -> [[UInt8]] {
         var values: [[UInt8]] = []
         values.reserveCapacity(keys.count)
@@ -79,9 +81,10 @@ public final class RedisQueries {
         return score
     }
 
-    /// Finds the keys on all primaries that match a glob pattern, each key once.
+    /// Finds the keys that match a glob pattern on all primaries. Returns each key once.
     ///
-    /// A key that is created or deleted during the scan may be missing or present. All other keys are found.
+    /// A key that is created or deleted during the scan may be missing or present. A complete scan finds all
+    /// other keys.
     ///
     /// - Returns: the keys. `isComplete` is false if the scan ended early, at `keysMax` keys or after
     ///   `stepsMax` steps on one server.
@@ -113,9 +116,9 @@ public final class RedisQueries {
         return (Array(keys), true)
     }
 
-    /// Reads the server's clock, which the scripts use too, in UNIX milliseconds.
+    /// Reads a server's clock, in UNIX milliseconds. The scripts use the same clock.
     ///
-    /// - Parameter key: chooses the server that has this key; nil for any primary.
+    /// - Parameter key: the server of this key is asked; nil for any primary.
     public func serverTimeMilliseconds(for key: [UInt8]? = nil) throws(RedisError) -> Int64 {
         let reply = try ask([(key: key ?? [], command: [Array("TIME".utf8)])])[0].valueOrThrow()
         guard let parts = reply.elements, parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
@@ -140,8 +143,8 @@ public final class RedisQueries {
 
     // MARK: - Commands
 
-    /// Sends one command for each key, pipelined, to the servers that have the keys. Repeats failed commands
-    /// after a new search for the servers.
+    /// Sends one command for each key, all at once, to the servers of the keys. Repeats failed commands after
+    /// a new search for the servers.
     private func ask(_ questions: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: questions.count)
         var open = Array(questions.indices)

@@ -29,17 +29,17 @@ enum RedisValue: Equatable {
     }
 }
 
-/// Reads replies with hiredis' parser and makes trees of values. Every length that the server can choose has
-/// a limit. Allocates memory for each reply, so script calls use ``ReplyReader`` instead.
+/// Reads replies with hiredis' parser and makes trees of values. It limits every length that the server can
+/// choose. It allocates memory for each reply, so script calls use ``ReplyReader`` instead.
 final class ValueReader {
-    /// The maximum number of parts of a reply: more than a large cluster with many slot ranges needs.
+    /// The most parts of a reply. The slots of a large cluster with many slot ranges need fewer.
     static let elementsMax = 1 << 20
     static let replyBytesMax = 16 * 1024 * 1024
 
     private let parser: ReplyParser
     private let partial: UnsafeMutablePointer<PartialValue>
 
-    /// Nil if memory could not be allocated.
+    /// Returns nil if memory could not be allocated.
     init?() {
         let callbacks = redisReplyObjectFunctions(
             createString: takeString,
@@ -63,7 +63,7 @@ final class ValueReader {
         partial.deallocate()
     }
 
-    /// Adds received bytes. False if the reader has failed.
+    /// Adds received bytes. Returns false if the reader has failed.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
     enum Next {
@@ -81,7 +81,8 @@ final class ValueReader {
     }
 }
 
-/// A reply that is being parsed. Its parts are in the order of arrival, an array before its elements.
+/// A reply that is being parsed. Its parts are in the order of their arrival; an array comes before its
+/// elements.
 private struct PartialValue {
     private enum Part {
         case value(RedisValue)
@@ -91,7 +92,7 @@ private struct PartialValue {
     private var parts: [Part] = []
     private var byteCount = 0
 
-    /// Appends a part. False if a limit is exceeded.
+    /// Appends a part. Returns false if a limit is exceeded.
     mutating func append(_ value: RedisValue, byteCount count: Int = 0) -> Bool {
         byteCount += count
         guard parts.count < ValueReader.elementsMax, byteCount <= ValueReader.replyBytesMax else { return false }
@@ -114,7 +115,8 @@ private struct PartialValue {
         return isWhole ? whole : nil
     }
 
-    /// Builds the value that begins at `position`. Recurses as deep as the parser allows: nine arrays.
+    /// Builds the value that begins at `position`. The recursion is bounded, because hiredis allows only nine
+    /// arrays within each other.
     private func value(at position: inout Int) -> RedisValue? {
         guard position < parts.count else { return nil }
         let part = parts[position]
@@ -132,7 +134,7 @@ private struct PartialValue {
     }
 }
 
-// The parser's callbacks, as in `ReplyReader`: null makes the parser fail.
+// The parser's callbacks. A callback returns null if a limit is exceeded, which makes the parser fail.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,

@@ -1,10 +1,10 @@
 import Reactor
 
-/// Finds the primary that the Sentinels know by a name, and checks that this server's role is primary.
+/// Finds the primary that the Sentinels know by its name, and checks that the server is really a primary.
 ///
-/// Asks the Sentinels one after the other, each on its own connection, and begins with the Sentinel that
-/// answered correctly last. An unreachable Sentinel is skipped (steps 1 to 3 of the guidelines for Sentinel
-/// clients). Only one look-up runs at a time.
+/// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the
+/// Sentinel that last gave a correct answer, and goes on to the next one after an error (steps 1 to 3 of the
+/// guidelines for Sentinel clients). Only one look-up may run at a time.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
 
@@ -12,13 +12,13 @@ final class SentinelLookup {
     private let configuration: RedisConfiguration
     private let sentinels: RedisURL
     private let primaryName: String
-    /// The index of the Sentinel that is asked first.
+    /// The index of the Sentinel that is asked next.
     private var position = 0
     private var sentinelsLeft = 0
     private var connection: CommandConnection?
     private var completion: Completion?
 
-    /// - Parameter configuration: its URL's host is the primary's name.
+    /// - Parameter configuration: the host of its URL is the primary's name.
     init(loop: EventLoop, configuration: RedisConfiguration, sentinels: RedisURL) {
         self.loop = loop
         self.configuration = configuration
@@ -26,7 +26,7 @@ final class SentinelLookup {
         if case .host(let name, _) = configuration.url.location { primaryName = name } else { primaryName = "" }
     }
 
-    /// - Parameter completion: called from the loop, once, unless the look-up is cancelled.
+    /// - Parameter completion: the loop calls it once, unless the look-up is cancelled.
     func find(_ completion: @escaping Completion) {
         precondition(self.completion == nil, "one look-up at a time")
         self.completion = completion
@@ -83,7 +83,7 @@ final class SentinelLookup {
         if sentinelsLeft > 0 { askSentinel() } else { finish(.failure(error)) }
     }
 
-    /// Asks the server for its role, because during a failover Sentinels may still name the old primary.
+    /// Asks the server for its role. During a failover, a Sentinel may still name the old primary.
     private func checkRole(of location: RedisURL.Location) {
         ask(configuration.url.at(location), ["ROLE"]) { lookup, reply in
             switch reply {
@@ -93,13 +93,13 @@ final class SentinelLookup {
                 lookup.askNextSentinel(after: RedisError(.readOnly, "\(location) is not the primary yet"))
             case .success(.error(let text)):
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
-                // The user may not send ROLE. Trust the Sentinel, because a write to a replica fails with
-                // READONLY.
+                // A user without the permission for ROLE cannot check it. Trust the Sentinel, because a write
+                // to a replica fails with READONLY.
                 lookup.finish(error.code == .noPermission ? .success(location) : .failure(error))
             case .success:
                 lookup.finish(.failure(RedisError(.protocolViolation)))
             case .failure(let error):
-                // The Sentinel may have lost its network and name an old primary. Ask the next Sentinel.
+                // The Sentinel may be cut off from the others and name an old primary. Ask the next Sentinel.
                 lookup.askNextSentinel(after: error)
             }
         }
@@ -112,8 +112,8 @@ final class SentinelLookup {
     }
 }
 
-/// Tells a connection its server: asks the Sentinels for the primary before each attempt to connect. After a
-/// failover, the connection breaks or gets READONLY, and then connects to the new primary.
+/// Finds the server of a connection: it asks the Sentinels for the primary before each attempt to connect.
+/// After a failover, the connection is lost or gets READONLY, and its next attempt finds the new primary.
 final class SentinelOwner: ConnectionOwner {
     private let lookup: SentinelLookup
 

@@ -1,21 +1,21 @@
-/// Hash tags whose slots are spread evenly over a cluster, so that each primary has some of these slots,
-/// called anchors.
+/// Hash tags whose slots, called anchors, are spread evenly over a cluster. So each primary with many slots
+/// serves some anchors.
 ///
-/// The tags never change. Keys with these tags move with their slots: a primary that takes over slots takes
-/// over these keys.
+/// The tags never change. Keys with these tags move with their slots: a primary that gets a slot also gets
+/// its keys.
 struct SlotAnchors {
-    /// One slot in each block of this many slots is an anchor. A primary with so few slots that it has no
-    /// anchor cannot be watched.
+    /// Each block of this many slots has one anchor. A primary that serves few slots may have no anchor, and
+    /// a worker then cannot notice that it lost its data.
     static let slotsApart = 128
     static let count = KeyPlace.slotCount / slotsApart
 
-    /// One tag per ``slotsApart`` slots, with its slot, in the order of the slots.
+    /// One tag for each block of ``slotsApart`` slots, with its slot, in the order of the slots.
     let tags: [(tag: String, slot: Int)]
 
     /// The only tag, for a server without a cluster.
     static let ofSingleServer = SlotAnchors(tags: [("causeway/mark", 0)])
 
-    /// The tags for a cluster. Computing them takes some thousand checksums, once.
+    /// The tags for a cluster. The first access calculates them from some thousand checksums.
     static let ofCluster: SlotAnchors = {
         var found: [Int: (tag: String, slot: Int)] = [:]
         var number = 0

@@ -2,24 +2,27 @@ import Reactor
 
 /// The server of each slot, as one server of a cluster reported it.
 struct SlotMap: Equatable {
-    /// The maximum number of primaries. Redis recommends at most about this number for a cluster.
+    /// The most primaries of a cluster. Redis recommends not much more than this number.
     static let primariesMax = 1_000
     static let unowned = UInt16.max
 
     private(set) var primaries: [RedisURL.Location] = []
-    /// Replicas, which can be asked for the slots if a primary cannot.
+    /// Replicas. They can be asked for the slots if no primary answers.
     private(set) var replicas: [RedisURL.Location] = []
-    /// For each slot: a position in `primaries`, or `unowned`.
+    /// For each slot: the index of its server in `primaries`, or `unowned`.
     private(set) var owners = [UInt16](repeating: unowned, count: KeyPlace.slotCount)
 
     /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last slot of a range, the primary and
-    /// its replicas. Of a server, only the host and the port are read. Nil if the reply has another form.
+    /// its replicas. Only the host and the port of a server are used. Returns nil if the reply has another
+    /// form.
     ///
-    /// - Parameter answering: the server that sent the reply. A server without a host, or with `?`, has this server's host.
+    /// - Parameter answering: the server that sent the reply. A server that is listed without a host, or with
+    ///   `?`, has the host of this server.
     init?(slots reply: RedisValue, answering: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var positions: [RedisURL.Location: UInt16] = [:]
-        // Each slot may appear only once, so that a reply never takes more steps than there are slots.
+        // Each slot may appear only once. So the loop never takes more steps than there are slots, whatever
+        // the reply contains.
         var slotsLeft = Int64(KeyPlace.slotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,
@@ -49,11 +52,12 @@ struct SlotMap: Equatable {
     }
 }
 
-/// Asks servers of a cluster for the slots, one after the other, until one answers. One look-up at a time.
+/// Asks servers of a cluster for the slots, one after the other, until one answers. Only one look-up may run
+/// at a time.
 final class SlotMapLookup {
     typealias Completion = (Result<SlotMap, RedisError>) -> Void
 
-    /// The maximum number of servers that one look-up asks.
+    /// The most servers that one look-up asks.
     static let attemptsMax = 8
 
     private let loop: EventLoop
@@ -70,8 +74,8 @@ final class SlotMapLookup {
     var isRunning: Bool { completion != nil }
 
     /// - Parameters:
-    ///   - candidates: the servers to ask, the likeliest first. Not empty.
-    ///   - completion: called from the loop, once, unless the look-up is cancelled.
+    ///   - candidates: the servers to ask, the most likely to answer first. Not empty.
+    ///   - completion: the loop calls it once, unless the look-up is cancelled.
     func find(candidates: [RedisURL.Location], _ completion: @escaping Completion) {
         precondition(!isRunning, "one look-up at a time")
         self.candidates = candidates.prefix(Self.attemptsMax)
@@ -109,7 +113,7 @@ final class SlotMapLookup {
             guard let map = SlotMap(slots: value, answering: candidate) else {
                 return askNext(after: RedisError(.protocolViolation, "\(candidate): invalid reply to CLUSTER SLOTS"))
             }
-            // The server may have just joined the cluster, or have been removed from it.
+            // A server that has just joined the cluster, or was removed from it, knows no slots.
             guard !map.primaries.isEmpty else {
                 return askNext(after: RedisError(.clusterDown, "\(candidate): the server knows no cluster slots"))
             }
