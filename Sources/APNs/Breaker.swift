@@ -79,8 +79,8 @@ enum BreakerSample {
         case .retryLater: self = .unavailable
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .inconclusive
-        // Neither outcome is a fault of APNs: the push can be sent again, and the pool replaces an expired
-        // provider token itself.
+        // Neither disposition is a fault of APNs. The push can be sent again, and the pool replaces an
+        // expired provider token itself.
         case .retryNow, .refreshProviderToken: self = .inconclusive
         }
     }

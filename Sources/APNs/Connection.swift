@@ -12,8 +12,8 @@ final class Connection {
         /// Our preface is sent, and the server's SETTINGS frame has not arrived. Next: `cold` or `closed`.
         case awaitingSettings
         /// APNs has not yet accepted our provider token, so only one request may be open, even if SETTINGS
-        /// allow more. Next: `open` with the first response that shows that APNs accepts the token,
-        /// `draining` or `closed`.
+        /// allow more. Next: `open` after the first response that shows that APNs accepts the token;
+        /// otherwise `draining` or `closed`.
         case cold
         /// As many requests may be open as SETTINGS and our own limit allow. Next: `draining` or `closed`.
         case open
@@ -118,8 +118,8 @@ final class Connection {
     var freeStreams: Int {
         let free = streamsMax - slots.count
         guard free > 0, let stream = openedStream else { return 0 }
-        // A newer state cannot replace a push that was already submitted. So if the connection's send window
-        // is small, take no push: the caller's newer states can still replace a push that waits there.
+        // While a push waits in the caller's queue, a newer state can replace it. A submitted push cannot be
+        // replaced. So take no push that would only wait for the send window.
         let hasWindow = sendWindow >= ConnectionLimits.sendWindowBytesMin || slots.count == 0
         return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? free : 0
     }
@@ -281,7 +281,7 @@ enum ConnectionLimits {
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesPerPush = 8
-    /// The most frames to which the allowance can grow by pushes whose frames have not come.
+    /// The most frames that `framesAllowed` can reach by pushes.
     static let framesSavedMax = 100_000
     /// The most bytes of a GOAWAY's text that are written to the log.
     static let logTextBytesMax = 256

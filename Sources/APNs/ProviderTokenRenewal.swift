@@ -15,7 +15,7 @@ public enum ProviderTokenRenewal {
 
     /// The shared token's entry in Redis.
     public struct Found: Equatable, Sendable {
-        /// Nil if the entry cannot be decrypted with this process's key.
+        /// The entry's token; nil if this process's key cannot decrypt the entry.
         public var token: SharedToken?
         public var remainingMilliseconds: Int64
 

@@ -142,7 +142,7 @@ public final class EventLoop {
     private func effectiveWait(_ waitMilliseconds: Int32) -> Int32 {
         guard waitMilliseconds != 0, turnEndHandlers.isEmpty else { return 0 }
         guard let deadline = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
-        // The clock still has the time at which the last turn began. A wait computed from this time would
+        // The loop's clock still has the time at which the last turn began. A wait computed from it would
         // make timers late.
         refreshClock()
         guard deadline > nowMilliseconds else { return 0 }

@@ -23,7 +23,7 @@ public protocol DescriptorHandler: AnyObject {
 /// Gets the call when a timer fires. The loop keeps the handler alive until the timer has fired or was
 /// cancelled.
 public protocol TimerHandler: AnyObject {
-    /// - Parameter tag: the tag that `schedule` got. It tells the timers of one handler apart.
+    /// - Parameter tag: the tag that `schedule` got. It distinguishes the timers of one handler.
     func timerFired(tag: UInt64)
 }
 

@@ -5,7 +5,7 @@ import Synchronization
 /// if the port is in use. The socket is closed if it is released and no ``Listener`` has taken its
 /// descriptor.
 public final class ListeningSocket: Sendable {
-    /// Negative once a listener has taken the descriptor.
+    /// The socket's descriptor; negative once a listener has taken it.
     private let descriptor: Mutex<Int32>
     /// The address of the socket. If port 0 was requested, the address has the port that the system chose.
     public let address: SocketAddress

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A thread that runs one event loop.
 public final class LoopThread: Sendable {
-    /// Nil after `join`.
+    /// The running thread; nil after `join`.
     private let thread: Mutex<pthread_t?>
 
     private init(thread: pthread_t) {

@@ -87,7 +87,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// 0 for a Unix socket.
+    /// The port of an IP address; 0 for a Unix socket.
     public var port: UInt16 {
         switch storage {
         case .ipv4(_, let port), .ipv6(_, _, _, let port): port
@@ -111,7 +111,6 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         if case .unix = storage { true } else { false }
     }
 
-    /// AF_INET, AF_INET6 or AF_UNIX.
     var family: Int32 {
         switch storage {
         case .ipv4: AF_INET
@@ -167,7 +166,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
             var raw = sockaddr_un()
             raw.sun_family = sa_family_t(AF_UNIX)
             withUnsafeMutableBytes(of: &raw.sun_path) { target in
-                // The loop leaves the last byte 0, because C functions expect a NUL after the path.
+                // The last byte stays 0, because C functions expect a NUL after the path.
                 for (offset, byte) in path.utf8.prefix(target.count - 1).enumerated() { target[offset] = byte }
             }
             return SocketAddress.withGeneric(&raw, body)

@@ -2,9 +2,9 @@
 struct PeerSettings: Equatable {
     /// SETTINGS_MAX_CONCURRENT_STREAMS; unlimited until the server sends it.
     var concurrentStreamsMax: UInt32 = .max
-    /// SETTINGS_INITIAL_WINDOW_SIZE.
+    /// SETTINGS_INITIAL_WINDOW_SIZE: how many body bytes we may send on a new stream.
     var initialWindowBytes: Int32 = 65_535
-    /// SETTINGS_HEADER_TABLE_SIZE.
+    /// SETTINGS_HEADER_TABLE_SIZE: the largest HPACK table that the server keeps for our fields.
     var headerTableBytes: UInt32 = 4_096
 
     /// Applies one frame's payload, whose length ``FrameReader`` has checked.
@@ -16,7 +16,7 @@ struct PeerSettings: Equatable {
             case Setting.headerTableSize:
                 headerTableBytes = value
             case Setting.enablePush:
-                // RFC 9113, section 6.5.2: a server may only send 0.
+                // The only value that a server may send is 0 (RFC 9113, section 6.5.2).
                 guard value == 0 else { throw ConnectionFault(.protocolError, "the server sets ENABLE_PUSH") }
             case Setting.concurrentStreamsMax:
                 concurrentStreamsMax = value

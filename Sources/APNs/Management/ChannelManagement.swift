@@ -47,7 +47,7 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     public var status: Int
     /// The error in words, for logs and operators. Contains no token and no header.
     public var text: String
-    /// `Retry-After`, capped at a day.
+    /// `Retry-After` in seconds, at most a day; nil if the response has none.
     public var retryAfterSeconds: Int?
 
     public var description: String { text }

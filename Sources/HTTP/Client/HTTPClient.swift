@@ -11,7 +11,7 @@ package struct HTTPClient: Sendable {
     }
 
     package var address: HTTPAddress
-    /// Nil for a connection without TLS.
+    /// The settings of TLS; nil for a connection without TLS.
     package var tls: TLSContext?
     /// The limit for a whole request, including the name look-up.
     package var timeoutMilliseconds: Int

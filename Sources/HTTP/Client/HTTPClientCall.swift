@@ -13,7 +13,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     /// Received bytes that are not parsed yet: an incomplete head of a response.
     private var received: [UInt8] = []
     private var status = 0
-    /// Nil until the response's head is complete.
+    /// Reads the response's body. Nil until the response's head is complete.
     private var bodyReader: HTTPBodyReader?
     private var result: Result<HTTPClient.Response, HTTPClientError>?
     private var deadline = TimerIdentifier.none

@@ -18,13 +18,13 @@ struct HTTPBodyReader {
     private enum State: Equatable {
         case counted(remaining: Int)
         case untilEnd
-        /// Next: `chunk`, or `trailer` after the chunk of size 0.
+        /// Reads the line with a chunk's size. Next: `chunk`, or `trailer` after the chunk of size 0.
         case chunkSize
-        /// Next: `chunkEnd`.
+        /// Reads the data of a chunk. Next: `chunkEnd`.
         case chunk(remaining: Int)
-        /// The line end after a chunk's data. Next: `chunkSize`.
+        /// Reads the line end after a chunk's data. Next: `chunkSize`.
         case chunkEnd
-        /// Next: `whole`.
+        /// Reads the lines of the trailer section. Next: `whole`.
         case trailer(lines: Int)
         /// The body is complete. No state follows.
         case whole

@@ -1,7 +1,7 @@
 /// The header fields of a message, in the order of the message.
 package struct HTTPFields: Sendable, Equatable {
     struct Field: Sendable, Equatable {
-        /// In lower case.
+        /// The field's name in lower case.
         var name: String
         var value: String
     }
@@ -58,8 +58,8 @@ package struct HTTPFields: Sendable, Equatable {
     func bodyLength() throws(HTTPFault) -> HTTPBodyReader.Length? {
         let (codings, lengths) = (values(of: "transfer-encoding"), values(of: "content-length"))
         guard codings.isEmpty else {
-            // A message with both fields is refused, because it could serve for request smuggling: a proxy
-            // may use the one field and the server the other, and see different messages.
+            // Refuse a message with both `Content-Length` and `Transfer-Encoding`. A proxy may use one of the
+            // fields and the server the other, and so see different messages (request smuggling).
             guard lengths.isEmpty else { throw .malformed }
             guard codings.count == 1, codings[0].lowercased() == "chunked" else { throw .unknownCoding }
             return .chunked

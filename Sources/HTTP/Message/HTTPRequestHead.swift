@@ -19,7 +19,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
 
     /// Reads one head from the beginning of the received bytes.
     ///
-    /// - Returns: the head and its number of bytes; nil if it is not complete.
+    /// - Returns: the head and its number of bytes; nil if the head is not complete.
     static func parse(
         _ bytes: [UInt8],
         bytesMax: Int = HTTPHead.bytesMax

@@ -5,7 +5,7 @@ struct HTTPResponseHead: Equatable {
 
     /// Reads one head from the beginning of the received bytes.
     ///
-    /// - Returns: the head and its number of bytes; nil if it is not complete.
+    /// - Returns: the head and its number of bytes; nil if the head is not complete.
     static func parse(_ bytes: [UInt8]) throws(HTTPFault) -> (head: HTTPResponseHead, length: Int)? {
         // Refuses another protocol at once, because its bytes may never contain the empty line that ends a
         // head.

@@ -5,9 +5,9 @@ import Synchronization
 /// rest of the process is busy. `HTTPServerLimits` limits its connections, memory and waiting times.
 package final class HTTPServer: Sendable {
     private enum Phase {
-        /// Next: `listening` or `ended`.
+        /// `run` does not accept connections yet. Next: `listening` or `ended`.
         case starting
-        /// Next: `ended`.
+        /// `run` accepts connections. Next: `ended`.
         case listening(UInt16)
         /// The server has stopped, or could not start. No phase follows.
         case ended(HTTPServerError?)

@@ -220,8 +220,8 @@ final class HTTPServerConnection: StreamHandler {
         if request.method == "HEAD" { finish() } else { sendStreamed() }
     }
 
-    /// Sends the waiting bytes of the `HTTPResponseStream`, unless the client has still to read many earlier
-    /// bytes.
+    /// Sends the waiting bytes of the `HTTPResponseStream`, unless many earlier bytes are still in the buffer
+    /// of the connection's `stream`.
     func sendStreamed() {
         guard state == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
