@@ -73,7 +73,7 @@ public struct Audiences: ~Copyable {
     var rounds: Slab<RoundSlot>
     var roundIndex: [RoundKey: UInt32] = [:]
     var pages: Slab<PageSlot>
-    var pageQuestions: PageReadBatch
+    var pageReads: PageReadBatch
     var queues: [ApplicationQueues]
     var parked: Slab<ParkedMember>
     var refusedMembers: Slab<RefusedMemberSlot>
@@ -134,7 +134,7 @@ public struct Audiences: ~Copyable {
         let applications = configuration.applications.count
         let pagesMax = configuration.pagesPerApplication * applications
         pages = Slab(limit: pagesMax)
-        pageQuestions = PageReadBatch(limit: pagesMax)
+        pageReads = PageReadBatch(limit: pagesMax)
         queues = configuration.applications.map { _ in ApplicationQueues() }
         parked = Slab(limit: configuration.parkedMax)
         refusedMembers = Slab(limit: configuration.noticesMax)
@@ -218,7 +218,7 @@ public struct Audiences: ~Copyable {
     public var nextDueMilliseconds: Int64? {
         var due = timers.firstMilliseconds ?? .max
         due = min(due, storeQueue.dueMilliseconds ?? .max)
-        due = min(due, pageQuestions.leaveAtMilliseconds ?? .max)
+        due = min(due, pageReads.leaveAtMilliseconds ?? .max)
         due = min(due, activityQueue.dueMilliseconds ?? .max)
         due = min(due, productions.dueMilliseconds ?? .max)
         return due == .max ? nil : due

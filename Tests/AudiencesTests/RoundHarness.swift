@@ -298,10 +298,10 @@ final class RoundHarness {
     func settle() {
         core.endBatch(now: moment)
         var isBusy = true
-        while isBusy || !core.pageQuestions.isEmpty {
+        while isBusy || !core.pageReads.isEmpty {
             isBusy = false
             core.advance(now: moment)
-            if let due = core.pageQuestions.leaveAtMilliseconds { now = max(now, due) }
+            if let due = core.pageReads.leaveAtMilliseconds { now = max(now, due) }
             while let call = nextCall() {
                 answer(call)
                 isBusy = true

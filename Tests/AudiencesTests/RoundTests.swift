@@ -204,12 +204,12 @@ import Testing
         var asked: [AudienceCall<[UInt8]>] = []
         while let call = bench.nextCall() { asked.append(call) }
         #expect(asked.count > 8)
-        let held = bench.core.pageQuestions.count + asked.count
+        let held = bench.core.pageReads.count + asked.count
         // A further read waits until a quarter of all pages wait, or until `PageReadBatch.waitMilliseconds`
         // are over.
         bench.answer(asked.removeFirst())
-        while bench.core.pageQuestions.isEmpty, !asked.isEmpty { bench.answer(asked.removeFirst()) }
-        #expect(!bench.core.pageQuestions.isEmpty && bench.core.pageQuestions.count * 4 < held)
+        while bench.core.pageReads.isEmpty, !asked.isEmpty { bench.answer(asked.removeFirst()) }
+        #expect(!bench.core.pageReads.isEmpty && bench.core.pageReads.count * 4 < held)
         #expect(bench.nextCall() == nil)
         #expect(bench.core.nextDueMilliseconds == bench.now + PageReadBatch.waitMilliseconds)
         bench.now += PageReadBatch.waitMilliseconds
@@ -229,7 +229,7 @@ import Testing
         var (held, sent) = (0, [RoundHarness.Sent]())
         for _ in 0..<10_000 where bench.core.roundsHeld > 0 {
             bench.core.advance(now: bench.moment)
-            if let due = bench.core.pageQuestions.leaveAtMilliseconds { bench.now = max(bench.now, due) }
+            if let due = bench.core.pageReads.leaveAtMilliseconds { bench.now = max(bench.now, due) }
             var calls: [AudienceCall<[UInt8]>] = []
             while let call = bench.nextCall() { calls.append(call) }
             held = max(held, bench.core.pages.count)

@@ -105,7 +105,7 @@ extension Audiences {
     }
 
     private mutating func ask(_ page: UInt32) {
-        pageQuestions.append(AudienceTicket(pages[page].phase == .askingPage ? .page : .directory, index: page))
+        pageReads.append(AudienceTicket(pages[page].phase == .askingPage ? .page : .directory, index: page))
     }
 
     func segment(of page: UInt32) -> UInt8 {

@@ -45,7 +45,7 @@ struct PageReadBatch: ~Copyable {
 extension Audiences {
     /// Sends the collected requests, if they must leave now.
     mutating func askForPages(now: Moment) {
-        guard pageQuestions.mustSend(pages: pages.count, now: now) else { return }
-        while let ticket = pageQuestions.popFirst() { storeQueue.append(ticket) }
+        guard pageReads.mustSend(pages: pages.count, now: now) else { return }
+        while let ticket = pageReads.popFirst() { storeQueue.append(ticket) }
     }
 }

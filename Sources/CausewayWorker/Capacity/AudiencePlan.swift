@@ -53,24 +53,27 @@ package struct AudiencePlan: Sendable, Equatable {
     private var pushesPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
 
     private mutating func planPods() {
-        pushesPerSecond = CapacityPlan.dividedUp(pushesPerMinute * 100, 60 * demand.fleet.busyPercent)
+        pushesPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * 100, 60 * demand.fleet.busyPercent)
         // 600,000,000 nanoseconds a minute are one hundredth of a core.
-        let working = CapacityPlan.dividedUp(pushesPerMinute * costs.nanosecondsPerMember, 600_000_000)
+        let working = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.nanosecondsPerMember, 600_000_000)
         pods = max(
             CapacityPlan.podsMin,
-            CapacityPlan.dividedUp(working, demand.fleet.coresPerPod * demand.fleet.busyPercent) + 1
+            CapacityPlan.ceilingQuotient(working, demand.fleet.coresPerPod * demand.fleet.busyPercent) + 1
         )
         coresHundredths = working + pods * costs.wakingHundredths
         lanes = pods * demand.fleet.coresPerPod
-        partitions = CapacityPlan.dividedUp(lanes * CapacityPlan.partitionsPerLane, pods) * pods
+        partitions = CapacityPlan.ceilingQuotient(lanes * CapacityPlan.partitionsPerLane, pods) * pods
     }
 
     private mutating func planConnections() {
-        let inFlight = CapacityPlan.dividedUp(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
-        let needed = CapacityPlan.dividedUp(inFlight * 100, costs.streamsPerConnection * CapacityPlan.streamsPercent)
-        connectionsPerPool = max(2, CapacityPlan.dividedUp(needed, sharingLanes))
+        let inFlight = CapacityPlan.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
+        let needed = CapacityPlan.ceilingQuotient(
+            inFlight * 100,
+            costs.streamsPerConnection * CapacityPlan.streamsPercent
+        )
+        connectionsPerPool = max(2, CapacityPlan.ceilingQuotient(needed, sharingLanes))
         connections = lanes * demand.fleet.pools * connectionsPerPool
-        apnsMegabitsPerSecond = CapacityPlan.dividedUp(pushesPerMinute * costs.bytesPerPush * 8, 60_000_000)
+        apnsMegabitsPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.bytesPerPush * 8, 60_000_000)
         podMebibytes = MemoryBudget.plannedMebibytes(
             lanes: Int(demand.fleet.coresPerPod),
             connectionsMax: Int(demand.fleet.coresPerPod * demand.fleet.pools * connectionsPerPool)
@@ -82,24 +85,27 @@ package struct AudiencePlan: Sendable, Equatable {
 
     private mutating func planRound() {
         // The round ends when the lane with the most ranges has finished.
-        let members = CapacityPlan.dividedUp(demand.members * CapacityPlan.dividedUp(ranges, sharingLanes), ranges)
-        let working = CapacityPlan.dividedUp(members * costs.nanosecondsPerMember, 1_000_000)
+        let members = CapacityPlan.ceilingQuotient(
+            demand.members * CapacityPlan.ceilingQuotient(ranges, sharingLanes),
+            ranges
+        )
+        let working = CapacityPlan.ceilingQuotient(members * costs.nanosecondsPerMember, 1_000_000)
         let streams = connectionsPerPool * costs.streamsPerConnection
-        let carried = CapacityPlan.dividedUp(members * costs.roundTripMilliseconds, streams)
+        let carried = CapacityPlan.ceilingQuotient(members * costs.roundTripMilliseconds, streams)
         roundMilliseconds = max(working, carried) + costs.roundTripMilliseconds + costs.fanoutMilliseconds
     }
 
     private mutating func planRedis() {
         membersMebibytes = mebibytes(demand.members * costs.redisBytesPerMember)
         activitiesMebibytes = mebibytes(demand.activities * costs.redisBytesPerActivity)
-        redisCorePercent = CapacityPlan.dividedUp(pushesPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
+        redisCorePercent = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
         redisNodes = max(
-            CapacityPlan.dividedUp(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
-            CapacityPlan.dividedUp(redisCorePercent, CapacityPlan.redisPercent)
+            CapacityPlan.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
+            CapacityPlan.ceilingQuotient(redisCorePercent, CapacityPlan.redisPercent)
         )
     }
 
     private func mebibytes(_ keys: Int64) -> Int64 {
-        CapacityPlan.dividedUp(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+        CapacityPlan.ceilingQuotient(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
     }
 }

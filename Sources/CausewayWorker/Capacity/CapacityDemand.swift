@@ -23,6 +23,9 @@ package struct CapacityDemand: Sendable, Equatable {
     /// 1...8,760.
     package var retentionHours: Int64 = 4
 
+    /// The range of commands for each push, as the user gives the number.
+    package static let commandsPerPush: ClosedRange<Int64> = 1...1_000
+
     package init(updatesPerMinute: Int64, activities: Int64) {
         self.updatesPerMinute = updatesPerMinute
         self.activities = activities
@@ -32,7 +35,8 @@ package struct CapacityDemand: Sendable, Equatable {
     func validate() throws(CapacityError) {
         try CapacityError.require("updates-per-minute", updatesPerMinute, in: 1...6_000_000_000)
         try CapacityError.require("activities", activities, in: 1...10_000_000_000)
-        try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: 100...100_000, divisor: 100)
+        let hundredths = Self.commandsPerPush.lowerBound * 100...Self.commandsPerPush.upperBound * 100
+        try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: hundredths, divisor: 100)
         try CapacityError.require("devices", devices, in: 0...10_000_000_000)
         try CapacityError.require("restarted-activities", restartedActivities, in: 0...10_000_000_000)
         try fleet.validate()

@@ -55,8 +55,8 @@ package struct CapacityPlan: Sendable, Equatable {
         try demand.validate()
         self.demand = demand
         self.costs = costs
-        pushesPerSecond = Self.dividedUp(demand.updatesPerMinute, 60)
-        commandsPerSecond = Self.dividedUp(pushesPerSecond * demand.commandsPerPushHundredths, 100)
+        pushesPerSecond = Self.ceilingQuotient(demand.updatesPerMinute, 60)
+        commandsPerSecond = Self.ceilingQuotient(pushesPerSecond * demand.commandsPerPushHundredths, 100)
         pushesPerActivityHourHundredths = demand.updatesPerMinute * 6_000 / demand.activities
         planPods()
         planConnections()
@@ -67,24 +67,24 @@ package struct CapacityPlan: Sendable, Equatable {
 
     private mutating func planPods() {
         let nanoseconds = commandsPerSecond * costs.nanosecondsPerCommand + pushesPerSecond * costs.nanosecondsPerPush
-        let working = Self.dividedUp(nanoseconds, 10_000_000)
+        let working = Self.ceilingQuotient(nanoseconds, 10_000_000)
         let perPod = max(1, demand.fleet.busyPercent * demand.fleet.coresPerPod - costs.wakingHundredths)
-        pods = max(Self.podsMin, Self.dividedUp(working, perPod) + 1)
+        pods = max(Self.podsMin, Self.ceilingQuotient(working, perPod) + 1)
         coresHundredths = working + pods * costs.wakingHundredths
         lanes = pods * demand.fleet.coresPerPod
         let bytes = commandsPerSecond * costs.bytesPerCommand
-        let wanted = max(lanes * Self.partitionsPerLane, Self.dividedUp(bytes, costs.partitionBytesPerSecond))
+        let wanted = max(lanes * Self.partitionsPerLane, Self.ceilingQuotient(bytes, costs.partitionBytesPerSecond))
         // A multiple of the number of pods gives every pod the same number of partitions.
-        partitions = Self.dividedUp(wanted, pods) * pods
+        partitions = Self.ceilingQuotient(wanted, pods) * pods
     }
 
     private mutating func planConnections() {
-        pushesInFlight = Self.dividedUp(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
-        connectionsNeeded = Self.dividedUp(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
+        pushesInFlight = Self.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
+        connectionsNeeded = Self.ceilingQuotient(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
         // Each pool has at least two connections. While the pool replaces one, the other carries the pushes.
-        connectionsPerPool = max(2, Self.dividedUp(connectionsNeeded, lanes))
+        connectionsPerPool = max(2, Self.ceilingQuotient(connectionsNeeded, lanes))
         connections = lanes * demand.fleet.pools * connectionsPerPool
-        apnsMegabitsPerSecond = Self.dividedUp(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)
+        apnsMegabitsPerSecond = Self.ceilingQuotient(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)
     }
 
     private mutating func planMemory() {
@@ -96,12 +96,15 @@ package struct CapacityPlan: Sendable, Equatable {
 
     private mutating func planRedis() {
         redisCallsPerSecond = pushesPerSecond * costs.redisCallsPerPush
-        redisNodesForCalls = Self.dividedUp(redisCallsPerSecond * 100, costs.redisCallsPerSecond * Self.redisPercent)
+        redisNodesForCalls = Self.ceilingQuotient(
+            redisCallsPerSecond * 100,
+            costs.redisCallsPerSecond * Self.redisPercent
+        )
         let keys =
             demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice
             + demand.restartedActivities * costs.redisBytesPerRestart
-        redisMebibytes = Self.dividedUp(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
-        redisNodesForMemory = Self.dividedUp(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
+        redisMebibytes = Self.ceilingQuotient(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+        redisNodesForMemory = Self.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
     }
 
     private mutating func planKafka() {
@@ -109,8 +112,8 @@ package struct CapacityPlan: Sendable, Equatable {
         kafkaOutBytesPerSecond = commandsPerSecond * costs.bytesPerResult
         let written = (kafkaInBytesPerSecond + kafkaOutBytesPerSecond) * demand.replication
         kafkaWrittenBytesPerSecond = written
-        kafkaStoredGibibytes = Self.dividedUp(written, 1_048_576) * demand.retentionHours * 3_600 / 1_024
+        kafkaStoredGibibytes = Self.ceilingQuotient(written, 1_048_576) * demand.retentionHours * 3_600 / 1_024
     }
 
-    static func dividedUp(_ number: Int64, _ divisor: Int64) -> Int64 { (number + divisor - 1) / divisor }
+    static func ceilingQuotient(_ number: Int64, _ divisor: Int64) -> Int64 { (number + divisor - 1) / divisor }
 }

@@ -147,15 +147,15 @@ extension Delivery {
     /// Defers the overdue commands of an activity that must wait long for its spacing, or for the pause of
     /// its next command.
     mutating func deferOverdue(_ activity: UInt32, now: Moment) {
-        let isWithinSpacing = isLong(activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds)
-        guard isWithinSpacing || activities[activity].deferred.isPause else { return }
+        let isSpacingLong = isLong(activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds)
+        guard isSpacingLong || activities[activity].deferred.isPause else { return }
         while let record = activities[activity].waiting.head,
-            isWithinSpacing || isLong(records[record].deferral.pauseMilliseconds(now: now)),
+            isSpacingLong || isLong(records[record].deferral.pauseMilliseconds(now: now)),
             isOverdue(record, now: now)
         {
             _ = activities[activity].waiting.popFirst(in: &records)
             let awaitsStartBudget = if case .awaited = records[record].startDraw { true } else { false }
-            deferCommand(record, !isWithinSpacing ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
+            deferCommand(record, !isSpacingLong ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
         }
     }
 

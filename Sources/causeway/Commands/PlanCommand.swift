@@ -86,7 +86,7 @@ struct PlanCommand: ParsableCommand {
         guard let activities else {
             throw ValidationError("Missing expected argument '--activities <count>', or '--audience-members <count>'")
         }
-        return try CapacityPlan(demand: try demand(activities: activities)).text
+        return try CapacityPlan(demand: demand(activities: activities)).text
     }
 
     private var fleet: FleetParts {
@@ -101,7 +101,10 @@ struct PlanCommand: ParsableCommand {
     private func demand(activities: Int64) throws -> CapacityDemand {
         var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activities: activities)
         guard let commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) else {
-            throw ValidationError("--commands-per-push: is \(commandsPerPush), must be 1 to 1000")
+            let range = CapacityDemand.commandsPerPush
+            throw ValidationError(
+                "--commands-per-push: is \(commandsPerPush), must be \(range.lowerBound) to \(range.upperBound)"
+            )
         }
         demand.commandsPerPushHundredths = commandsPerPushHundredths
         demand.devices = devices

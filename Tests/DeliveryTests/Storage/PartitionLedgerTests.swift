@@ -206,9 +206,9 @@ import Testing
                 next = offset + 1
             } else if !open.isEmpty {
                 let offset = open.remove(at: random.number(0...min(open.count - 1, 30)))
-                let isTold = !random.chance(200)
-                ledger.settle(offset, isPublished: isTold)
-                if !isTold { unpublished.insert(offset) }
+                let isPublished = !random.chance(200)
+                ledger.settle(offset, isPublished: isPublished)
+                if !isPublished { unpublished.insert(offset) }
             } else {
                 continue
             }
