@@ -173,7 +173,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
             return
         }
         goOn {
-            guard try issue(index, .confirmLeaves(atMilliseconds: atMilliseconds)) else {
+            guard try issue(index, .confirmDepartures(atMilliseconds: atMilliseconds)) else {
                 throw RedisServerProcess.Failure(description: "no room for a confirmation")
             }
         }

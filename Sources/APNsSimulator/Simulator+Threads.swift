@@ -9,14 +9,22 @@ extension Simulator {
         addresses: [SocketAddress],
         seed: UInt64
     ) async throws(SimulatorError) {
-        let plan = FaultSettings(configuration.faults)
+        let faultRanges = FaultRanges(configuration.faults)
         do {
             for _ in 0..<configuration.threads { running.mailboxes.append(try Mailbox()) }
             for index in running.mailboxes.indices.reversed() {
                 let mailboxes = running.mailboxes
                 let listening = index == 0 ? addresses : []
                 let (thread, ports) = try await startThread(index) { loop throws(SimulatorError) in
-                    try Self.serve(loop, setup, mailboxes, index, plan: plan, seed: seed, addresses: listening)
+                    try Self.serve(
+                        loop,
+                        setup,
+                        mailboxes,
+                        index,
+                        faultRanges: faultRanges,
+                        seed: seed,
+                        addresses: listening
+                    )
                 }
                 running.threads.append(thread)
                 if ports.count == 2 { (running.port, running.managementPort) = (ports[0], ports[1]) }
@@ -35,7 +43,7 @@ extension Simulator {
         _ setup: ServiceSetup,
         _ mailboxes: [Mailbox],
         _ index: Int,
-        plan: FaultSettings,
+        faultRanges: FaultRanges,
         seed: UInt64,
         addresses: [SocketAddress]
     ) throws(SimulatorError) -> (ServerLoop, [UInt16]) {
@@ -45,7 +53,7 @@ extension Simulator {
                 loop: loop,
                 setup: setup,
                 mailbox: mailboxes[index],
-                plan: plan,
+                faultRanges: faultRanges,
                 seed: seed &+ UInt64(index) &* 0xD134_2543_DE82_EF95
             )
         } catch {

@@ -57,7 +57,7 @@ public final class ActivityStore {
     ///
     /// Consecutive updates, ends and settlements of activities share one script call. Consecutive
     /// registrations of activities and confirmations of departures
-    /// (``StoreCall/Operation/confirmLeaves(atMilliseconds:)``) also share one. Each call succeeds or fails
+    /// (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``) also share one. Each call succeeds or fails
     /// alone, but if the script call itself fails, all its calls fail.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)

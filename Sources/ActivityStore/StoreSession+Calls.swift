@@ -45,11 +45,11 @@ extension StoreSession {
             )
             collected(SessionCall(tag: tag, kind: .register), on: connection)
             if isAlone { flushRegistrations(on: connection) }
-        case .confirmLeaves(let atMilliseconds) where call.subject.kind == .activity:
+        case .confirmDepartures(let atMilliseconds) where call.subject.kind == .activity:
             flushCommands(on: connection)
             registrations.append(key, confirmingLeavesAt: atMilliseconds)
             collected(SessionCall(tag: tag, kind: .confirm), on: connection)
-        case .admitStart, .hold, .unregister, .reopen, .confirmLeaves:
+        case .admitStart, .hold, .unregister, .reopen, .confirmDepartures:
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
             issueOnDevice(call, key: key, on: connection)
@@ -110,7 +110,7 @@ extension StoreSession {
                 $0.emptyArgument()
                 $0.argument(version)
             }
-        case .confirmLeaves(let atMilliseconds):
+        case .confirmDepartures(let atMilliseconds):
             write(.confirm, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
                 $0.argument(letter: UInt8(ascii: "c"))
                 $0.argument(letter: UInt8(ascii: "*"))
@@ -243,7 +243,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device && start.isWithinBounds && (retirement?.isWithinBounds ?? true)
         case .refundStart:
             kind == .device
-        case .unregister, .confirmLeaves:
+        case .unregister, .confirmDepartures:
             true
         case .noteLife(_, let kept):
             kind == .activity && (kept.map { $0.version.isStorable && Self.isHoldable($0.record) } ?? true)

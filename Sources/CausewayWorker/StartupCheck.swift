@@ -86,8 +86,8 @@ package enum StartupCheck {
 
     private static func kafka(_ kafka: WorkerConfiguration.Kafka, _ findings: inout Findings) {
         var present = kafka
-        present.propertyFiles.removeAll { !findings.isThere($0.path) }
-        for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.isThere(file.path) {
+        present.propertyFiles.removeAll { !findings.canExamine($0.path) }
+        for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.canExamine(file.path) {
             // librdkafka refuses a user without a password. The file with the password exists only on the
             // worker's machine, so the check uses the file's path as the password.
             present.properties.append(KafkaProperty(name: file.name, value: file.path))
@@ -95,7 +95,7 @@ package enum StartupCheck {
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
             // A property of this kind names a file or directory of certificates or keys. If it does not exist
             // on this machine, the check leaves the property out.
-            KafkaLocationFile(property).map { findings.isThere($0.path) } ?? true
+            KafkaLocationFile(property).map { findings.canExamine($0.path) } ?? true
         }
         do {
             for fault in Consumer.faults(of: try present.consumerProperties.filter(isUsable)) {
@@ -137,7 +137,7 @@ package enum StartupCheck {
         }
 
         /// Whether a file can be examined. The file may be missing on a machine that is not the worker's.
-        func isThere(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
+        func canExamine(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
 
         /// Runs `make`, and records its error as a fault of the key.
         ///
@@ -154,7 +154,7 @@ package enum StartupCheck {
         }
 
         mutating func examine(_ key: String, file: String?, _ make: (String) throws -> Void) {
-            guard let file, !file.isEmpty, isThere(file) else { return }
+            guard let file, !file.isEmpty, canExamine(file) else { return }
             examine(key) { try make(file) }
         }
     }

@@ -30,7 +30,7 @@ public struct CommandRecord {
     /// The version of the older command that brought the alert; nil if the alert is the command's own. Only
     /// Causeway may write this field.
     public var alertVersion: Version?
-    /// In a start whose ``aps`` comes from ``StartAddress/openDictionary(_:into:)``: the address that
+    /// In a start whose ``aps`` comes from ``StartAddress/copyWithoutAddress(_:into:)``: the address that
     /// completes ``aps``.
     public var address: StartAddress?
     /// The token that came with the command. A held command has no token, because another token may be valid

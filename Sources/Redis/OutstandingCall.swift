@@ -8,7 +8,7 @@ enum CommandKind: UInt8, BitwiseCopyable {
 
 /// A script call, or one of the connection's own commands, that has no reply yet.
 struct OutstandingCall: BitwiseCopyable {
-    /// ``KeyPlace/fingerprint`` of the call's key in a cluster; 0 without a cluster.
+    /// ``KeySlot/fingerprint`` of the call's key in a cluster; 0 without a cluster.
     var keyFingerprint: UInt64
     /// The monotonic time at the start of the turn in which the call was issued.
     var issuedAtMicroseconds: Int64

@@ -22,7 +22,7 @@ extension RedisConnection {
 
     /// Whether calls that request replicas may be issued now. If false, ask again in about a second.
     public var takesAcknowledgedCalls: Bool {
-        replicaWait.isEmpty || replicaWatch.takesCalls(nowMilliseconds: loop.nowMilliseconds)
+        replicaWait.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
     /// Notes that a call is being issued.
@@ -30,12 +30,12 @@ extension RedisConnection {
     /// - Returns: whether its reply must stay unread until the replicas have acknowledged.
     func noteCall(asksForReplicas: Bool) -> Bool {
         guard asksForReplicas, !replicaWait.isEmpty else { return false }
-        return replicaWatch.noteCall(nowMilliseconds: loop.nowMilliseconds)
+        return replicaWatch.callIssued(nowMilliseconds: loop.nowMilliseconds)
     }
 
     /// Writes WAIT after all commands of the turn, if a call of the turn asks for replicas.
     func askReplicas() {
-        guard !replicaWait.isEmpty, state == .ready, let stream, replicaWatch.beginAskingIfNeeded() else { return }
+        guard !replicaWait.isEmpty, state == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
         replicaWait.withUnsafeBytes { stream.write($0) }
         append(.waitForReplicas, batchCount: 1)
     }
@@ -74,7 +74,7 @@ extension RedisConnection {
         areReplicasEnough = nil
         let count = reply.kind == .integer ? reply.integer : 0
         let isEnough = reply.kind == .integer && count >= Int64(configuration.replicas)
-        let change = replicaWatch.answered(isEnough: isEnough, nowMilliseconds: loop.nowMilliseconds)
+        let change = replicaWatch.waitAnswered(isEnough: isEnough, nowMilliseconds: loop.nowMilliseconds)
         // Calls that were issued after this WAIT need another WAIT, at the end of this turn.
         scheduleTurnEnd()
         switch change {

@@ -215,7 +215,7 @@ public final class RedisConnection {
         stream = nil
         reader = nil
         session.discardCollected()
-        replicaWatch.noteLost()
+        replicaWatch.connectionLost()
         (withheld, areReplicasEnough) = (WithheldReplies(), nil)
         loop.cancel(deadlineTimer)
         deadlineTimer = .none

@@ -32,43 +32,43 @@ struct ReplicaWatch {
 
     private(set) var state = State.following
     /// Whether a WAIT is outstanding.
-    private(set) var isAsking = false
+    private(set) var isWaitOutstanding = false
     /// Whether a call since the last WAIT needs a WAIT.
-    private var hasUnasked = false
+    private var needsWait = false
     /// When a WAIT on this connection first found too few replicas; nil while enough replicas acknowledge.
     private var missingSinceMilliseconds: Int64?
-    private var askDueMilliseconds: Int64 = 0
+    private var waitDueMilliseconds: Int64 = 0
 
     /// Whether a call that requests replicas may be issued.
-    func takesCalls(nowMilliseconds: Int64) -> Bool {
-        state != .missing || (!isAsking && nowMilliseconds >= askDueMilliseconds)
+    func acceptsCalls(nowMilliseconds: Int64) -> Bool {
+        state != .missing || (!isWaitOutstanding && nowMilliseconds >= waitDueMilliseconds)
     }
 
     /// Notes that a call that requests replicas is being issued.
     ///
     /// - Returns: whether its reply must stay unread until WAIT is answered; false in the state `givenUp`.
-    mutating func noteCall(nowMilliseconds: Int64) -> Bool {
+    mutating func callIssued(nowMilliseconds: Int64) -> Bool {
         guard state == .givenUp else {
-            hasUnasked = true
+            needsWait = true
             return true
         }
-        if !isAsking, nowMilliseconds >= askDueMilliseconds { hasUnasked = true }
+        if !isWaitOutstanding, nowMilliseconds >= waitDueMilliseconds { needsWait = true }
         return false
     }
 
     /// Whether the connection must write a WAIT now, after all calls. Only one WAIT may be outstanding,
     /// because each further WAIT would block the connection for one more timeout.
-    mutating func beginAskingIfNeeded() -> Bool {
-        guard hasUnasked, !isAsking else { return false }
-        (hasUnasked, isAsking) = (false, true)
+    mutating func beginWaitIfNeeded() -> Bool {
+        guard needsWait, !isWaitOutstanding else { return false }
+        (needsWait, isWaitOutstanding) = (false, true)
         return true
     }
 
     /// Handles the answer to WAIT.
     ///
     /// - Returns: what to report; nil if enough replicas acknowledge, as before.
-    mutating func answered(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
-        isAsking = false
+    mutating func waitAnswered(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
+        isWaitOutstanding = false
         guard !isEnough else {
             let wasFollowing = state == .following
             (state, missingSinceMilliseconds) = (.following, nil)
@@ -79,7 +79,7 @@ struct ReplicaWatch {
         missingSinceMilliseconds = since
         if nowMilliseconds - since >= Self.patienceMilliseconds { state = .givenUp }
         let isGivenUp = state == .givenUp
-        askDueMilliseconds =
+        waitDueMilliseconds =
             nowMilliseconds + (isGivenUp ? Self.givenUpPauseMilliseconds : Self.missingPauseMilliseconds)
         return .missing(isGivenUp: isGivenUp)
     }
@@ -89,9 +89,9 @@ struct ReplicaWatch {
     /// The next connection may be to another server, so its replicas get the whole patience again. A watch in
     /// the state `missing` or `givenUp` becomes `missing`, so that it later reports that the replicas
     /// acknowledge again.
-    mutating func noteLost() {
-        (isAsking, hasUnasked) = (false, false)
+    mutating func connectionLost() {
+        (isWaitOutstanding, needsWait) = (false, false)
         if state == .givenUp { state = .missing }
-        (missingSinceMilliseconds, askDueMilliseconds) = (nil, 0)
+        (missingSinceMilliseconds, waitDueMilliseconds) = (nil, 0)
     }
 }

@@ -21,7 +21,7 @@ import Testing
             loop: loop,
             setup: setup,
             mailbox: Mailbox(),
-            plan: FaultSettings(Faults()),
+            faultRanges: FaultRanges(Faults()),
             seed: 1
         )
         var ends: [Int32] = [-1, -1]

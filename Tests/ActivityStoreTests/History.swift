@@ -156,7 +156,7 @@ struct History {
     // MARK: - Operations
 
     private mutating func onActivity() -> Operation {
-        if isMember, below(5) == 0 { return .confirmLeaves(atMilliseconds: time()) }
+        if isMember, below(5) == 0 { return .confirmDepartures(atMilliseconds: time()) }
         switch below(25) {
         case 0..<9: return .admit(command())
         case 9:
@@ -185,7 +185,7 @@ struct History {
 
     private mutating func onDevice() -> Operation {
         let type = Array((isCrowded ? Self.types[0] : pick(Self.types)).utf8)
-        if isMember, below(5) == 0 { return .confirmLeaves(atMilliseconds: time()) }
+        if isMember, below(5) == 0 { return .confirmDepartures(atMilliseconds: time()) }
         switch isCrowded && below(6) != 0 ? 7 : below(16) {
         case 0..<5:
             let registration = below(4) == 0 ? token() : nil

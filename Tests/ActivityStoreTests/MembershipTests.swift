@@ -49,7 +49,7 @@ import Testing
         TokenRetirement(token: Array(text.utf8), environment: .production, invalidAtMilliseconds: nil)
     }
 
-    private func confirm(_ milliseconds: Int64) -> Operation { .confirmLeaves(atMilliseconds: milliseconds) }
+    private func confirm(_ milliseconds: Int64) -> Operation { .confirmDepartures(atMilliseconds: milliseconds) }
 
     // MARK: - Activities
 

@@ -87,9 +87,9 @@ import Testing
         let key = TestKey.activity("one")
         let calls: [(key: TestKey, operation: Operation)] = [
             (key, register(at: 100, in: [1, 2])), (.activity("other"), register(at: 100, in: nil)),
-            (key, register(at: 200, in: [2])), (key, .confirmLeaves(atMilliseconds: 100)),
-            (key, register("bb", at: 300, in: [2], shows: .at(5))), (key, .confirmLeaves(atMilliseconds: 300)),
-            (.activity("nobody"), .confirmLeaves(atMilliseconds: 1)), (key, register("bb", at: 300, in: [2])),
+            (key, register(at: 200, in: [2])), (key, .confirmDepartures(atMilliseconds: 100)),
+            (key, register("bb", at: 300, in: [2], shows: .at(5))), (key, .confirmDepartures(atMilliseconds: 300)),
+            (.activity("nobody"), .confirmDepartures(atMilliseconds: 1)), (key, register("bb", at: 300, in: [2])),
             (key, register("cc", at: 299, in: [3])), (key, register("dd", at: 400, in: [], source: .readAgain)),
         ]
         perform(calls)

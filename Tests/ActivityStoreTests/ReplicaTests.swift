@@ -257,7 +257,7 @@ import Testing
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         let caller = try connected(fake, loop)
-        let confirm = Operation.confirmLeaves(atMilliseconds: 1)
+        let confirm = Operation.confirmDepartures(atMilliseconds: 1)
         for count in ["1", "0"] {
             fake.answer = {
                 $0 == "EVALSHA"
@@ -293,50 +293,50 @@ import Testing
         private var watch = ReplicaWatch()
         var now: Int64 = 0
 
-        var takesCalls: Bool { watch.takesCalls(nowMilliseconds: now) }
-        func isWithheld() -> Bool { watch.noteCall(nowMilliseconds: now) }
-        func beginAskingIfNeeded() -> Bool { watch.beginAskingIfNeeded() }
+        var acceptsCalls: Bool { watch.acceptsCalls(nowMilliseconds: now) }
+        func isWithheld() -> Bool { watch.callIssued(nowMilliseconds: now) }
+        func beginWaitIfNeeded() -> Bool { watch.beginWaitIfNeeded() }
         func answered(isEnough: Bool) -> ReplicaWatch.Change? {
-            watch.answered(isEnough: isEnough, nowMilliseconds: now)
+            watch.waitAnswered(isEnough: isEnough, nowMilliseconds: now)
         }
-        func noteLost() { watch.noteLost() }
+        func connectionLost() { watch.connectionLost() }
     }
 
     @Test func `One question at a time, and one for what was written meanwhile`() {
         let watched = Watched()
-        #expect(!watched.beginAskingIfNeeded())
+        #expect(!watched.beginWaitIfNeeded())
         #expect(watched.isWithheld() && watched.isWithheld())
-        #expect(watched.beginAskingIfNeeded())
+        #expect(watched.beginWaitIfNeeded())
         #expect(watched.isWithheld())
-        #expect(!watched.beginAskingIfNeeded())
+        #expect(!watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: true) == nil)
-        #expect(watched.beginAskingIfNeeded())
+        #expect(watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: true) == nil)
-        #expect(!watched.beginAskingIfNeeded())
+        #expect(!watched.beginWaitIfNeeded())
     }
 
     @Test func `Missing replicas are asked each second, then given up, asked seldom, and found again`() {
         let watched = Watched()
         for second in 0..<10 {
-            #expect(watched.takesCalls && watched.isWithheld() && watched.beginAskingIfNeeded(), "\(second)")
-            #expect(second == 0 || !watched.takesCalls, "one question at a time")
+            #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded(), "\(second)")
+            #expect(second == 0 || !watched.acceptsCalls, "one question at a time")
             #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false), "\(second)")
             watched.now += ReplicaWatch.missingPauseMilliseconds - 1
-            #expect(!watched.takesCalls)
+            #expect(!watched.acceptsCalls)
             watched.now += 1
         }
-        #expect(watched.takesCalls && watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: true))
         watched.now += ReplicaWatch.givenUpPauseMilliseconds - 1
-        #expect(watched.takesCalls && !watched.isWithheld() && !watched.beginAskingIfNeeded())
+        #expect(watched.acceptsCalls && !watched.isWithheld() && !watched.beginWaitIfNeeded())
         watched.now += 1
-        #expect(!watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(!watched.isWithheld() && watched.beginWaitIfNeeded())
         // A write that comes during a WAIT needs no WAIT of its own.
         #expect(!watched.isWithheld())
         #expect(watched.answered(isEnough: true) == .following)
-        #expect(!watched.beginAskingIfNeeded())
+        #expect(!watched.beginWaitIfNeeded())
         // If the replica is missing again later, calls wait again.
-        #expect(watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
     }
 
@@ -344,24 +344,24 @@ import Testing
     /// again.
     @Test func `The replicas get the whole patience again after a lost connection`() {
         let watched = Watched()
-        #expect(watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
-        watched.noteLost()
+        watched.connectionLost()
         watched.now += ReplicaWatch.patienceMilliseconds
-        #expect(watched.takesCalls && watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
         watched.now += ReplicaWatch.patienceMilliseconds
-        #expect(watched.isWithheld() && watched.beginAskingIfNeeded())
+        #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: true))
-        watched.noteLost()
-        #expect(watched.takesCalls && watched.isWithheld() && watched.beginAskingIfNeeded())
+        watched.connectionLost()
+        #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: true) == .following, "the operator learns that they are back")
     }
 
     @Test func `A lost connection asks no more questions`() {
         let watched = Watched()
         #expect(watched.isWithheld())
-        watched.noteLost()
-        #expect(!watched.beginAskingIfNeeded())
+        watched.connectionLost()
+        #expect(!watched.beginWaitIfNeeded())
     }
 }

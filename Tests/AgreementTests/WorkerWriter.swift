@@ -102,7 +102,7 @@ struct WorkerWriter {
         let count = 1 << number(0...8)
         guard let range = SegmentRange(index: number(0...count - 1), count: count) else { return [] }
         var result = RangeResultRecord(command: name(ofAudience: true), range: range, members: counts(), times: times())
-        result.isOvertaken = chance()
+        result.isSuperseded = chance()
         return written { result.write(to: &$0) }
     }
 
@@ -116,7 +116,7 @@ struct WorkerWriter {
         )
         result.broadcasts = counts()
         if chance() { result.channelAbsence = any(ChannelAbsence.self) }
-        (result.isOvertaken, result.isDemoted, result.isAlertExpired) = (chance(), chance(), chance())
+        (result.isSuperseded, result.isDemoted, result.isAlertExpired) = (chance(), chance(), chance())
         if chance() { result.dropped = bytes(dropped) }
         (result.recordMilliseconds, result.admittedMilliseconds) = (milliseconds(), milliseconds())
         return written { result.write(to: &$0) }

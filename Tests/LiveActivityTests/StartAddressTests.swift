@@ -11,7 +11,7 @@ struct StartAddressTests {
         return aps.withUTF8 { aps in
             let aps = UnsafeRawBufferPointer(aps)
             var room = [UInt8](repeating: 0, count: aps.count)
-            guard let count = room.withUnsafeMutableBytes({ StartAddress.openDictionary(aps, into: $0) }) else {
+            guard let count = room.withUnsafeMutableBytes({ StartAddress.copyWithoutAddress(aps, into: $0) }) else {
                 return nil
             }
             return room[..<count]

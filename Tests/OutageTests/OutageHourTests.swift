@@ -11,7 +11,7 @@ struct OutageHourTests {
     private static func minutes(_ change: (inout OutageMinute) -> Void = { _ in }) -> [OutageMinute] {
         (1...6)
             .map { number in
-                var minute = OutageMinute(number: number, isAway: (2...5).contains(number))
+                var minute = OutageMinute(number: number, isUnreachable: (2...5).contains(number))
                 for milliseconds in 1...100 { minute.freshness.add(milliseconds: Int64(milliseconds)) }
                 minute.commitMilliseconds = 8_000
                 minute.residentBytes = 100 << 20

@@ -29,7 +29,7 @@ import Testing
                         let suffix = AudienceKey.pageSuffix(bound)
                         return tag + suffix.indices.map { suffix[$0] }
                     }
-                let slot = Set(keys.map { $0.withUnsafeBytes { KeyPlace.slot(of: $0) } })
+                let slot = Set(keys.map { $0.withUnsafeBytes { KeySlot.slot(of: $0) } })
                 #expect(slot.count == 1)
                 slots.formUnion(slot)
             }
@@ -243,7 +243,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         let count = memory.withUnsafeMutableBytes { memory in
             app.withUnsafeBytes { AudienceKey.write(app: $0, audience, segment: segment, to: memory) }
         }
-        return memory[..<(count ?? 0)].withUnsafeBytes { KeyPlace.slot(of: $0) }
+        return memory[..<(count ?? 0)].withUnsafeBytes { KeySlot.slot(of: $0) }
     }
 
     // MARK: - Entries and replies

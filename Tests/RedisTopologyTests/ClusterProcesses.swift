@@ -56,7 +56,7 @@ final class ClusterProcesses {
     }
 
     static func slots(of primary: Int, among count: Int) -> Range<Int> {
-        (primary * KeyPlace.slotCount / count)..<((primary + 1) * KeyPlace.slotCount / count)
+        (primary * KeySlot.slotCount / count)..<((primary + 1) * KeySlot.slotCount / count)
     }
 
     /// Waits until the replicas have all writes.

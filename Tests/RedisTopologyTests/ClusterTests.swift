@@ -165,7 +165,7 @@ import Testing
     }
 
     private static func slot(_ activity: Int) -> Int {
-        Caller.key(activity) { KeyPlace($0).slot }
+        Caller.key(activity) { KeySlot($0).slot }
     }
 }
 
@@ -201,8 +201,8 @@ struct Resharding {
 
     /// Makes the next step. Returns false when all slots have moved.
     mutating func step() -> Bool {
-        guard slot < KeyPlace.slotCount else { return false }
-        let slots = slot..<min(slot + Self.slotsPerStep, KeyPlace.slotCount)
+        guard slot < KeySlot.slotCount else { return false }
+        let slots = slot..<min(slot + Self.slotsPerStep, KeySlot.slotCount)
         switch stage {
         case 0:
             setSlots(slots, on: \.target) { ["IMPORTING", $0.sourceIdentifier] }

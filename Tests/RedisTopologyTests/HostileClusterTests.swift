@@ -74,7 +74,7 @@ import Testing
         let owner = try FakeNode(loop: loop)
         let caller = try caller(loop, owner)
         #expect(caller.works(1))
-        let slot = Caller.key(1) { KeyPlace($0).slot }
+        let slot = Caller.key(1) { KeySlot($0).slot }
         owner.answers = ["-MOVED \(slot) 127.0.0.1:\(try Listener.unusedLoopbackPort())\r\n"]
         #expect(caller.works(1))
         #expect(caller.repeated[.moved] == 1 && owner.calls == 3)
@@ -85,7 +85,7 @@ import Testing
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         let caller = try caller(loop, nodes[0])
         #expect(caller.works(1))
-        let slot = Caller.key(1) { KeyPlace($0).slot }
+        let slot = Caller.key(1) { KeySlot($0).slot }
         nodes[0].answers = Array(repeating: "-MOVED \(slot) \(nodes[1].location)\r\n", count: 50)
         nodes[1].answers = Array(repeating: "-MOVED \(slot) \(nodes[0].location)\r\n", count: 50)
         #expect(caller.works(1))
@@ -110,7 +110,7 @@ import Testing
         configuration.responseDeadlineMilliseconds = 1_000
         let caller = try Caller(configuration, loop: loop)
         #expect(caller.works(1))
-        let slot = Caller.key(1) { KeyPlace($0).slot }
+        let slot = Caller.key(1) { KeySlot($0).slot }
         nodes[0].slots = nodes[1].allSlots
         nodes[0].answers = ["-MOVED \(slot) \(nodes[1].location)\r\n"]
         #expect(caller.works(1) && nodes[1].calls == 1)

@@ -58,7 +58,7 @@ import Testing
             let owner = (0..<3)
                 .first {
                     ClusterProcesses.slots(of: $0, among: 3)
-                        .contains(bytes(key).withUnsafeBytes { KeyPlace.slot(of: $0) })
+                        .contains(bytes(key).withUnsafeBytes { KeySlot.slot(of: $0) })
                 }
             cluster.primaries[owner ?? 0].command("HSET", key, "name", key)
         }

@@ -71,10 +71,10 @@ struct HeaderEncoder: ~Copyable {
     private var middle5: [UInt8] = []
     private var middle10: [UInt8] = []
     private var identifierName: [UInt8] = []
-    /// Whether blocks of priority 5 (`isCached5`) and of priority 10 (`isSettled10`) may use the constant
+    /// Whether blocks of priority 5 (`canCopy5`) and of priority 10 (`canCopy10`) may use the constant
     /// pieces.
-    private var isCached5 = false
-    private var isSettled10 = false
+    private var canCopy5 = false
+    private var canCopy10 = false
 
     init(profile: PushProfile, authority: String) {
         var texts = [[UInt8]](repeating: [], count: Name.allCases.count)
@@ -100,8 +100,8 @@ struct HeaderEncoder: ~Copyable {
         blockBytesMax =
             256 + texts.reduce(0) { $0 + $1.count } + authorization.count
             + max(pathPrefix.count + PushRequest.deviceTokenBytesMax, broadcastPath.count + PushRequest.channelBytesMax)
-        isCached5 = false
-        isSettled10 = false
+        canCopy5 = false
+        canCopy10 = false
     }
 
     /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
@@ -109,8 +109,8 @@ struct HeaderEncoder: ~Copyable {
         let size = Int(min(bytes, UInt32(Self.tableBytesMax)))
         guard size != tableBytesAllowed || resized != nil else { return }
         resized = (least: min(size, resized?.least ?? tableBytesAllowed), last: size)
-        isCached5 = false
-        isSettled10 = false
+        canCopy5 = false
+        canCopy10 = false
     }
 
     /// Writes the header block of one push to a device.
@@ -125,7 +125,7 @@ struct HeaderEncoder: ~Copyable {
         identifier: (UInt64, UInt64)
     ) -> Int {
         precondition(deviceToken.count <= PushRequest.deviceTokenBytesMax)
-        guard priority == 10 ? isSettled10 : isCached5 else {
+        guard priority == 10 ? canCopy10 : canCopy5 else {
             return writeFirst(to: output, deviceToken, priority: priority, expiration, identifier)
         }
         var end = Self.append(front, to: output)
@@ -238,14 +238,14 @@ struct HeaderEncoder: ~Copyable {
     /// Builds the constant pieces again. A priority has a piece only when its fields no longer change the
     /// table.
     private mutating func settle() {
-        isCached5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
-        isSettled10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0
+        canCopy5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
+        canCopy10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0
         front = frontPiece()
         // The path follows this piece, as a literal that is never indexed. The name `:path` is a part of the
         // piece.
         Self.addInteger(Self.staticPath, flags: Self.neverIndexed, prefixBits: 4, to: &front)
-        middle5 = isCached5 ? middlePiece(.priority5) : []
-        middle10 = isSettled10 ? middlePiece(.priority10) : []
+        middle5 = canCopy5 ? middlePiece(.priority5) : []
+        middle10 = canCopy10 ? middlePiece(.priority10) : []
         identifierName = namePiece(.identifier)
     }
 

@@ -180,7 +180,7 @@ struct ConnectionFaults {
 
 /// The shares as ranges of a 32-bit random number. Each request draws one number, and its range decides the
 /// fault. Without faults, no number is drawn.
-struct FaultSettings {
+struct FaultRanges {
     let faults: Faults
     let connections: ConnectionFaults
     private let bands: [(upTo: UInt64, handling: RequestHandling)]

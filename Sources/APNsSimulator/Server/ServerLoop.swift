@@ -77,8 +77,8 @@ final class ServerLoop {
     let setup: ServiceSetup
     let mailbox: Mailbox
     var random: SplitMix64
-    private var plan: FaultSettings
-    private var managementPlan = FaultSettings(Faults())
+    private var faultRanges: FaultRanges
+    private var managementFaultRanges = FaultRanges(Faults())
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
@@ -96,12 +96,13 @@ final class ServerLoop {
     private var peers: [Mailbox] = []
     private var nextPeer = 0
 
-    init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, plan: FaultSettings, seed: UInt64) throws(SystemError)
+    init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, faultRanges: FaultRanges, seed: UInt64)
+        throws(SystemError)
     {
         self.loop = loop
         self.setup = setup
         self.mailbox = mailbox
-        self.plan = plan
+        self.faultRanges = faultRanges
         random = SplitMix64(seed: seed)
         slab = RequestSlab(slotsMax: setup.limits.requestsPerThread)
         pushLog = setup.pushLogFile.map { PushLog(file: $0, loop: loop) }
@@ -111,22 +112,23 @@ final class ServerLoop {
     /// The time of the simulated world, UNIX milliseconds.
     var worldMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
 
-    func faults(of service: Service) -> Faults { service == .push ? plan.faults : managementPlan.faults }
+    func faults(of service: Service) -> Faults { service == .push ? faultRanges.faults : managementFaultRanges.faults }
 
     func connectionFaults(of service: Service) -> ConnectionFaults {
-        service == .push ? plan.connections : managementPlan.connections
+        service == .push ? faultRanges.connections : managementFaultRanges.connections
     }
 
     func handling(_ service: Service) -> RequestHandling {
-        service == .push ? plan.handling(&random) : managementPlan.handling(&random)
+        service == .push ? faultRanges.handling(&random) : managementFaultRanges.handling(&random)
     }
 
     func latencyMilliseconds(_ service: Service) -> Int64 {
-        service == .push ? plan.latencyMilliseconds(&random) : managementPlan.latencyMilliseconds(&random)
+        service == .push ? faultRanges.latencyMilliseconds(&random) : managementFaultRanges.latencyMilliseconds(&random)
     }
 
     func isInformationalFirst(_ service: Service) -> Bool {
-        service == .push ? plan.isInformationalFirst(&random) : managementPlan.isInformationalFirst(&random)
+        service == .push
+            ? faultRanges.isInformationalFirst(&random) : managementFaultRanges.isInformationalFirst(&random)
     }
 
     /// Listens on an address. Distributes connections over the threads, round robin.
@@ -158,7 +160,7 @@ final class ServerLoop {
     }
 
     func set(_ faults: Faults, of service: Service) {
-        if service == .push { plan = FaultSettings(faults) } else { managementPlan = FaultSettings(faults) }
+        if service == .push { faultRanges = FaultRanges(faults) } else { managementFaultRanges = FaultRanges(faults) }
         for connection in connections.values where connection.service == service {
             connection.announceLimit()
             connection.send()

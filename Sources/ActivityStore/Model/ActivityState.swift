@@ -129,17 +129,17 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 if newest == call.version { return versionState.isSettled ? .duplicate : nil }
                 return versionState == .notShown && newest < call.version ? nil : .ended
             }
-            return isOvertaken(call, by: newest) ? .overtaken : .ended
+            return isSuperseded(call, by: newest) ? .overtaken : .ended
         }
         if call.isEnd { return nil }
         if newest == call.version { return versionState.isSettled || versionState == .startAssigned ? .duplicate : nil }
         if newest < call.version { return nil }
-        return isOvertaken(call, by: newest) ? .overtaken : .superseded
+        return isSuperseded(call, by: newest) ? .overtaken : .superseded
     }
 
     /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
     /// start cannot carry it, because the alert belongs to the activity's previous life.
-    private func isOvertaken(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
+    private func isSuperseded(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
         call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startAssigned
     }
 

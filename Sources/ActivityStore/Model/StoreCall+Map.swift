@@ -55,7 +55,7 @@ extension StoreCall.Operation {
             .settleStart(start.map(transform), settlement, retirement: retirement?.map(transform))
         case .refundStart(let startBudget, let draw): .refundStart(startBudget: startBudget, draw: draw)
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
-        case .confirmLeaves(let atMilliseconds): .confirmLeaves(atMilliseconds: atMilliseconds)
+        case .confirmDepartures(let atMilliseconds): .confirmDepartures(atMilliseconds: atMilliseconds)
         case .noteLife(let note, let kept): .noteLife(note, keeping: kept?.map(transform))
         case .checkLife(let began, let state, let lease):
             .checkLife(beganMilliseconds: began, state: state, leaseMilliseconds: lease)

@@ -76,7 +76,7 @@ public struct StoreModel: Sendable {
             )
         case .unregister(let at): (reply, lifetime) = activity.unregister(at: at)
         case .reopen(let version): (reply, lifetime) = activity.reopen(version)
-        case .confirmLeaves(let at): (reply, lifetime) = activity.confirmLeaves(at: at)
+        case .confirmDepartures(let at): (reply, lifetime) = activity.confirmDepartures(at: at)
         case .settle, .limit, .retire:
             // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
@@ -104,7 +104,7 @@ public struct StoreModel: Sendable {
             (reply, lifetime) = device.hold(start, command, startsMax: heldStartsMax)
         case .registerDevice(let type, let registration, let step, let isCarried):
             (reply, lifetime) = device.register(text(type), registration, step, isCarried: isCarried)
-        case .confirmLeaves(let at): (reply, lifetime) = device.confirmLeaves(at: at)
+        case .confirmDepartures(let at): (reply, lifetime) = device.confirmDepartures(at: at)
         case .unregister(let at): (reply, lifetime) = device.unregister(device.registeredTypes, at: at)
         case .settleStart(let start, _, let retirement): (reply, lifetime) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):

@@ -220,7 +220,7 @@ extension Audiences {
             slot.totals,
             of: name(ofChannel: slot.channel),
             slot.record,
-            isOvertaken: slot.outcome == .superseded
+            isSuperseded: slot.outcome == .superseded
         )
     }
 

@@ -13,7 +13,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         /// The result of one member whose push was refused.
         case memberResult
         case invalidation
-        /// A start of one device, for the commands topic. `index` names a member of a page (``StartPlace``).
+        /// A start of one device, for the commands topic. `index` names a member of a page (``PageMemberIndex``).
         case start
         /// The result of a command in one broadcast.
         case broadcastResult

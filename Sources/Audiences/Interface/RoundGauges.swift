@@ -111,7 +111,7 @@ extension Audiences {
             case .rangeResult, .commandResult: rounds[versions[production.index].round].application
             case .broadcastResult, .broadcastTotals: channels[broadcasts[production.index].channel].key.application
             case .memberResult, .invalidation: refusedMembers[production.index].application
-            case .start: pages[StartPlace(value: production.index).page].application
+            case .start: pages[PageMemberIndex(value: production.index).page].application
             }
         return Int(application)
     }
@@ -122,14 +122,14 @@ extension Audiences {
         switch production.kind {
         case .rangeResult:
             let slot = versions[production.index]
-            return finished(slot.record, slot.counts, slot.times, isOvertaken: slot.isOvertaken)
+            return finished(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
         case .commandResult:
             let slot = versions[production.index]
-            return finished(slot.record, slot.totals.members, slot.totals.times, isOvertaken: slot.isOvertaken)
+            return finished(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
         case .broadcastTotals:
             let slot = broadcasts[production.index]
-            let isOvertaken = slot.outcome == .superseded
-            return finished(slot.record, slot.totals.members, slot.totals.times, isOvertaken: isOvertaken)
+            let isSuperseded = slot.outcome == .superseded
+            return finished(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
         case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil
         }
     }
@@ -138,10 +138,10 @@ extension Audiences {
         _ record: FanoutRecord,
         _ members: MemberCounts,
         _ times: RoundTimes,
-        isOvertaken: Bool
+        isSuperseded: Bool
     ) -> FinishedRound {
         FinishedRound(
-            outcome: isOvertaken ? .superseded : members.outcome,
+            outcome: isSuperseded ? .superseded : members.outcome,
             recordMilliseconds: record.order.recordMilliseconds,
             lastResponseMilliseconds: times.lastResponseMilliseconds,
             partition: partitions.current(record.partition, epoch: record.epoch)?.pointee.number ?? -1,

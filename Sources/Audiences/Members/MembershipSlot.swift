@@ -34,7 +34,7 @@ struct MembershipSlot: BitwiseCopyable {
     private let texts: HeapBytes
     private let identifierCount: Int
     private let tokenCount: Int
-    private let leavesCount: Int
+    private let departuresCount: Int
 
     var stage = Stage.queued
     /// The next change of the same member.
@@ -77,7 +77,7 @@ struct MembershipSlot: BitwiseCopyable {
         let leaves = incoming.leaves.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joins.contains(left)
         }
-        leavesCount = leaves.count
+        departuresCount = leaves.count
         let audiences = leaves + incoming.joins
         texts = HeapBytes(count: identifierCount + tokenCount + audiences.count * AudienceList.digestBytes)
         UnsafeMutableRawBufferPointer(rebasing: texts.room[..<identifierCount]).copyMemory(from: incoming.identifier)
@@ -100,15 +100,15 @@ struct MembershipSlot: BitwiseCopyable {
     var audiences: AudienceList {
         AudienceList(UnsafeRawBufferPointer(rebasing: texts.bytes[(identifierCount + tokenCount)...]))
     }
-    var joinsCount: Int { audiences.count - leavesCount }
-    func joined(_ place: Int) -> AudienceDigest { audiences[leavesCount + place] }
+    var joinsCount: Int { audiences.count - departuresCount }
+    func joined(_ place: Int) -> AudienceDigest { audiences[departuresCount + place] }
 
     /// The change that the next audience learns: the member left, moved or joined.
-    var change: MembershipChangeKind { notifiedCount < leavesCount ? .left : wasMember ? .moved : .joined }
+    var change: MembershipChangeKind { notifiedCount < departuresCount ? .left : wasMember ? .moved : .joined }
 
     /// The member's entry for the next audience.
     var entry: MemberEntry<UnsafeRawBufferPointer> {
-        let isLeaving = notifiedCount < leavesCount
+        let isLeaving = notifiedCount < departuresCount
         return MemberEntry(
             place: MemberPlace(of: identifier),
             isLeaving: isLeaving,

@@ -191,7 +191,7 @@ extension Audiences {
         defer { offerFreePages(application) }
         let round = pages[page].round
         if pages[page].parked != .max { return parkedMemberRead(page, now: now) }
-        if pages[page].isOfParkedMembers { return parkAgain(page, of: round, now: now) }
+        if pages[page].isOfParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
         advance(round, now: now)
     }
 
@@ -204,7 +204,7 @@ extension Audiences {
             let slot = pages[page]
             for member in 0..<Int(slot.sendIndex) {
                 guard let outcome = MemberState.outcome(slot.state(member)) else { continue }
-                countMember(slot.position(member), outcome, under: slot.version(member), of: round)
+                countOutcome(slot.position(member), outcome, under: slot.version(member), of: round)
             }
             let end = readEnd(of: round)
             rounds[round].watermark = max(rounds[round].watermark, min(slot.end, end))

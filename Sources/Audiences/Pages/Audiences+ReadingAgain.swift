@@ -27,7 +27,7 @@ extension Audiences {
 
     /// Parks the members at the page's position again, because the last owner had parked them. A member that
     /// is not on the page has left.
-    mutating func parkAgain(_ page: UInt32, of round: UInt32, now: Moment) {
+    mutating func restoreParkedMembers(_ page: UInt32, of round: UInt32, now: Moment) {
         let position = pages[page].start
         for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {
             if !parked.isFull, let content = pages[page].member(member) {

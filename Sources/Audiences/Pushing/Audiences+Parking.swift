@@ -91,7 +91,7 @@ extension Audiences {
         guard rounds[round].phase != .lost else { return unpark(member) }
         let sent = slot.version == .max ? rounds[round].newest : slot.version
         if slot.position < rounds[round].watermark {
-            countMember(slot.position, outcome, under: sent, of: round)
+            countOutcome(slot.position, outcome, under: sent, of: round)
         } else {
             pages[slot.page].setVersion(Int(slot.member), sent)
             pages[slot.page].setState(Int(slot.member), MemberState.done(outcome))

@@ -68,7 +68,7 @@ extension Audiences {
                 rounds[round].inFlight += 1
                 countOffered(push)
                 rounds[round].hasPriority = false
-                countBurst(application)
+                countOffer(application)
                 return push
             case .blocked:
                 moveToEndOfQueue(application)

@@ -33,13 +33,13 @@ struct ApplicationQueues: BitwiseCopyable {
 
 extension Audiences {
     /// The number of pushes that a round may send in a row while other rounds of its app wait.
-    private static var burstMax: UInt16 { 64 }
+    private static var offersPerTurnMax: UInt16 { 64 }
 
     mutating func enqueueRound(_ round: UInt32) {
         guard !rounds[round].isQueued else { return }
         rounds[round].isQueued = true
         rounds[round].nextInQueue = .max
-        rounds[round].burst = 0
+        rounds[round].offeredInTurn = 0
         let application = Int(rounds[round].application)
         queues[application].count += 1
         let (first, last) = (queues[application].first, queues[application].last)
@@ -71,10 +71,10 @@ extension Audiences {
         enqueueRound(round)
     }
 
-    mutating func countBurst(_ application: Int) {
+    mutating func countOffer(_ application: Int) {
         let round = queues[application].first
-        rounds[round].burst += 1
-        if rounds[round].burst >= Self.burstMax { moveToEndOfQueue(application) }
+        rounds[round].offeredInTurn += 1
+        if rounds[round].offeredInTurn >= Self.offersPerTurnMax { moveToEndOfQueue(application) }
     }
 
     /// Removes a round that is being freed from every queue that has it.

@@ -5,7 +5,7 @@ import LiveActivity
 extension Audiences {
     /// Adds the outcome of one member to the counts of every version whose window includes the member's
     /// position.
-    mutating func countMember(_ position: UInt64, _ outcome: MemberOutcome, under sent: UInt32, of round: UInt32) {
+    mutating func countOutcome(_ position: UInt64, _ outcome: MemberOutcome, under sent: UInt32, of round: UInt32) {
         queues[Int(rounds[round].application)].members[Int(outcome.rawValue)] &+= 1
         var version = rounds[round].oldest
         while version != .max {
@@ -29,7 +29,7 @@ extension Audiences {
             let isOver = watermark >= slot.end && lowestParked >= slot.end
             // A version with an empty window has no members. The parked members below the window belong to
             // older versions and may wait for hours, so the version does not wait for them.
-            let isEmpty = slot.isOvertaken && slot.start == slot.end && !isInFlightToParked(version)
+            let isEmpty = slot.isSuperseded && slot.start == slot.end && !isInFlightToParked(version)
             if slot.stage == .underWay, isOver || isEmpty {
                 rounds[round].revision += 1
                 versions[version].stage = .counted
@@ -79,7 +79,7 @@ extension Audiences {
         versions[version].stage = .finishing
         versions[version].outstanding = 2
         counters.versionsFinished &+= 1
-        if versions[version].isOvertaken { counters.versionsOvertaken &+= 1 }
+        if versions[version].isSuperseded { counters.versionsOvertaken &+= 1 }
         productions.append(AudienceProduction(kind: .rangeResult, index: version))
         storeQueue.append(AudienceTicket(.finish, index: version))
     }
@@ -89,7 +89,7 @@ extension Audiences {
     mutating func finishLate(_ version: UInt32, of round: UInt32) {
         rounds[round].lateCount += 1
         versions[version].isLate = true
-        versions[version].isOvertaken = true
+        versions[version].isSuperseded = true
         finish(version)
     }
 
@@ -128,7 +128,7 @@ extension Audiences {
         var version = rounds[round].oldest
         while version != .max {
             let slot = versions[version]
-            let isReplaced = slot.isOvertaken && version != rounds[round].newest
+            let isReplaced = slot.isSuperseded && version != rounds[round].newest
             if slot.stage == .finished, isOldest || isReplaced {
                 unlink(version, of: round)
                 rounds[round].lastSettled = max(rounds[round].lastSettled, slot.record.version)

@@ -172,7 +172,9 @@ extension Audiences {
             activityTemplate: unescaped(command.activity, from: value)
         )
         let version = versions.allocate(slot)
-        if command.event == .start { versions[version].openDictionary = Self.openDictionary(of: versions[version]) }
+        if command.event == .start {
+            versions[version].dictionaryWithoutAddress = Self.dictionaryWithoutAddress(of: versions[version])
+        }
         queues[Int(key.application)].recordCount += 1
         countBytes(versions[version].heldBytes, of: version)
         return version

@@ -19,7 +19,7 @@ extension Audiences {
             append(version, to: round)
             versions[version].start = entry.start
             versions[version].end = entry.start + (entry.length ?? rounds[round].length)
-            versions[version].isOvertaken = entry.length != nil
+            versions[version].isSuperseded = entry.length != nil
             versions[version].counts = entry.counts
             versions[version].times = entry.times
             carryAlert(to: version, of: round, now: now)
@@ -97,7 +97,7 @@ extension Audiences {
             let slot = versions[version]
             if slot.stage == .underWay, slot.start == start, !isAlertCarried(of: version, by: newest) {
                 versions[version].end = start
-                versions[version].isOvertaken = true
+                versions[version].isSuperseded = true
             }
             version = slot.next
         }
@@ -128,7 +128,7 @@ extension Audiences {
     mutating func closeEarly(_ version: UInt32, of round: UInt32) {
         let position = max(rounds[round].sendPosition, rounds[round].watermark)
         versions[version].end = max(versions[version].start, min(versions[version].end, position))
-        versions[version].isOvertaken = true
+        versions[version].isSuperseded = true
         rounds[round].revision += 1
     }
 

@@ -122,7 +122,7 @@ struct RoundSlot: BitwiseCopyable {
     /// Otherwise the pages that are read again would be too old again at its next turn.
     var hasPriority = false
     /// The number of pushes that the round has offered since its turn began.
-    var burst: UInt16 = 0
+    var offeredInTurn: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
     var restored = RestoredRound.none
 

@@ -33,7 +33,7 @@ struct VersionSlot: BitwiseCopyable {
     /// For a start to an audience with channels: Apple's `aps` dictionary without the parts that say how the
     /// activity gets its updates; the core adds these parts for each device. Empty: each device's start gets
     /// the dictionary unchanged.
-    var openDictionary = HeapBytes.none
+    var dictionaryWithoutAddress = HeapBytes.none
     /// The second body. For a version with its own alert: without that alert, for when it is too old.
     /// Otherwise: with the alert of an older version, for the members from `alertStart` to below `alertEnd`.
     var alternateBody = HeapBytes.none
@@ -57,7 +57,7 @@ struct VersionSlot: BitwiseCopyable {
 
     /// Whether a newer version replaced this one before anything was sent under it, or its window was closed
     /// early.
-    var isOvertaken = false
+    var isSuperseded = false
 
     var carriesAlert: Bool { alertEnd > 0 }
     func carriesAlert(to position: UInt64) -> Bool { position >= alertStart && position < alertEnd }
@@ -75,16 +75,16 @@ struct VersionSlot: BitwiseCopyable {
         (start, end) = (0, 0)
         counts = MemberCounts()
         times = RoundTimes()
-        isOvertaken = false
+        isSuperseded = false
     }
 
     var heldBytes: Int {
         MemoryLayout<Self>.size + record.heldBytes + alternateBody.count + policyName.count + activityTemplate.count
-            + openDictionary.count
+            + dictionaryWithoutAddress.count
     }
 
     func freeBytes() {
         record.freeBytes()
-        for bytes in [policyName, activityTemplate, openDictionary, alternateBody] { bytes.free() }
+        for bytes in [policyName, activityTemplate, dictionaryWithoutAddress, alternateBody] { bytes.free() }
     }
 }

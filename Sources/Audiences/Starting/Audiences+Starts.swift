@@ -47,16 +47,16 @@ extension Audiences {
         rounds[pages[next.page].round].inFlight += 1
         startsUnderWay += 1
         counters.starts &+= 1
-        let place = StartPlace(page: next.page, member: next.member)
-        productions.append(AudienceProduction(kind: .start, index: place.value))
+        let index = PageMemberIndex(page: next.page, member: next.member)
+        productions.append(AudienceProduction(kind: .start, index: index.value))
     }
 
     mutating func startProduced(_ index: UInt32, isTooLarge: Bool, now: Moment) {
-        let place = StartPlace(value: index)
-        let round = pages[place.page].round
+        let index = PageMemberIndex(value: index)
+        let round = pages[index.page].round
         startsUnderWay -= 1
         rounds[round].inFlight -= 1
-        let tag = PushTag(page: place.page, member: place.member)
+        let tag = PushTag(page: index.page, member: index.member)
         guard rounds[round].phase != .abandoned else { return releaseAbandoned(tag, of: round, now: now) }
         finishMember(tag, isTooLarge ? .failed : .started, now: now)
     }
@@ -80,10 +80,10 @@ extension Audiences {
     /// Writes the start command of one device. Its key is the activity's id, as for all commands to
     /// activities.
     mutating func composeStart(_ index: UInt32) -> ComposedRecord {
-        let place = StartPlace(value: index)
-        let slot = versions[pages[place.page].version(place.member)]
+        let index = PageMemberIndex(value: index)
+        let slot = versions[pages[index.page].version(index.member)]
         let app = applicationNames[rounds[slot.round].application]
-        guard let member = pages[place.page].member(place.member) else {
+        guard let member = pages[index.page].member(index.member) else {
             preconditionFailure("the start belongs to a member of a page")
         }
         Self.withActivity(of: member, slot.activityTemplate.bytes) { device, activity in
@@ -100,7 +100,7 @@ extension Audiences {
             if !slot.policyName.isNone { command.policy = slot.policyName.bytes }
             command.expiration = slot.record.expiration
             if let address = Self.address(of: member, slot) {
-                command.aps = slot.openDictionary.bytes
+                command.aps = slot.dictionaryWithoutAddress.bytes
                 command.address = address
             }
             command.write(to: &writer)
@@ -111,7 +111,7 @@ extension Audiences {
 }
 
 /// The slot of a page and a member of this page, in 32 bits.
-struct StartPlace {
+struct PageMemberIndex {
     let value: UInt32
 
     init(page: UInt32, member: Int) { value = page << 16 | UInt32(truncatingIfNeeded: member) }
@@ -128,11 +128,11 @@ extension Audiences {
     /// channels. The core completes it for each device with the device's ``StartAddress``.
     ///
     /// The result is empty if the start names a channel itself: then its producer manages the channel.
-    static func openDictionary(of slot: VersionSlot) -> HeapBytes {
+    static func dictionaryWithoutAddress(of slot: VersionSlot) -> HeapBytes {
         let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.order.startChannels.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { room in
-            StartAddress.openDictionary(dictionary, into: room)
+            StartAddress.copyWithoutAddress(dictionary, into: room)
                 .map { HeapBytes(copying: UnsafeRawBufferPointer(rebasing: room[..<$0])) } ?? .none
         }
     }
@@ -145,11 +145,13 @@ extension Audiences {
     ///
     /// If the channel's id would make the body too long, the start requests a token instead.
     static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {
-        guard !slot.openDictionary.isNone, let channel = slot.record.order.startChannels[member.environment] else {
+        guard !slot.dictionaryWithoutAddress.isNone, let channel = slot.record.order.startChannels[member.environment]
+        else {
             return nil
         }
         let left =
-            Limits.bodyBytes - (slot.record.body.count - Int(slot.record.layout.aps.count) + slot.openDictionary.count)
+            Limits.bodyBytes
+            - (slot.record.body.count - Int(slot.record.layout.aps.count) + slot.dictionaryWithoutAddress.count)
         let onChannel = StartAddress.channel(channel.identifier)
         if member.takesChannels, onChannel.count <= left { return onChannel }
         return StartAddress.token.count <= left ? .token : nil

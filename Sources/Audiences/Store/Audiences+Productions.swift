@@ -86,7 +86,7 @@ extension Audiences {
                 members: slot.counts,
                 times: slot.times
             )
-            result.isOvertaken = slot.isOvertaken
+            result.isSuperseded = slot.isSuperseded
             result.write(to: &writer)
         }
     }
@@ -97,7 +97,7 @@ extension Audiences {
             slot.totals,
             of: name(ofRound: slot.round),
             slot.record,
-            isOvertaken: slot.isOvertaken
+            isSuperseded: slot.isSuperseded
         )
     }
 
@@ -111,7 +111,7 @@ extension Audiences {
         _ totals: AudienceTotals,
         of audience: NamedAudience,
         _ record: FanoutRecord,
-        isOvertaken: Bool
+        isSuperseded: Bool
     ) -> ComposedRecord {
         composeResult(of: audience, record) { name, writer in
             var result = AudienceResultRecord(
@@ -123,7 +123,7 @@ extension Audiences {
             )
             result.broadcasts = totals.broadcasts
             result.channelAbsence = record.order.channelAbsence
-            result.isOvertaken = isOvertaken
+            result.isSuperseded = isSuperseded
             result.isDemoted = record.order.grant.isDemoted
             result.isAlertExpired = record.order.isAlertExpired
             result.dropped = record.dropped.bytes

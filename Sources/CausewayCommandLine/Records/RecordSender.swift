@@ -24,7 +24,7 @@ package struct RecordSender {
         package var sent = 0
         package var acknowledged = 0
         package var failed = 0
-        /// The `mark` of each failed record that was sent with one.
+        /// The `tag` of each failed record that was sent with one.
         package var failedTags: [UInt64] = []
         /// The reason of the first failure.
         package var reason: String?
@@ -71,7 +71,7 @@ package struct RecordSender {
     /// Writes a record, after waiting for the rate limit and for room in the producer's queue.
     package mutating func send(_ record: [UInt8]) {
         _ = waitForTurn { false }
-        _ = send(record, key: RecordKey.key(of: record), copy: nil, mark: 0) { false }
+        _ = send(record, key: RecordKey.key(of: record), copy: nil, tag: 0) { false }
     }
 
     /// Waits until the rate limit allows another record.
@@ -92,18 +92,18 @@ package struct RecordSender {
     ///
     /// - Parameters:
     ///   - copy: the original if the record is a copy; else nil.
-    ///   - mark: a number that `Tally.failedTags` contains if the record fails; 0: none.
+    ///   - tag: a number that `Tally.failedTags` contains if the record fails; 0: none.
     ///   - isOver: checked while there is no room. If it returns true, the record is not written.
     /// - Returns: false if `isOver` returned true before there was room. The record was not written.
     package mutating func send(
         _ record: [UInt8],
         key: [UInt8]?,
         copy: RecordCopy?,
-        mark: UInt64,
+        tag: UInt64,
         until isOver: () -> Bool
     ) -> Bool {
         while true {
-            switch produce(record, key: key, copy: copy, mark: mark) {
+            switch produce(record, key: key, copy: copy, tag: tag) {
             case .queued:
                 tally.sent += 1
                 takeReports()
@@ -114,7 +114,7 @@ package struct RecordSender {
                 rate.sleep(seconds: Self.roomSeconds)
             case .failed(let error):
                 tally.sent += 1
-                count(failure: error.reason, mark: mark)
+                count(failure: error.reason, tag: tag)
                 return true
             }
         }
@@ -148,8 +148,8 @@ package struct RecordSender {
         while true {
             var reports: [Report] = []
             let left = max(0, deadline - Clock.milliseconds)
-            let isFlushed = producer.flush(timeoutMilliseconds: min(left, Self.checkMilliseconds)) { mark, error, _ in
-                reports.append(Report(mark: mark, error: error))
+            let isFlushed = producer.flush(timeoutMilliseconds: min(left, Self.checkMilliseconds)) { tag, error, _ in
+                reports.append(Report(tag: tag, error: error))
             }
             count(reports)
             if isFlushed || left == 0 { return isFlushed }
@@ -162,11 +162,11 @@ package struct RecordSender {
     }
 
     private struct Report {
-        var mark: UInt64
+        var tag: UInt64
         var error: Int32
     }
 
-    private func produce(_ record: [UInt8], key: [UInt8]?, copy: RecordCopy?, mark: UInt64) -> ProduceOutcome {
+    private func produce(_ record: [UInt8], key: [UInt8]?, copy: RecordCopy?, tag: UInt64) -> ProduceOutcome {
         func withKey(_ body: (UnsafeRawBufferPointer?) -> ProduceOutcome) -> ProduceOutcome {
             guard let key else { return body(nil) }
             return key.withUnsafeBytes { body($0) }
@@ -174,7 +174,7 @@ package struct RecordSender {
         return record.withUnsafeBytes { value in
             withKey { key in
                 guard let copy else {
-                    return producer.produce(topic: topic, key: key, value: value, opaque: mark)
+                    return producer.produce(topic: topic, key: key, value: value, opaque: tag)
                 }
                 var headers = ProducedHeaders(capacity: 1)
                 copy.source.withUnsafeBytes { headers.append(RecordCopy.header, $0) }
@@ -184,7 +184,7 @@ package struct RecordSender {
                     value: value,
                     headers: headers,
                     timestampMilliseconds: copy.timestampMilliseconds,
-                    opaque: mark
+                    opaque: tag
                 )
             }
         }
@@ -192,7 +192,7 @@ package struct RecordSender {
 
     private mutating func takeReports() {
         var reports: [Report] = []
-        producer.pollReports { mark, error, _ in reports.append(Report(mark: mark, error: error)) }
+        producer.pollReports { tag, error, _ in reports.append(Report(tag: tag, error: error)) }
         count(reports)
         contact?.check(producer.hasMetBroker)
     }
@@ -202,15 +202,15 @@ package struct RecordSender {
             if report.error == 0 {
                 tally.acknowledged += 1
             } else {
-                count(failure: KafkaError(code: report.error, reason: "").description, mark: report.mark)
+                count(failure: KafkaError(code: report.error, reason: "").description, tag: report.tag)
             }
         }
     }
 
-    private mutating func count(failure reason: String, mark: UInt64) {
+    private mutating func count(failure reason: String, tag: UInt64) {
         tally.failed += 1
         tally.reason = tally.reason ?? reason
-        if mark != 0 { tally.failedTags.append(mark) }
+        if tag != 0 { tally.failedTags.append(tag) }
     }
 
     private static func nanoseconds() -> Int64 {

@@ -25,7 +25,7 @@ extension ChannelKeeper {
     package func inspect(
         _ audience: String,
         _ appEnvironment: AppEnvironment
-    ) async throws(ChannelRefusal) -> (entry: ChannelEntry, isThere: Bool)? {
+    ) async throws(ChannelRefusal) -> (entry: ChannelEntry, existsAtAPNs: Bool)? {
         let site = try site(of: appEnvironment)
         guard let entry = try known(site).entries.first(where: { $0.audience == audience }) else { return nil }
         do throws(ChannelError) {

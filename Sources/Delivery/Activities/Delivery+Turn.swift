@@ -54,7 +54,7 @@ extension Delivery {
             }
         }
         if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
-        noteLine(of: activity)
+        setPool(of: activity)
         guard takeCredit(activity, now: now) else { return }
         guard let record = activities[activity].waiting.popFirst(in: &records) else {
             preconditionFailure("a waiting list lost its first command")
@@ -73,7 +73,7 @@ extension Delivery {
 
     /// Sets the activity's pool if its next command brings a token, whose environment names the pool.
     @inline(__always)
-    private mutating func noteLine(of activity: UInt32) {
+    private mutating func setPool(of activity: UInt32) {
         let head = activities[activity].waiting.first
         guard records[head].hasOwnToken else { return }
         activities[activity].poolKind = PoolKey.Kind(records[head].environment)

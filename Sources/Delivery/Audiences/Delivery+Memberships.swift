@@ -51,7 +51,7 @@ extension Delivery {
     }
 
     /// Begins a change if a reply names audiences that the member left and that may not know this yet.
-    mutating func noteLeaves(_ ticket: StoreTicket, _ leaves: UnsafeRawBufferPointer) {
+    mutating func noteDepartures(_ ticket: StoreTicket, _ leaves: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
         // A record can have two calls for one member, but one change is enough. The second reply names the
         // same audiences, or a later reply names them again.
@@ -61,7 +61,7 @@ extension Delivery {
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
         let continuation: PendingMembershipChanges.Continuation = isTombstone ? .unregistered : .acknowledged
         records[ticket.record].awaitAcknowledgement()
-        memberships.begin(member, .init(leaves: block, leavesCount: leaves.count, continuation: continuation))
+        memberships.begin(member, .init(leaves: block, departuresCount: leaves.count, continuation: continuation))
     }
 
     /// Begins the change of audiences that the reply to a registration requires.

@@ -20,7 +20,7 @@ struct PendingMembershipChanges: ~Copyable {
     struct Change: BitwiseCopyable {
         /// The audiences that the member left, as the store named them; none if the member only joins.
         var leaves = Arena.Block.none
-        var leavesCount = 0
+        var departuresCount = 0
         /// Whether the member joins the audiences that its registration names.
         var joins = false
         /// Whether the member was already in all of the audiences that it joins.
@@ -66,8 +66,8 @@ struct PendingMembershipChanges: ~Copyable {
     }
 
     func leaves(of member: ChangingMember) -> AudienceDepartures? {
-        guard let change = changes[member], change.leavesCount > 0 else { return nil }
-        return AudienceDepartures(UnsafeRawBufferPointer(start: change.leaves.base, count: change.leavesCount))
+        guard let change = changes[member], change.departuresCount > 0 else { return nil }
+        return AudienceDepartures(UnsafeRawBufferPointer(start: change.leaves.base, count: change.departuresCount))
     }
 
     func leftAtMilliseconds(of member: ChangingMember) -> Int64 { leaves(of: member)?.atMilliseconds ?? 0 }

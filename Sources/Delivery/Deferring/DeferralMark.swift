@@ -7,7 +7,7 @@ struct DeferralMark: BitwiseCopyable {
     private(set) var cause = DeferralCause.pool
     /// Whether the push has been offered to its pool: `deferBlocked` found it ready at an earlier check. Only
     /// then may it be deferred because of its pool.
-    var isSeenReady = false
+    var wasOffered = false
     /// The activity's `serviceFaults` at the time when the command was deferred.
     var serviceFaults: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.

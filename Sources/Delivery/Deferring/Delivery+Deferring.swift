@@ -61,7 +61,7 @@ extension Delivery {
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.note(cause)
         records[record].deferral.serviceFaults = activities[records[record].activity].serviceFaults
-        expectReturn(of: record, now: now)
+        awaitDeferred(of: record, now: now)
         records.enter(.deferring, record)
         produceDeferral(record)
         if records[record].refundDrawForDeferral() { call(.refundStart, record) }
@@ -70,7 +70,7 @@ extension Delivery {
     /// Makes the activity's newer states wait until the deferred command is read again. Does nothing in a
     /// lane with many activities, because each wait keeps the slot of an activity. Redis then decides about
     /// each state.
-    private mutating func expectReturn(of record: UInt32, now: Moment) {
+    private mutating func awaitDeferred(of record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
         let delay = configuration.deferredDelayMilliseconds + ExpectedDeferral.slackMilliseconds
         activities[records[record].activity].deferred
@@ -230,11 +230,11 @@ extension Delivery {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
-            } else if isOvertaken(activity), isReplacedAtOnce(record, of: activity, now: now) {
+            } else if isSuperseded(activity), isReplacedAtOnce(record, of: activity, now: now) {
                 overtakeCurrent(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrent(of: activity, now: now)
-            } else if isBlocked, records[record].deferral.isSeenReady,
+            } else if isBlocked, records[record].deferral.wasOffered,
                 isOverdue(record, now: now) || isDeferredToNextOwner(record)
             {
                 deferCurrent(of: activity, .pool, now: now)
@@ -242,7 +242,7 @@ extension Delivery {
                 // Each push is offered to its pool once before it is deferred. Before this rule, every push
                 // was deferred, and none was sent that could show that the pool works again (simulation
                 // `deferrals`, seeds 1 and 81). While the lane reads ahead, no push is offered.
-                records[record].deferral.isSeenReady = !pools.watch(poolKey).pointee.isReading
+                records[record].deferral.wasOffered = !pools.watch(poolKey).pointee.isReading
                 pools.appendReady(record, to: poolKey, now: now)
             }
         }

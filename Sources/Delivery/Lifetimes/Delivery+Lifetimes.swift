@@ -291,14 +291,14 @@ extension Delivery {
         }
         activities[activity].waiting.remove(tail, in: &records)
         if isUpdate {
-            let isThere = merge(record, into: activity, now: now)
+            let isWaiting = merge(record, into: activity, now: now)
             activities[activity].waiting.putBackLast(tail, in: &records)
-            return isThere
+            return isWaiting
         }
         countCoalesced(of: tail)
-        let isThere = merge(record, into: activity, now: now)
+        let isWaiting = merge(record, into: activity, now: now)
         supersede(tail, by: record, now: now)
-        return isThere
+        return isWaiting
     }
 }
 

@@ -31,7 +31,7 @@ struct OutageWatch: BitwiseCopyable {
     /// unavailable, the lane reads ahead before each new attempt.
     @inline(__always)
     mutating func isHeldBack(now: Moment) -> Bool {
-        guard readingSinceMilliseconds != .max || isAway(now: now) else { return false }
+        guard readingSinceMilliseconds != .max || isUnreachable(now: now) else { return false }
         readingSinceMilliseconds = min(readingSinceMilliseconds, now.monotonicMilliseconds)
         return true
     }
@@ -47,7 +47,7 @@ struct OutageWatch: BitwiseCopyable {
     }
 
     @inline(__always)
-    private func isAway(now: Moment) -> Bool {
+    private func isUnreachable(now: Moment) -> Bool {
         let since = max(waitingSinceMilliseconds, readMilliseconds)
         return now.monotonicMilliseconds - since >= Self.outageMilliseconds
     }

@@ -17,7 +17,7 @@ extension Delivery {
         now: Moment
     ) {
         activities[activity].countServiceFault()
-        if isOvertaken(activity) { return overtakeCurrent(of: activity, settlement: .notShown, now: now) }
+        if isSuperseded(activity) { return overtakeCurrent(of: activity, settlement: .notShown, now: now) }
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         countRetry()
         let faults = activities[activity].serviceFaults

@@ -50,7 +50,7 @@ struct RecordSlot: BitwiseCopyable {
     /// on, or a held command that an earlier registration had released too. If that record is not settled and
     /// the worker dies, the next owner must read both records. So the commit's metadata must not name this
     /// one as settled. (R10)
-    var mustBeReadAgainWithAnother = false
+    var isLeftOutOfMetadata = false
     /// Whether the command ends an activity because its lifetime is over. This end has no state, so the
     /// activity keeps its last state.
     var isLifetimeEnd = false

@@ -124,7 +124,7 @@ struct Records: ~Copyable {
             isEqual(from.bytes(from.attributesType), to.bytes(to.attributesType))
         else { return }
         self[leaving].hasOwnToken = false
-        self[leaving].mustBeReadAgainWithAnother = true
+        self[leaving].isLeftOutOfMetadata = true
         if to.hasOwnToken, from.environment == to.environment, isEqual(from.tokenBytes, to.tokenBytes) {
             // If both commands bring the same token, the token counts as registered at the earlier time.
             self[staying].registeredAtMilliseconds = min(from.registeredAtMilliseconds, to.registeredAtMilliseconds)

@@ -128,7 +128,7 @@ extension Delivery {
         precondition(slot.pointee.isAcknowledged)
         records.enter(.settled, record)
         if let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) {
-            partition.pointee.ledger.settle(slot.pointee.offset, isPublished: !slot.pointee.mustBeReadAgainWithAnother)
+            partition.pointee.ledger.settle(slot.pointee.offset, isPublished: !slot.pointee.isLeftOutOfMetadata)
             partition.pointee.outstanding -= 1
         }
         records.free(record)

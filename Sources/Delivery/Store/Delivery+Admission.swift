@@ -12,12 +12,12 @@ extension Delivery {
         case .address:
             records.setAddress(of: record, to: reply.registration)
             records[record].startDraw = .drawn(reply.draw)
-            if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
+            if isSuperseded(activity) { return overtakeCurrent(of: activity, now: now) }
             activities.enter(.admitting, activity)
             call(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
-            if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
+            if isSuperseded(activity) { return overtakeCurrent(of: activity, now: now) }
             hold(record, of: activity)
         default: finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
@@ -50,7 +50,7 @@ extension Delivery {
             // that life.
             finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
-            if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
+            if isSuperseded(activity) { return overtakeCurrent(of: activity, now: now) }
             hold(record, of: activity)
         case .alertHeld where records[record].heldAlert == .unknown:
             carryHeldAlert(of: reply, on: record, now: now)
@@ -59,7 +59,7 @@ extension Delivery {
             leaveOutAnsweredAlert(of: record)
             call(.admit, record)
         case .overtaken:
-            if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
+            if isSuperseded(activity) { return overtakeCurrent(of: activity, now: now) }
             // The newer command may be held, and then no lane reads it again. Registering this command's
             // token releases it.
             if records[record].hasOwnToken {
@@ -139,7 +139,7 @@ extension Delivery {
             return finishCurrent(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
         slot.pointee.sentTimestamp = reply.timestamp
-        slot.pointee.deferral.isSeenReady = false
+        slot.pointee.deferral.wasOffered = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that backed off keeps its `apns-id`, because Redis admitted it once for all its attempts.
         if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextUniqueIdentifier() }

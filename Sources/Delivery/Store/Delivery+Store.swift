@@ -99,7 +99,7 @@ extension Delivery {
         guard ticket.purpose == .admit || ticket.purpose == .address else { return false }
         let record = ticket.record
         let activity = records[record].activity
-        guard isOvertaken(activity) else { return false }
+        guard isSuperseded(activity) else { return false }
         guard storeQueue.removeFirst() == ticket else { preconditionFailure("another call waits") }
         recordsAwaitingStore -= 1
         acknowledge(record)
@@ -157,7 +157,7 @@ extension Delivery {
         if ticket.purpose == .noteLife { return lifeNoted(record) }
         if let leaves = reply.leaves {
             records[record].hasLeftAudiences = true
-            noteLeaves(ticket, leaves)
+            noteDepartures(ticket, leaves)
         }
         acknowledge(record)
         switch ticket.purpose {

@@ -103,7 +103,7 @@ extension Delivery {
             guard case .refunded(let draw) = slot.pointee.startDraw else { preconditionFailure("nothing to refund") }
             return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)
         case .confirmActivityLeaves, .confirmDeviceLeaves:
-            return .confirmLeaves(atMilliseconds: memberships.leftAtMilliseconds(of: ChangingMember(ticket)))
+            return .confirmDepartures(atMilliseconds: memberships.leftAtMilliseconds(of: ChangingMember(ticket)))
         case .noteLife: return .noteLife(lifeNote(of: slot, now: now), keeping: keptCommand(of: slot))
         case .checkLife: return lifeCheck(of: slot)
         }

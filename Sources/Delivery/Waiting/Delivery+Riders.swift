@@ -149,7 +149,7 @@ extension Delivery {
         records[rider].settlement = nil
         let activity = records[rider].activity
         let head = activities[activity].waiting.first
-        if records.isOvertaken(rider, by: head) {
+        if records.isSuperseded(rider, by: head) {
             supersede(rider, by: head, now: now)
         } else {
             activities[activity].waiting.prepend(rider, in: &records)

@@ -19,8 +19,8 @@ extension Delivery {
             linkToRegistration(record)
             finish(record, .duplicate)
         } else {
-            let isThere = merge(record, into: activity, now: now)
-            if isThere { carryAwaitingRider(on: record, of: activity, now: now) }
+            let isWaiting = merge(record, into: activity, now: now)
+            if isWaiting { carryAwaitingRider(on: record, of: activity, now: now) }
         }
         wake(activity, now: now)
     }
@@ -118,7 +118,7 @@ extension Delivery {
     /// them, and the start was never sent.
     private mutating func replaceStart(before end: UInt32, of activity: UInt32, now: Moment) {
         guard let start = activities[activity].waiting.predecessor(of: end, in: records),
-            records.isOvertaken(start, by: end)
+            records.isSuperseded(start, by: end)
         else { return }
         countCoalesced(of: start)
         activities[activity].waiting.remove(start, in: &records)
@@ -139,20 +139,20 @@ extension Delivery {
     /// again. If it read only the earlier one, that registration would be stale and release nothing
     /// (simulation `longLives`, seed 108).
     private mutating func linkToRegistration(_ record: UInt32) {
-        if records[record].topic == .registrations { records[record].mustBeReadAgainWithAnother = true }
+        if records[record].topic == .registrations { records[record].isLeftOutOfMetadata = true }
     }
 
     /// Whether a waiting newer state replaces the activity's current command.
-    func isOvertaken(_ activity: UInt32) -> Bool {
+    func isSuperseded(_ activity: UInt32) -> Bool {
         let slot = activities.address(of: activity)
-        return records.isOvertaken(slot.pointee.current, by: slot.pointee.waiting.first)
+        return records.isSuperseded(slot.pointee.current, by: slot.pointee.waiting.first)
     }
 
     /// Puts the current command back in front of the waiting list, unless a waiting command replaces it. The
     /// caller then calls `endTurn`.
     mutating func putBackCurrent(of activity: UInt32, now: Moment) {
         let current = activities[activity].current
-        if isOvertaken(activity) {
+        if isSuperseded(activity) {
             countCoalesced(of: current)
             supersedeCurrent(of: activity, now: now)
         } else {
@@ -164,7 +164,7 @@ extension Delivery {
     /// Replaces older states that were read late, while the current command was under way. The list keeps the
     /// order of sending, so behind the current command such a state would not be sent.
     private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
-        while let head = activities[activity].waiting.head, records.isOvertaken(head, by: current) {
+        while let head = activities[activity].waiting.head, records.isSuperseded(head, by: current) {
             countCoalesced(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
             records.passToken(from: head, to: current)
@@ -182,7 +182,7 @@ extension Delivery {
             guard !activities[activity].isWithinSpacing(now: now) else { return }
             activities.enter(.awakened, activity)
         case .backingOff, .awaitingService:
-            guard isOvertaken(activity) else { return }
+            guard isSuperseded(activity) else { return }
             replaceRetry(of: activity, now: now)
         case .awakened, .awaitingReadAhead, .awaitingCredit, .lookingUpToken, .admitting, .registering, .holding,
             .ready,

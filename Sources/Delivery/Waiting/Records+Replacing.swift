@@ -29,7 +29,7 @@ extension Records {
     /// version of a lifetime's end does not come from the producer, so any end or start of the producer
     /// replaces it.
     @inline(__always)
-    func isOvertaken(_ older: UInt32, by newer: UInt32) -> Bool {
+    func isSuperseded(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }
         if address(of: older).pointee.isLifetimeEnd, address(of: newer).pointee.event != .update { return true }
         return mayReplace(older, by: newer) && isNewer(newer, than: older)

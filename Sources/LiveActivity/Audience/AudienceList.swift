@@ -51,7 +51,7 @@ public struct AudienceDepartures {
     }
 
     /// When the member left, UNIX milliseconds. An audience keeps the member if it registered again after
-    /// this time. ``StoreCall/Operation/confirmLeaves(atMilliseconds:)`` must name the same time.
+    /// this time. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name the same time.
     public var atMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }

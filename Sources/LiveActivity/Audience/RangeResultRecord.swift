@@ -7,7 +7,7 @@ public struct RangeResultRecord {
     public var times: RoundTimes
     /// Whether a newer version replaced this version before it had reached all members. The outcome is then
     /// `superseded`, even if ``members`` counts no member as `superseded`.
-    public var isOvertaken = false
+    public var isSuperseded = false
 
     public init(command: AudienceCommandName, range: SegmentRange, members: MemberCounts, times: RoundTimes) {
         self.command = command
@@ -25,7 +25,7 @@ public struct RangeResultRecord {
         writer.append(UInt8(ascii: ","))
         writer.integer(Int64(range.firstSegment + range.segmentCount - 1))
         writer.append(UInt8(ascii: "]"))
-        writer.roundMembers(members, isOvertaken: isOvertaken)
+        writer.roundMembers(members, isSuperseded: isSuperseded)
         command.writeEnd(times, to: &writer)
     }
 }
@@ -42,7 +42,7 @@ public struct AudienceResultRecord {
     public var times: RoundTimes
     /// Whether a newer version replaced this version in the range or broadcast that finished last. The
     /// outcome is then `superseded`.
-    public var isOvertaken = false
+    public var isSuperseded = false
     /// Whether pushes were sent at priority 5 although the command asked for 10, because one of the
     /// audience's budgets was used up.
     public var isDemoted = false
@@ -76,7 +76,7 @@ public struct AudienceResultRecord {
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         command.writeBeginning(to: &writer)
-        writer.roundMembers(members, isOvertaken: isOvertaken)
+        writer.roundMembers(members, isSuperseded: isSuperseded)
         if broadcasts.total > 0 { writer.outcomes("broadcasts", broadcasts) }
         if let channelAbsence {
             writer.key("channel")
@@ -241,9 +241,9 @@ public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
 }
 
 extension JSONWriter {
-    fileprivate mutating func roundMembers(_ members: MemberCounts, isOvertaken: Bool) {
+    fileprivate mutating func roundMembers(_ members: MemberCounts, isSuperseded: Bool) {
         key("outcome")
-        string(isOvertaken ? RoundOutcome.superseded.name : members.outcome.name)
+        string(isSuperseded ? RoundOutcome.superseded.name : members.outcome.name)
         outcomes("members", members)
     }
 

@@ -19,7 +19,7 @@ public enum StartAddress: Sendable, BitwiseCopyable {
         }
     }
 
-    /// Appends a dictionary from ``openDictionary(_:into:)``, this address, and the closing brace.
+    /// Appends a dictionary from ``copyWithoutAddress(_:into:)``, this address, and the closing brace.
     func complete(_ dictionary: UnsafeRawBufferPointer, in writer: inout JSONWriter) {
         writer.raw(dictionary)
         switch self {
@@ -38,7 +38,7 @@ public enum StartAddress: Sendable, BitwiseCopyable {
     ///   - dictionary: a valid dictionary, including its braces.
     ///   - target: has room for as many bytes as `dictionary` has.
     /// - Returns: the number of bytes written; nil if the dictionary names a channel itself.
-    public static func openDictionary(
+    public static func copyWithoutAddress(
         _ dictionary: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Int? {

@@ -125,7 +125,7 @@ public struct StoreCall<Bytes> {
         ///
         /// The call has no effect if the activity or device was registered or unregistered since. The reply
         /// to that later call has named the audiences too, and they must be confirmed with its time.
-        case confirmLeaves(atMilliseconds: Int64)
+        case confirmDepartures(atMilliseconds: Int64)
 
         // Operations on an activity's life in the timetable of lifetimes. They change nothing else of the
         // activity.

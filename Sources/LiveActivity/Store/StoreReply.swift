@@ -91,7 +91,7 @@ public struct StoreReply<Bytes> {
     public var wasNotShown = false
     /// With `leaves`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
     /// yet that the activity or device has left them (``AudienceDepartures``). Write the departure into these
-    /// audiences, then call ``StoreCall/Operation/confirmLeaves(atMilliseconds:)``.
+    /// audiences, then call ``StoreCall/Operation/confirmDepartures(atMilliseconds:)``.
     public var leaves: Bytes?
 
     @inlinable

@@ -71,7 +71,7 @@ final class Cluster {
         self.handler = handler
         self.makeSession = makeSession
         lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        owners = ContiguousArray(repeating: SlotMap.unowned, count: KeyPlace.slotCount)
+        owners = ContiguousArray(repeating: SlotMap.unowned, count: KeySlot.slotCount)
     }
 
     func connect() {
@@ -101,7 +101,7 @@ final class Cluster {
     // MARK: - Keys
 
     func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
-        let place = KeyPlace(key)
+        let place = KeySlot(key)
         if asks.count > 0, let node = asks.node(for: place.fingerprint) {
             return askedConnection(node, place.fingerprint)
         }

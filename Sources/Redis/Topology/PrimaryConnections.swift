@@ -84,7 +84,7 @@ final class PrimaryConnections {
             return try primary(by: sentinels)
         case .cluster:
             let map = try slots()
-            let owner = map.owners[key.withUnsafeBytes { KeyPlace.slot(of: $0) }]
+            let owner = map.owners[key.withUnsafeBytes { KeySlot.slot(of: $0) }]
             guard owner != SlotMap.unowned else { throw RedisError(.clusterDown) }
             return map.primaries[Int(owner)]
         }

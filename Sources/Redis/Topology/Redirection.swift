@@ -24,7 +24,7 @@ struct Redirection: Equatable {
         } else {
             return nil
         }
-        guard let slot = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[1])), slot < KeyPlace.slotCount,
+        guard let slot = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[1])), slot < KeySlot.slotCount,
             // Search for the last colon, because the host may be an IPv6 address without brackets.
             let colon = words[2].lastIndex(of: UInt8(ascii: ":")),
             let port = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[2][(colon + 1)...])),

@@ -7,7 +7,7 @@ struct SlotAnchors {
     /// Each block of this many slots has one anchor. A primary that serves few slots may have no anchor, and
     /// a worker then cannot notice that it lost its data.
     static let slotsApart = 128
-    static let count = KeyPlace.slotCount / slotsApart
+    static let count = KeySlot.slotCount / slotsApart
 
     /// One tag for each block of ``slotsApart`` slots, with its slot, in the order of the slots.
     let tags: [(tag: String, slot: Int)]
@@ -21,7 +21,7 @@ struct SlotAnchors {
         var number = 0
         while found.count < count {
             let tag = "causeway/mark/\(number)"
-            let slot = Array(tag.utf8).withUnsafeBytes { KeyPlace.slot(of: $0) }
+            let slot = Array(tag.utf8).withUnsafeBytes { KeySlot.slot(of: $0) }
             if found[slot / slotsApart] == nil { found[slot / slotsApart] = (tag, slot) }
             number += 1
         }

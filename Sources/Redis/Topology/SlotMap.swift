@@ -10,7 +10,7 @@ struct SlotMap: Equatable {
     /// Replicas. They can be asked for the slots if no primary answers.
     private(set) var replicas: [RedisURL.Location] = []
     /// For each slot: the index of its server in `primaries`, or `unowned`.
-    private(set) var owners = [UInt16](repeating: unowned, count: KeyPlace.slotCount)
+    private(set) var owners = [UInt16](repeating: unowned, count: KeySlot.slotCount)
 
     /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last slot of a range, the primary and
     /// its replicas. Only the host and the port of a server are used. Returns nil if the reply has another
@@ -23,11 +23,11 @@ struct SlotMap: Equatable {
         var positions: [RedisURL.Location: UInt16] = [:]
         // Each slot may appear only once. So the loop never takes more steps than there are slots, whatever
         // the reply contains.
-        var slotsLeft = Int64(KeyPlace.slotCount)
+        var slotsLeft = Int64(KeySlot.slotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,
                 let first = parts[0].integer, let last = parts[1].integer,
-                first >= 0, first <= last, last < Int64(KeyPlace.slotCount), last - first < slotsLeft,
+                first >= 0, first <= last, last < Int64(KeySlot.slotCount), last - first < slotsLeft,
                 let primary = Self.location(parts[2], answering)
             else { return nil }
             slotsLeft -= last - first + 1

@@ -126,15 +126,17 @@ struct ShowChannelCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await options.with("show") { keeper, appEnvironment in
-            guard let (entry, isThere) = try await keeper.inspect(audience, appEnvironment) else {
+            guard let (entry, existsAtAPNs) = try await keeper.inspect(audience, appEnvironment) else {
                 StandardStreams.printError(
                     "\(audience) has no channel in \(appEnvironment.app) \(appEnvironment.environment)"
                 )
                 throw ExitCode.failure
             }
             StandardStreams.printOutput(ChannelText.line(entry))
-            StandardStreams.printOutput(isThere ? "APNs has it" : "APNs does not have it: causeway channels reconcile")
-            if !isThere { throw ExitCode.failure }
+            StandardStreams.printOutput(
+                existsAtAPNs ? "APNs has it" : "APNs does not have it: causeway channels reconcile"
+            )
+            if !existsAtAPNs { throw ExitCode.failure }
         }
     }
 }

@@ -50,7 +50,7 @@ struct RebuiltMembership {
             confirmation = StoreCall(
                 tag: 0,
                 subject: subject,
-                operation: .confirmLeaves(atMilliseconds: left.atMilliseconds)
+                operation: .confirmDepartures(atMilliseconds: left.atMilliseconds)
             )
         }
         if let joining {

@@ -32,9 +32,9 @@ struct ReplaySending {
     /// The call that settles a reopened version again if its copy is not written. The key is the number of
     /// the copy, which is the tag of its production.
     private var reopened: [UInt64: StoreCall<[UInt8]>] = [:]
-    private var lastMark: UInt64 = 0
+    private var copyNumberLast: UInt64 = 0
     /// The numbers of copies that were not written to Kafka.
-    private var unwritten: [UInt64] = []
+    private var unwrittenCopies: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
     /// The number of reopened versions that have no copy and could not be settled again. `reason` is the
@@ -60,11 +60,11 @@ struct ReplaySending {
             return nil
         }
         let candidate = decision.candidate
-        var mark: UInt64 = 0
+        var copyNumber: UInt64 = 0
         if decision.verdict.reason == .sendAgain {
-            lastMark += 1
-            mark = lastMark
-            let answer = try reopen(decision, mark: mark, until: isOver)
+            copyNumberLast += 1
+            copyNumber = copyNumberLast
+            let answer = try reopen(decision, copyNumber: copyNumber, until: isOver)
             guard answer == .retry else {
                 return ReplayVerdict(reason: answer == .duplicate ? .duplicate : .superseded)
             }
@@ -76,8 +76,8 @@ struct ReplaySending {
             timestampMilliseconds: candidate.timestampMilliseconds
         )
         let key = candidate.key ?? RecordKey.key(of: candidate.value)
-        guard sender.send(candidate.value, key: key, copy: copy, mark: mark, until: isOver) else {
-            if mark != 0 { unwritten.append(mark) }
+        guard sender.send(candidate.value, key: key, copy: copy, tag: copyNumber, until: isOver) else {
+            if copyNumber != 0 { unwrittenCopies.append(copyNumber) }
             isStopped = true
             return nil
         }
@@ -86,7 +86,7 @@ struct ReplaySending {
 
     private mutating func reopen(
         _ decision: ReplayDecision,
-        mark: UInt64,
+        copyNumber: UInt64,
         until isOver: () -> Bool
     ) throws -> StoreVerdict {
         let store = try store ?? BlockingStore(configuration: redis)
@@ -102,16 +102,16 @@ struct ReplaySending {
                 digest: 0,
                 retirement: nil
             )
-        reopened[mark] = StoreCall(tag: 0, subject: subject, operation: settlement)
+        reopened[copyNumber] = StoreCall(tag: 0, subject: subject, operation: settlement)
         do throws(RedisError) {
             let call = StoreCall<[UInt8]>(tag: 0, subject: subject, operation: .reopen(version: version))
             let answer = try store.perform([call], until: isOver)[0].verdict
-            if answer != .retry { reopened[mark] = nil }
+            if answer != .retry { reopened[copyNumber] = nil }
             return answer
         } catch {
             // Redis may have reopened the version although the call failed. So `finish` settles it again,
             // which does no harm if it is settled already.
-            unwritten.append(mark)
+            unwrittenCopies.append(copyNumber)
             isStopped = true
             throw error
         }
@@ -124,7 +124,7 @@ struct ReplaySending {
     ///   then a few seconds long.
     mutating func finish(isStoppingAtOnce: Bool) {
         let flush = isStoppingAtOnce ? Self.lastFlushMilliseconds : RecordSender.flushMilliseconds
-        let calls = (unwritten + sender.finish(flushMilliseconds: flush).failedTags).compactMap { reopened[$0] }
+        let calls = (unwrittenCopies + sender.finish(flushMilliseconds: flush).failedTags).compactMap { reopened[$0] }
         do throws(RedisError) {
             if !calls.isEmpty { _ = try store?.perform(calls, until: { isStoppingAtOnce }) }
         } catch {

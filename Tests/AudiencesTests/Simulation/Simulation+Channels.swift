@@ -80,7 +80,7 @@ extension Simulation {
             for command in sent where broadcastResults[command.number]?[environment] == nil {
                 violations.append("\(command.number) has no result of its broadcast in \(environment)")
             }
-            guard !hadCrash, !hadForced else { continue }
+            guard !hadCrash, !hadForcedMove else { continue }
             if all.olderStates > 0 { violations.append("the channel of \(environment) went back") }
             guard !all.isUncertain, swarm.rejected == 0 else { continue }
             // If a record was produced twice, two workers may read it, one after the other. Then its alert

@@ -88,7 +88,7 @@ extension Simulation {
                 violations.append("\(phone.identifier.suffix(12)) shows \(phone.shownContent), not \(last.content)")
             }
         }
-        guard !hadForced else { return }
+        guard !hadForcedMove else { return }
         for phone in phones.values where !phone.gotStateOnJoin {
             guard wipe.count > 0 ? phone.olderStates > 0 : !phone.ignored.isEmpty else { continue }
             violations.append("\(phone.identifier.suffix(12)) went back in time")
@@ -98,7 +98,7 @@ extension Simulation {
     /// Checks that each member heard each alert at most once, and missed an alert only if it heard a newer
     /// one.
     private func checkAlerts() {
-        guard !hadCrash, !hadForced else { return }
+        guard !hadCrash, !hadForcedMove else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
         for phone in throughout where !phone.isUncertain && swarm.rejected == 0 {
             // After the store lost its data, a round continues from its last checkpoint. So members that it
@@ -116,7 +116,8 @@ extension Simulation {
     /// Checks that a second worker sends a version to a member only if the last checkpoint did not count the
     /// member.
     func checkRepeated(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
-        guard !hadForced, wipe.count == 0, phone.isThroughout, !phone.isUncertain, let others = phone.sentBy[content],
+        guard !hadForcedMove, wipe.count == 0, phone.isThroughout, !phone.isUncertain,
+            let others = phone.sentBy[content],
             !others.contains(worker.number), let text = worker.claimed[range(of: phone, commands[content])],
             let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }),
             let entry = checkpoint.entries.first(where: { $0.version == commands[content].version })
@@ -174,19 +175,19 @@ extension Simulation {
                     range.ordinals.contains($0.place.ordinal) && $0.isDevice == command.isStart
                 }
                 let counted = counts.values.reduce(0, +)
-                guard !hadLeave, !hadForced, !isUnnoticed(range, command.number) else { continue }
-                let isOvertaken = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
+                guard !hadLeave, !hadForcedMove, !isUnnoticed(range, command.number) else { continue }
+                let isSuperseded = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
                 // While a host does not answer, a newer version ends the older one at the position that the
                 // round has reached.
                 let isPart = swarm.kind == .outages && counted < members
-                if counted != members, !(isOvertaken && (counted == 0 || isPart)) {
+                if counted != members, !(isSuperseded && (counted == 0 || isPart)) {
                     violations.append("\(command.number) counts \(counted) of \(members): \(text)")
                 }
             }
             // A worker died after a range's counts were recorded and before its result was produced. If the
             // ranges then change, these counts are lost.
             let mayLackCounts =
-                hadForced || (hadCrash && swarm.kind == .ranges) || wipe.underWay.contains(command.number)
+                hadForcedMove || (hadCrash && swarm.kind == .ranges) || wipe.underWay.contains(command.number)
                 || wipe.fannedOutAgain.contains(command.number)
             if sum != counts(in: total), !mayLackCounts {
                 violations.append("\(command.number): \(sum) in ranges, \(total) in all")

@@ -25,7 +25,7 @@ extension Simulation {
     /// partition. The old owner of a range continues to send until it learns that the new owner has claimed
     /// the range.
     private func addPartition() {
-        (hadForced, hadAddition) = (true, true)
+        (hadForcedMove, hadAddition) = (true, true)
         trace?("\(now % 1_000_000) partition \(log.count) is added")
         log.append([])
         commits.append(PartitionProgress(committableOffset: 0, metadata: []))
@@ -110,7 +110,7 @@ extension Simulation {
 
     private func release(_ partition: Int, of worker: SimulatedWorker, _ place: UInt32, isForced: Bool) {
         guard workers.contains(where: { $0 === worker }) else { return }
-        if isForced { hadForced = true }
+        if isForced { hadForcedMove = true }
         if let progress = worker.core.progress(place),
             progress.committableOffset >= commits[partition].committableOffset
         {

@@ -71,10 +71,10 @@ final class Simulation {
     var invalidations = 0
     /// The number of pushes that phones have received, by range.
     var pushesByRange: [SegmentRange: Int] = [:]
-    /// `hadCrash`: a worker died. `hadForced`: a partition moved before its owner had finished its work. Then
+    /// `hadCrash`: a worker died. `hadForcedMove`: a partition moved before its owner had finished its work. Then
     /// pushes may be repeated, and older states may follow newer ones.
     var hadCrash = false
-    var hadForced = false
+    var hadForcedMove = false
     /// Whether partitions were added to the fan-out topic.
     var hadAddition = false
     var hadLeave = false

@@ -357,7 +357,7 @@ final class CoreHarness {
             case .settleStart(_, let settlement, _): settlements.append("\(view.name) \(settlement) (device)")
             case .limit: settlements.append("\(view.name) limited")
             case .retire: settlements.append("\(view.name) retires")
-            case .confirmLeaves(let milliseconds): settlements.append("\(view.name) left at \(milliseconds)")
+            case .confirmDepartures(let milliseconds): settlements.append("\(view.name) left at \(milliseconds)")
             case .refundStart: settlements.append("\(view.name) refunded")
             default: break
             }

@@ -16,7 +16,7 @@ struct OutageHourJudge {
             + (failedCommands == 0 ? [] : ["\(failedCommands) commands have the outcome failed"])
     }
 
-    private var away: [OutageMinute] { minutes.filter(\.isAway) }
+    private var away: [OutageMinute] { minutes.filter(\.isUnreachable) }
 
     private var freshness: String? {
         let late = away.filter { ($0.freshness.percentile(99) ?? .max) > plan.freshnessMilliseconds }

@@ -38,7 +38,7 @@ final class OutageHourRun {
         positions = try deployment.groupPositions()
         outcomes = try OutcomeCounts(bootstrapServers: deployment.base.bootstrapServers)
         feeds = outage.apps.map(OutageFeed.init)
-        minute = OutageMinute(number: 1, isAway: false)
+        minute = OutageMinute(number: 1, isUnreachable: false)
     }
 
     /// Plays the outage.
@@ -160,7 +160,7 @@ final class OutageHourRun {
         if let tableFile { try TextFile.write(table.joined(separator: "\n") + "\n", to: tableFile) }
         minutes.append(minute)
         let ends = elapsedMilliseconds + Self.minuteMilliseconds / 2
-        minute = OutageMinute(number: minute.number + 1, isAway: plan.isAway(ends))
+        minute = OutageMinute(number: minute.number + 1, isUnreachable: plan.isUnreachable(ends))
     }
 
     private func wrongScreens() throws(LabError) -> Int {

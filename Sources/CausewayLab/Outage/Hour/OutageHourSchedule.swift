@@ -55,7 +55,7 @@ struct OutageHourSchedule {
         )
     }
 
-    func isAway(_ elapsedMilliseconds: Int64) -> Bool {
+    func isUnreachable(_ elapsedMilliseconds: Int64) -> Bool {
         (awayFromMilliseconds..<awayUntilMilliseconds).contains(elapsedMilliseconds)
     }
 }

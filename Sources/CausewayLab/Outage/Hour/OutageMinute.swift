@@ -1,7 +1,7 @@
 struct OutageMinute {
     var number: Int
     /// Whether the affected app's host was unreachable during the whole minute.
-    var isAway: Bool
+    var isUnreachable: Bool
     /// The time from a command's record to APNs' answer, for the healthy app.
     var freshness = Histogram()
     /// Pushes of the affected app that APNs accepted.
@@ -27,7 +27,7 @@ struct OutageMinute {
         ]
         let resident = String(tenths: residentBytes * 10 / 1_048_576)
         let cpu = String(tenths: cpuMilliseconds / 100)
-        return ([String(number), isAway ? "away" : "there"] + figures.map { String($0) } + [resident, cpu])
+        return ([String(number), isUnreachable ? "away" : "there"] + figures.map { String($0) } + [resident, cpu])
             .joined(separator: "\t")
     }
 }

@@ -6,7 +6,7 @@ import Testing
 @testable import Redis
 
 /// The slots of keys, and what servers answer about them.
-@Suite(.ownThread) struct KeyPlaceTests {
+@Suite(.ownThread) struct KeySlotTests {
     @Test func `The slot of a key is the one that a server computes`() throws {
         let server = try RedisServer([
             "--cluster-enabled", "yes", "--cluster-port", String(try Listener.unusedLoopbackPort()),
@@ -28,10 +28,10 @@ import Testing
         }
     }
 
-    private func slot(_ key: String) -> Int { Array(key.utf8).withUnsafeBytes { KeyPlace($0).slot } }
+    private func slot(_ key: String) -> Int { Array(key.utf8).withUnsafeBytes { KeySlot($0).slot } }
 
     @Test func `Different keys have different fingerprints`() {
-        let fingerprints = Set((0..<100_000).map { Caller.key($0) { KeyPlace($0).fingerprint } })
+        let fingerprints = Set((0..<100_000).map { Caller.key($0) { KeySlot($0).fingerprint } })
         #expect(fingerprints.count == 100_000 && !fingerprints.contains(0))
     }
 

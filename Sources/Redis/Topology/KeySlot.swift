@@ -1,5 +1,5 @@
 /// A key's slot in a cluster, and a fingerprint that identifies the key.
-struct KeyPlace: Equatable {
+struct KeySlot: Equatable {
     /// The number of slots. It is the same in every cluster.
     static let slotCount = 16_384
 
