@@ -38,7 +38,7 @@ final class Course {
                 try? Contract(shapes: bytes, ofApp: String(decoding: Feed.app, as: UTF8.self))
             }
             guard let contract else { preconditionFailure("the benchmark's shapes can be read") }
-            configuration.applications[0].contract = ContractRule(contract: contract, isRefusing: true)
+            configuration.applications[0].contract = ContractRule(contract: contract, rejectsMismatches: true)
         }
         configuration.inFlightMaxPerPool = Self.activitiesPerBatch
         topic = configuration.commandsTopic

@@ -30,7 +30,7 @@ nonisolated(unsafe) var sink: UInt64 = 0
 func decode(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
     var changed = Array(record)
     if let colon = changed.firstRange(of: Array("timestamp\":".utf8))?.upperBound { changed[colon + 9] ^= 1 }
-    var last = RepeatedAps()
+    var last = ApsCache()
     changed.withUnsafeBytes { changed in
         for time in 0..<times {
             let record = contender == .oursChanged && time % 2 == 1 ? changed : record

@@ -111,7 +111,7 @@ final class Course: ActivityStoreHandler {
                 version: Version(timestamp: timestamp, sequence: 0),
                 digest: UInt64(timestamp),
                 pace: pace,
-                asksForHighPriority: high,
+                requestsHighPriority: high,
                 mayUseReserve: high,
                 carriesAlert: false,
                 isOld: false,

@@ -91,7 +91,7 @@ private func foundationTakes(_ body: UnsafeRawBufferPointer) -> Bool {
 private func cutViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
     let end = Int(command.aps.offset) + Int(command.aps.count) - 1
     return withCopy(UnsafeRawBufferPointer(rebasing: record[..<end])) { cut in
-        var last = RepeatedAps()
+        var last = ApsCache()
         do throws(Fault) {
             _ = try Command.decode(record, recalling: &last)
             _ = try Command.decode(cut, recalling: &last)
@@ -103,7 +103,7 @@ private func cutViolation(_ command: Command, _ record: UnsafeRawBufferPointer) 
 }
 
 private func recallViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
-    var last = RepeatedAps()
+    var last = ApsCache()
     var moved = Array(record)
     guard let brace = moved.firstIndex(of: UInt8(ascii: "{")) else { return "a command that is no object" }
     moved.insert(contentsOf: "  \n".utf8, at: brace + 1)

@@ -7,7 +7,7 @@ import Redis
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the argument with the pace, ``CallBits/isOld`` and ``CallBits/isReadAgain`` | the same for a 429, otherwise 0 |
+/// | 14 | the number of the argument with the pace, ``CallBits/isTooOld`` and ``CallBits/isReadAgain`` | the same for a 429, otherwise 0 |
 /// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
@@ -75,7 +75,7 @@ struct CallBatch: ~Copyable {
         let paceNumber = number(of: admission.pace)
         let bits = CallBits.of(admission) | appendKey(key)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
-        let age = admission.isOld ? CallBits.isOld : 0
+        let age = admission.isTooOld ? CallBits.isTooOld : 0
         let again = admission.isReadAgain && admission.registration != nil ? CallBits.isReadAgain : 0
         writer.call(bits, paceNumber: paceNumber | age | again, admission.version, admission.digest)
         if let registration = admission.registration {
@@ -184,12 +184,12 @@ enum CallBits {
     /// The key may already be in the command, so the script reads its value again.
     static let keyRepeats: UInt8 = 128
     /// In the pace's byte: the command is older than the longest time for which the system shows an activity.
-    static let isOld: UInt8 = 128
+    static let isTooOld: UInt8 = 128
     /// In the pace's byte: the command brings a token, and is read again because Redis lost data.
     static let isReadAgain: UInt8 = 64
 
     static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
-        (admission.asksForHighPriority ? isHigh : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
+        (admission.requestsHighPriority ? isHigh : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
             | (admission.carriesAlert ? carriesAlert : 0) | (admission.isEnd ? isEnd : 0)
             | (admission.registration == nil ? 0 : tokenFollows)
             | (admission.carriedAlert == nil ? 0 : alertFollows)

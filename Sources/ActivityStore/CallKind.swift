@@ -42,7 +42,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         .alertAlreadyAccepted,
         .tooOld,
         .expired,
-        .leaves
+        .departures
     )
     private static let ofEnd = VerdictSet(
         .send,
@@ -54,7 +54,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         .alertHeld,
         .alertAlreadyAccepted,
         .expired,
-        .leaves
+        .departures
     )
     private static let ofStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
     private static let ofHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)

@@ -84,7 +84,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
         ("KEY_REPEATS", Int64(CallBits.keyRepeats)),
         // Bits in the byte of a pace's number.
-        ("OLD", Int64(CallBits.isOld)),
+        ("OLD", Int64(CallBits.isTooOld)),
         ("IS_READ_AGAIN", Int64(CallBits.isReadAgain)),
         ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),

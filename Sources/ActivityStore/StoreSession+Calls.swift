@@ -53,7 +53,7 @@ extension StoreSession {
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
             issueOnDevice(call, key: key, on: connection)
-        case .noteLife, .checkLife:
+        case .reportLifetimeEvent, .checkLifetime:
             preconditionFailure("a call about a lifetime has a key of its own")
         }
         return .issued
@@ -67,7 +67,7 @@ extension StoreSession {
             tag: tag,
             kind: admission.isEnd ? .end : .update,
             timestamp: admission.version.timestamp,
-            asksForHighPriority: admission.asksForHighPriority,
+            requestsHighPriority: admission.requestsHighPriority,
             budget: admission.pace.budget,
             frequentBudget: admission.pace.frequentBudget
         )
@@ -245,9 +245,9 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device
         case .unregister, .confirmDepartures:
             true
-        case .noteLife(_, let kept):
+        case .reportLifetimeEvent(_, let kept):
             kind == .activity && (kept.map { $0.version.isStorable && Self.isHoldable($0.record) } ?? true)
-        case .checkLife:
+        case .checkLifetime:
             kind == .activity
         }
     }
@@ -255,7 +255,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
     /// Whether the call is about the timetable of lifetimes, not about the activity's own value.
     @inline(__always) var isAboutLifetime: Bool {
         switch self {
-        case .noteLife, .checkLife: true
+        case .reportLifetimeEvent, .checkLifetime: true
         default: false
         }
     }

@@ -16,22 +16,22 @@ extension StoreSession {
         if let obstacle = connection.obstacle { return obstacle }
         let bytes = 64 + activityKey.count
         switch operation {
-        case .noteLife(.over, _):
+        case .reportLifetimeEvent(.over, _):
             write(.life, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
                 $0.argument(letter: UInt8(ascii: "o"))
                 $0.argument(activityKey)
             }
-        case .noteLife(.began(let at, let lifetime), let kept):
+        case .reportLifetimeEvent(.began(let at, let lifetime), let kept):
             note(UInt8(ascii: "b"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
-        case .noteLife(.alive(let at, let lifetime), let kept):
+        case .reportLifetimeEvent(.alive(let at, let lifetime), let kept):
             note(UInt8(ascii: "a"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
-        case .noteLife(.missed, let kept):
+        case .reportLifetimeEvent(.missed, let kept):
             note(UInt8(ascii: "m"), tag, key, activityKey, at: 0, lifetime: 0, kept, on: connection)
-        case .noteLife(.ended(let began, let restart), _):
+        case .reportLifetimeEvent(.ended(let began, let restart), _):
             name(UInt8(ascii: "e"), tag, key, activityKey, began: began, restart: restart, on: connection)
-        case .noteLife(.endedByAnother(let began), _):
+        case .reportLifetimeEvent(.endedByAnother(let began), _):
             name(UInt8(ascii: "x"), tag, key, activityKey, began: began, on: connection)
-        case .checkLife(let began, let state, let lease):
+        case .checkLifetime(let began, let state, let lease):
             check(tag, key, activityKey, began: began, state: state, lease: lease, on: connection)
         default: preconditionFailure("an operation of another kind")
         }

@@ -74,8 +74,8 @@ extension StoreSession {
             complete(reading(reply, of: kind), on: connection)
         } else if reply.kind == .integer, reply.integer == 0 || reply.integer == 1 {
             complete(settled(reply), on: connection)
-        } else if reply.kind == .string, let leaves = Self.leaves(behind: 1, in: reply.bytes) {
-            complete(settled(reply.bytes[0] == UInt8(ascii: "1"), leaves), on: connection)
+        } else if reply.kind == .string, let departures = Self.departures(behind: 1, in: reply.bytes) {
+            complete(settled(reply.bytes[0] == UInt8(ascii: "1"), departures), on: connection)
         } else {
             complete(.violation, on: connection)
         }
@@ -112,19 +112,19 @@ extension StoreSession {
 
     private func settled(_ reply: Reply) -> Reading { settled(reply.integer == 1, nil) }
 
-    private func settled(_ retiredToken: Bool, _ leaves: Bytes?) -> Reading {
+    private func settled(_ retiredToken: Bool, _ departures: Bytes?) -> Reading {
         var result = StoreReply<Bytes>(.settled)
         result.retiredToken = retiredToken
-        result.leaves = leaves
+        result.departures = departures
         return .reply(result)
     }
 
     /// Returns the audiences that the member has left. A reply names them after its word and a `=`. Nil if
     /// there are none, or if they cannot be read.
-    private static func leaves(behind word: Int, in reply: Bytes) -> Bytes? {
+    private static func departures(behind word: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
-        let leaves = Bytes(rebasing: reply[(word + 1)...])
-        return AudienceDepartures(leaves) == nil ? nil : leaves
+        let departures = Bytes(rebasing: reply[(word + 1)...])
+        return AudienceDepartures(departures) == nil ? nil : departures
     }
 
     private func reading(_ reply: Reply, of kind: CallKind) -> Reading {
@@ -142,12 +142,12 @@ extension StoreSession {
             rest = UnsafeRawBufferPointer(rebasing: rest[1...])
         }
         switch verdict {
-        case .leaves,
+        case .departures,
             .registered where rest.first == UInt8(ascii: "="),
             .stale where rest.count > 0,
             .unregistered where rest.count > 0:
-            result.leaves = Self.leaves(behind: 0, in: rest)
-            if result.leaves == nil { return .violation }
+            result.departures = Self.departures(behind: 0, in: rest)
+            if result.departures == nil { return .violation }
         case .wait:
             guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return .violation }
             result.waitMilliseconds = wait
@@ -199,12 +199,12 @@ extension StoreSession {
     private func sendReply(to call: SessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> Reading {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp
-        result.priority = call.asksForHighPriority ? 10 : 5
+        result.priority = call.requestsHighPriority ? 10 : 5
         let fullAt = LittleEndian.read(value[StoredRecord.fullAt..<StoredRecord.assigned])
         let isFrequent = value[StoredRecord.kind] & StoredRecord.Flag.frequentUpdates != 0
         let bucket = isFrequent ? call.frequentBudget : call.budget
         let left = StoredBucket.left(bucket, fullAtMilliseconds: fullAt, nowMilliseconds: nowMilliseconds)
-        result.budgetLeft = call.asksForHighPriority ? max(0, left - 1) : left
+        result.budgetLeft = call.requestsHighPriority ? max(0, left - 1) : left
         result.registration = registration(ofActivity: value)
         return result.registration == nil ? .malformedContent : .reply(result)
     }
@@ -282,7 +282,7 @@ extension StoreVerdict {
         case .expired: "expired"
         case .full: "full"
         case .settled: "settled"
-        case .leaves: "leaves"
+        case .departures: "leaves"
         }
     }
 

@@ -7,7 +7,7 @@ struct SessionCall: BitwiseCopyable {
     var kind: CallKind
     /// What an update or end asked for. The reply has these numbers only if Redis decided otherwise.
     var timestamp: Int64 = 0
-    var asksForHighPriority = false
+    var requestsHighPriority = false
     var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
     var frequentBudget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
 }

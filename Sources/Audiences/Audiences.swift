@@ -8,7 +8,7 @@ import Numbers
 /// the calls, pushes and records that it wants into queues. The shell empties the queues when it can.
 ///
 /// The shell calls:
-/// - for a record of the commands topic that names an audience: ``take(_:)`` while ``canTakeCommand``, and
+/// - for a record of the commands topic that names an audience: ``receiveCommand(_:)`` while ``canReceiveCommand``, and
 ///   ``endBatch(now:)`` after the last one. ``withdraw(_:)`` when its partition is revoked.
 ///   ``nextReturnedCommand()`` returns the command to `Delivery`.
 /// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``. ``nextMembershipOutcome()``
@@ -61,7 +61,7 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audienceIndex: [AudienceKey: UInt32] = [:]
-    /// Audiences that got a command in the present batch of ``take(_:)`` calls. When the batch ends, each of
+    /// Audiences that got a command in the present batch of ``receiveCommand(_:)`` calls. When the batch ends, each of
     /// them begins its next command.
     var awakened: IndexQueue<UInt32>
     var returnedCommands: IndexQueue<ReturnedCommand>

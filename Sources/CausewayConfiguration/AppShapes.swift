@@ -27,7 +27,7 @@ extension WorkerConfiguration.App {
             }
         }
         switch contract {
-        case .success(let contract): return ContractRule(contract: contract, isRefusing: shapes.mode == .refuse)
+        case .success(let contract): return ContractRule(contract: contract, rejectsMismatches: shapes.mode == .refuse)
         case .failure(let fault): throw ShapesFileError(path: path, reason: fault.description)
         }
     }

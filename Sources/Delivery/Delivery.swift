@@ -38,7 +38,7 @@ public struct Delivery: ~Copyable {
     var partitions = PartitionTable<Partition>()
     /// The last `aps` dictionary that was read. If the next command has the same dictionary, as many do, it
     /// is not decoded again.
-    var lastAps = RepeatedAps()
+    var lastAps = ApsCache()
     /// The apps' contracts: what the phones of each app can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
@@ -70,7 +70,7 @@ public struct Delivery: ~Copyable {
     /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
     /// address. Without this property, each call of a method that only reads would copy the whole struct:
     /// 1,112 bytes, five times for each command.
-    private let addressed = Atomic<Bool>(false)
+    private let tokenLookedUp = Atomic<Bool>(false)
     /// What `nextPush` changed for the last push, so that `pushReturned` can undo it if no stream takes the
     /// push.
     var offered = OfferedPush()
@@ -121,13 +121,13 @@ public struct Delivery: ~Copyable {
     }
 
     /// Applies reloaded settings. An activity that already waits keeps the end of its wait.
-    public mutating func take(_ settings: ReloadableSettings) {
-        configuration.take(settings)
+    public mutating func apply(_ settings: ReloadableSettings) {
+        configuration.apply(settings)
         policies = PolicyTable(configuration.policies)
         if settings.applicationContracts != nil {
             contracts = LaneContracts(configuration.applications, salt: configuration.seed)
         }
-        readAhead.take(configuration)
+        readAhead.apply(configuration)
     }
 
     /// The number of records that are received and not yet settled or dropped.

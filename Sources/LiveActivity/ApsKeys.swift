@@ -23,7 +23,7 @@ extension Command {
         _ text: JSONText,
         _ start: Int,
         _ keys: inout ApsKeys,
-        _ forms: inout RecentStateTemplates
+        _ templates: inout RecentStateTemplates
     ) throws(Fault) -> Int {
         var members = try Members(text, at: start, of: .aps, unknown: .passed)
         while let field = try members.next(in: text, Field.ofAps) {
@@ -36,7 +36,7 @@ extension Command {
             case .staleDate:
                 (staleDate, members.position) = try text.seconds(position, field)
             case .contentState:
-                if let end = forms.end(ofStateAt: position, in: text) {
+                if let end = templates.end(ofStateAt: position, in: text) {
                     members.position = end
                 } else {
                     members.position = try text.object(position, depth: 2, field)

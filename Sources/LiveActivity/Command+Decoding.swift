@@ -3,16 +3,16 @@ extension Command {
     /// and the custom keys. Nothing is allocated or copied.
     /// - Throws: the first ``Fault`` found, with its position.
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
-        var nothing = RepeatedAps.nothing
-        return try decode(record, recalling: &nothing)
+        var cache = ApsCache.disabled
+        return try decode(record, recalling: &cache)
     }
 
-    /// Decodes a record, even if its body is too large (``fits``), because the command's policy may drop
+    /// Decodes a record, even if its body is too large (``fitsBodyLimit``), because the command's policy may drop
     /// fields from the body (R33).
     public static func decodeAnySize(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
-        var nothing = RepeatedAps.nothing
-        var forms = RecentStateTemplates.nothing
-        return try decodeAnySize(record, recalling: &nothing, &forms)
+        var cache = ApsCache.disabled
+        var templates = RecentStateTemplates.disabled
+        return try decodeAnySize(record, recalling: &cache, &templates)
     }
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record.
@@ -20,40 +20,40 @@ extension Command {
     ///   again.
     public static func decode(
         _ record: UnsafeRawBufferPointer,
-        recalling last: inout RepeatedAps
+        recalling last: inout ApsCache
     ) throws(Fault) -> Command {
-        var forms = RecentStateTemplates.nothing
-        return try decode(record, recalling: &last, &forms, isHeld: false, isLimited: true)
+        var templates = RecentStateTemplates.disabled
+        return try decode(record, recalling: &last, &templates, isHeld: false, isLimited: true)
     }
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record, even if its body is
-    /// too large (``fits``).
-    /// - Parameter forms: the forms of recent states. A state that has one of these forms is only compared
-    ///   with it, and fits its shape (``RecentStateTemplates/hasRead(_:ofApp:)``).
+    /// too large (``fitsBodyLimit``).
+    /// - Parameter templates: the templates of recent states. A state that has one of these templates is only compared
+    ///   with it, and fits its shape (``RecentStateTemplates/hasMatched(_:ofApp:)``).
     public static func decodeAnySize(
         _ record: UnsafeRawBufferPointer,
-        recalling last: inout RepeatedAps,
-        _ forms: inout RecentStateTemplates
+        recalling last: inout ApsCache,
+        _ templates: inout RecentStateTemplates
     ) throws(Fault) -> Command {
-        try decode(record, recalling: &last, &forms, isHeld: false, isLimited: false)
+        try decode(record, recalling: &last, &templates, isHeld: false, isLimited: false)
     }
 
     /// Decodes a command that ``CommandRecord`` wrote. Such a record may have keys that a producer must not
     /// write.
     public static func decodeWrittenByCauseway(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
-        var nothing = RepeatedAps.nothing
-        var forms = RecentStateTemplates.nothing
-        return try decode(record, recalling: &nothing, &forms, isHeld: true, isLimited: true)
+        var cache = ApsCache.disabled
+        var templates = RecentStateTemplates.disabled
+        return try decode(record, recalling: &cache, &templates, isHeld: true, isLimited: true)
     }
 
     private static func decode(
         _ record: UnsafeRawBufferPointer,
-        recalling last: inout RepeatedAps,
-        _ forms: inout RecentStateTemplates,
+        recalling last: inout ApsCache,
+        _ templates: inout RecentStateTemplates,
         isHeld: Bool,
         isLimited: Bool
     ) throws(Fault) -> Command {
-        forms.beginRecord()
+        templates.beginRecord()
         let text = try JSONText(record)
         var command = Command.blank
         let start = try text.recordStart()
@@ -67,7 +67,7 @@ extension Command {
             if let next = last.copyIfRepeated(text, members.position, into: &command, &aps) {
                 members.position = next
             } else {
-                members.position = try command.decodeAps(text, members.position, &aps, &forms)
+                members.position = try command.decodeAps(text, members.position, &aps, &templates)
                 last.remember(text, command, aps)
             }
         }
@@ -79,7 +79,7 @@ extension Command {
         command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
         // The size is checked here and not by the callers, because each further function would copy the
         // command once more.
-        guard command.fits || !isLimited else { throw command.sizeFault }
+        guard command.fitsBodyLimit || !isLimited else { throw command.sizeFault }
         return command
     }
 
@@ -91,7 +91,7 @@ extension Command {
         activity: .absent,
         audience: .absent,
         channel: .absent,
-        asksForChannel: false,
+        requestsChannel: false,
         device: .absent,
         identifier: .absent,
         token: .absent,
@@ -200,7 +200,7 @@ extension Command {
     private mutating func decodeChannel(_ text: JSONText, _ position: Int) throws(Fault) -> Int {
         guard position < text.count, text.byte(position) == UInt8(ascii: "\"") else {
             let (value, next) = try text.boolean(position, .channel)
-            asksForChannel = value
+            requestsChannel = value
             return next
         }
         let name = try text.name(position, atMost: ChannelIdentifier.bytesMax, .channel)

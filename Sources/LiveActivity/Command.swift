@@ -18,7 +18,7 @@ public struct Command: Sendable, BitwiseCopyable {
     public var channel: TextRange
     /// Whether a command to an audience asks for a broadcast channel, even if the configuration gives the
     /// audience none.
-    public var asksForChannel: Bool
+    public var requestsChannel: Bool
     /// The device whose push-to-start token is used. Present only in a start of a single activity.
     public var device: TextRange
     /// The command's own `id`. If it is absent, results name the command by its place,
@@ -71,7 +71,7 @@ public struct Command: Sendable, BitwiseCopyable {
 
     /// Whether APNs accepts a body of this length.
     @inlinable
-    public var fits: Bool { bodyCount <= bodyBytesMax }
+    public var fitsBodyLimit: Bool { bodyCount <= bodyBytesMax }
 
     /// The fault of a command whose body is too large.
     public var sizeFault: Fault {

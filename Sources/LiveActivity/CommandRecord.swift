@@ -11,7 +11,7 @@ public struct CommandRecord {
     /// The channel that the command is broadcast to, instead of an activity or an audience.
     public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
     /// Whether a command to an audience asks for a broadcast channel.
-    public var asksForChannel = false
+    public var requestsChannel = false
     public var device: UnsafeRawBufferPointer?
     /// Apple's dictionary, including its braces.
     public var aps: UnsafeRawBufferPointer
@@ -70,7 +70,7 @@ public struct CommandRecord {
             writer.member("channel", channel.identifier)
             writer.key("environment")
             writer.string(channel.environment.name)
-        } else if asksForChannel {
+        } else if requestsChannel {
             writer.key("channel")
             writer.boolean(true)
         }

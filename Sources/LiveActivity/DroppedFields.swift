@@ -86,7 +86,7 @@ public struct DroppedFields: Sendable, Equatable {
         for (index, path) in paths.enumerated() {
             guard command.bodyCount - (record.count - count) > command.bodyBytesMax else { break }
             guard
-                let rest = MemberRemoval.remove(
+                let rest = JSONMemberRemoval.remove(
                     path,
                     from: state,
                     in: UnsafeMutableRawBufferPointer(rebasing: room[..<count])

@@ -29,7 +29,7 @@ public struct Policy: Sendable, Equatable {
 
     /// The numbers that pace one activity. Every admission carries a copy, so the integers are small.
     public struct Pace: Sendable, Hashable, BitwiseCopyable {
-        private struct SmallBucket: Hashable, BitwiseCopyable {
+        private struct PackedBucket: Hashable, BitwiseCopyable {
             let pushes: Int32
             let refillPerHour: Int32
             let reservedForAlerts: Int32
@@ -52,8 +52,8 @@ public struct Policy: Sendable, Equatable {
         private let spacing: Int32
         private let throttledSpacingMax: Int32
         private let throttleRecovery: Int32
-        private let smallBudget: SmallBucket
-        private let smallFrequentBudget: SmallBucket
+        private let smallBudget: PackedBucket
+        private let smallFrequentBudget: PackedBucket
 
         public var spacingMilliseconds: Int64 { Int64(spacing) }
         public var throttledSpacingMaxMilliseconds: Int64 { Int64(throttledSpacingMax) }
@@ -71,8 +71,8 @@ public struct Policy: Sendable, Equatable {
             spacing = Int32(clamping: spacingMilliseconds)
             throttledSpacingMax = Int32(clamping: throttledSpacingMaxMilliseconds)
             throttleRecovery = Int32(clamping: throttleRecoveryMilliseconds)
-            smallBudget = SmallBucket(budget)
-            smallFrequentBudget = SmallBucket(frequentBudget)
+            smallBudget = PackedBucket(budget)
+            smallFrequentBudget = PackedBucket(frequentBudget)
         }
     }
 

@@ -24,7 +24,7 @@ private struct RegistrationFields {
     var token = TextRange.absent
     var activity = TextRange.absent
     var frequentUpdates = false
-    var takesChannels = false
+    var supportsChannels = false
     var shows: Version?
     var audiences = ByteRange.absent
     var audienceCount = 0
@@ -61,7 +61,7 @@ private struct RegistrationFields {
             return next
         case .channels:
             let (value, next) = try text.boolean(position, field)
-            takesChannels = value
+            supportsChannels = value
             return next
         case .shows:
             let (value, next) = try Self.shownVersion(text, position)
@@ -146,7 +146,7 @@ private struct RegistrationFields {
                     token: token,
                     audiences: audiences,
                     audienceCount: audienceCount,
-                    takesChannels: takesChannels
+                    supportsChannels: supportsChannels
                 )
             )
         } else {

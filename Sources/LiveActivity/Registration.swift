@@ -32,7 +32,7 @@ public struct Registration: Sendable, BitwiseCopyable {
         public var audienceCount: Int
         /// The device has iOS 18 or newer and its app supports broadcast channels, so activities may begin on
         /// one. False if absent.
-        public var takesChannels: Bool
+        public var supportsChannels: Bool
     }
 
     /// The app's bundle id.

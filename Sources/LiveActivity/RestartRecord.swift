@@ -60,7 +60,7 @@ public enum RestartRecord {
         guard let command = decoded(record) else { return }
         let start = place == .aps ? Int(command.aps.offset) : 0
         let count = record.withUnsafeMutableBytes { room in
-            MemberRemoval.remove(path.map { Array($0.utf8) }, from: start, in: room)
+            JSONMemberRemoval.remove(path.map { Array($0.utf8) }, from: start, in: room)
         }
         if let count { record.removeSubrange(count...) }
     }

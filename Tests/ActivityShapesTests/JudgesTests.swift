@@ -21,9 +21,9 @@ struct JudgesTests {
         )
     }
 
-    static func contract() throws -> ContractImage {
+    static func contract() throws -> UnmanagedContract {
         let bytes = Array(try text().utf8)
-        return ContractImage(copying: try bytes.withUnsafeBytes { try Contract(shapes: $0, ofApp: app) })
+        return UnmanagedContract(copying: try bytes.withUnsafeBytes { try Contract(shapes: $0, ofApp: app) })
     }
 
     private static func simulatedShape() throws -> Shape {
@@ -40,7 +40,7 @@ struct JudgesTests {
         )
     }
 
-    private static func mismatch(_ state: String, _ contract: ContractImage) throws -> String? {
+    private static func mismatch(_ state: String, _ contract: UnmanagedContract) throws -> String? {
         let record = Self.record(state)
         return try record.withUnsafeBytes { bytes in
             let command = try Command.decode(bytes)

@@ -4,29 +4,32 @@ import Numbers
 import Testbed
 import Testing
 
-/// The check remembers the forms of accepted states: their keys in order. A state with a known form is
-/// matched with this form instead of the shapes. A match must never accept what the full check refuses.
+/// The check remembers the templates of accepted states: their keys in order. A state with a known template is
+/// matched with this template instead of the shapes. A match must never accept what the full check refuses.
 @Suite struct StateTemplateTests {
-    private static func matches(_ forms: inout RecentStateTemplates, _ state: String) throws -> Bool {
+    private static func matches(_ templates: inout RecentStateTemplates, _ state: String) throws -> Bool {
         try JudgesTests.record(state)
             .withUnsafeBytes { bytes in
-                var last = RepeatedAps()
-                let command = try Command.decodeAnySize(bytes, recalling: &last, &forms)
-                let (isRead, isOfOtherApp) = (forms.hasRead(command, ofApp: 0), forms.hasRead(command, ofApp: 1))
-                #expect(forms.match(command, ofApp: 0, in: bytes) == isRead && !isOfOtherApp)
+                var last = ApsCache()
+                let command = try Command.decodeAnySize(bytes, recalling: &last, &templates)
+                let (isRead, isOfOtherApp) = (
+                    templates.hasMatched(command, ofApp: 0), templates.hasMatched(command, ofApp: 1)
+                )
+                #expect(templates.match(command, ofApp: 0, in: bytes) == isRead && !isOfOtherApp)
                 return isRead
             }
     }
 
-    /// Whether the full check accepts the state. The check then remembers the state's form.
-    private static func fits(_ forms: inout RecentStateTemplates, _ state: String, _ contract: ContractImage) throws
+    /// Whether the full check accepts the state. The check then remembers the state's template.
+    private static func fits(_ templates: inout RecentStateTemplates, _ state: String, _ contract: UnmanagedContract)
+        throws
         -> Bool
     {
         try JudgesTests.record(state)
             .withUnsafeBytes { bytes in
                 let command = try Command.decode(bytes)
                 do throws(ContractMismatch) {
-                    try forms.check(command, ofApp: 0, contract, in: bytes)
+                    try templates.check(command, ofApp: 0, contract, in: bytes)
                     return true
                 } catch {
                     return false
@@ -34,27 +37,27 @@ import Testing
             }
     }
 
-    @Test(arguments: 1...4) func `What matches a form fits when it is walked`(seed: UInt64) throws {
+    @Test(arguments: 1...4) func `What matches a template fits when it is walked`(seed: UInt64) throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }
         let example = try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))
         var randomness = SplitMix64(seed: seed)
-        var forms = RecentStateTemplates(isNeeded: true)
+        var templates = RecentStateTemplates(isNeeded: true)
         var last = JSONTree(example)
         var (matched, unmatched, refused) = (0, 0, 0)
         for _ in 0..<5_000 {
-            // A change of the last state usually keeps its form. A change of the example usually does not.
+            // A change of the last state usually keeps its template. A change of the example usually does not.
             var tree = randomness.number(0...3) == 0 ? JSONTree(example) : last
             for _ in 0..<randomness.number(1...2) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }
-            let isMatched = try Self.matches(&forms, state)
+            let isMatched = try Self.matches(&templates, state)
             var other = RecentStateTemplates(isNeeded: true)
             let isFitting = try Self.fits(&other, state, contract)
             #expect(isFitting || !isMatched, "\(state)")
             if isMatched { matched += 1 } else if isFitting { unmatched += 1 } else { refused += 1 }
             if isFitting {
                 last = tree
-                if !isMatched { _ = try Self.fits(&forms, state, contract) }
+                if !isMatched { _ = try Self.fits(&templates, state, contract) }
             }
         }
         #expect(
@@ -63,29 +66,29 @@ import Testing
         )
     }
 
-    /// Replaces bytes of a record whose state has a known form. The result may be no JSON.
-    @Test(arguments: 1...4) func `The decoder reads the same with forms and without`(seed: UInt64) throws {
+    /// Replaces bytes of a record whose state has a known template. The result may be no JSON.
+    @Test(arguments: 1...4) func `The decoder reads the same with templates and without`(seed: UInt64) throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }
         let example = JudgesTests.record(
             JSONTree(try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))).text
         )
         var randomness = SplitMix64(seed: seed)
-        var forms = RecentStateTemplates(isNeeded: true)
-        try example.withUnsafeBytes { try forms.check(try Command.decode($0), ofApp: 0, contract, in: $0) }
+        var templates = RecentStateTemplates(isNeeded: true)
+        try example.withUnsafeBytes { try templates.check(try Command.decode($0), ofApp: 0, contract, in: $0) }
         var (read, unread, refused) = (0, 0, 0)
         for _ in 0..<20_000 {
             var record = example
             for _ in 0..<randomness.number(1...2) { Self.change(&record, &randomness) }
             let isRead = record.withUnsafeBytes { bytes in
-                var none = RepeatedAps()
+                var none = ApsCache()
                 var noForms = RecentStateTemplates(isNeeded: false)
                 let alone = Result { () throws(Fault) in
                     try Command.decodeAnySize(bytes, recalling: &none, &noForms)
                 }
-                var nothing = RepeatedAps()
+                var nothing = ApsCache()
                 let byForm = Result { () throws(Fault) in
-                    try Command.decodeAnySize(bytes, recalling: &nothing, &forms)
+                    try Command.decodeAnySize(bytes, recalling: &nothing, &templates)
                 }
                 let text = String(decoding: bytes, as: UTF8.self)
                 #expect(String(describing: alone) == String(describing: byForm), "\(text)")
@@ -93,7 +96,7 @@ import Testing
                     refused += 1
                     return false
                 }
-                let isRead = forms.hasRead(command, ofApp: 0)
+                let isRead = templates.hasMatched(command, ofApp: 0)
                 if isRead { #expect(throws: Never.self, "\(text)") { try contract.check(command, in: bytes) } }
                 return isRead
             }
@@ -117,17 +120,17 @@ import Testing
     }
 
     /// A large value may repeat a key thousands of times. The check compares each key with all earlier keys,
-    /// which would take a lane too long. So it remembers no form of a large value.
-    @Test func `A value that is larger than any body has no form`() throws {
+    /// which would take a lane too long. So it remembers no template of a large value.
+    @Test func `A value that is larger than any body has no template`() throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }
-        var forms = RecentStateTemplates(isNeeded: true)
+        var templates = RecentStateTemplates(isNeeded: true)
         let state = String(decoding: try JSONEncoder().encode(RideState()), as: UTF8.self)
         let scores = try #require(state.firstMatch(of: /"scores":\{[^}]*\}/)).output
-        #expect(try Self.fits(&forms, state, contract))
+        #expect(try Self.fits(&templates, state, contract))
         func matches(members: Int) throws -> Bool {
             let members = (0..<members).map { "\"\($0)\":1" }.joined(separator: ",")
-            return try Self.matches(&forms, state.replacing(scores, with: "\"scores\":{\(members)}"))
+            return try Self.matches(&templates, state.replacing(scores, with: "\"scores\":{\(members)}"))
         }
         #expect(try matches(members: 500))
         #expect(try !matches(members: 1_000))

@@ -221,7 +221,7 @@ struct RecordHistory {
             pace: Self.pace,
             isEnd: kind == 0,
             isStart: kind == 1,
-            asksForHighPriority: random.below(2) == 0,
+            requestsHighPriority: random.below(2) == 0,
             mayUseReserve: random.below(3) == 0,
             rangeCount: random.pick([1, 2, 4]),
             body: Array("{\"aps\":{\"timestamp\":\(random.below(100))}}".utf8),

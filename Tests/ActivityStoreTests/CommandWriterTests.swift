@@ -88,10 +88,10 @@ import Testing
                 version: .at(1_760_000_000, 42),
                 digest: 0x41_4243_4445,
                 pace: paces[index],
-                asksForHighPriority: true,
+                requestsHighPriority: true,
                 mayUseReserve: index == 1,
                 carriesAlert: true,
-                isOld: index == 1,
+                isTooOld: index == 1,
                 isReadAgain: true,
                 registration: index == 0 ? nil : registration
             )

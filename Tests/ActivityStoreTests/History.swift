@@ -214,11 +214,11 @@ struct History {
             version: version(),
             digest: digest(),
             pace: pick(paces),
-            asksForHighPriority: below(2) == 0,
+            requestsHighPriority: below(2) == 0,
             mayUseReserve: below(2) == 0,
             carriesAlert: below(3) == 0,
             carriedAlert: below(4) == 0 ? version() : nil,
-            isOld: below(4) == 0,
+            isTooOld: below(4) == 0,
             isReadAgain: below(4) == 0,
             registration: below(6) == 0 ? token() : nil
         )

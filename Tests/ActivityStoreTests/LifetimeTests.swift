@@ -14,9 +14,9 @@ import Testing
 
     @Test func `A start's time is exact, and of others the earliest counts`() throws {
         let comparison = try ScriptComparison()
-        func note(_ note: LifetimeEvent) { #expect(comparison.admit(.noteLife(note)).verdict == .settled) }
+        func note(_ note: LifetimeEvent) { #expect(comparison.admit(.reportLifetimeEvent(note)).verdict == .settled) }
         func begins(_ milliseconds: Int64) -> Bool {
-            comparison.admit(.checkLife(beganMilliseconds: milliseconds, state: nil, leaseMilliseconds: 0)).verdict
+            comparison.admit(.checkLifetime(beganMilliseconds: milliseconds, state: nil, leaseMilliseconds: 0)).verdict
                 == .retry
         }
         #expect(!begins(Self.start))
@@ -50,19 +50,22 @@ import Testing
             let kept = random.below(2) == 0 ? nil : Self.kept(&random)
             let call: Operation =
                 switch random.below(12) {
-                case 0: .noteLife(random.below(3) > 0 ? .over : .endedByAnother(beganMilliseconds: at))
+                case 0: .reportLifetimeEvent(random.below(3) > 0 ? .over : .endedByAnother(beganMilliseconds: at))
                 case 1, 2, 3:
-                    .noteLife(.ended(beganMilliseconds: at, restartMilliseconds: random.pick([0, Self.start + 3])))
-                case 4, 5: .noteLife(.began(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
-                case 6: .checkLife(beganMilliseconds: at, state: kept?.version, leaseMilliseconds: 0)
-                case 7: .noteLife(.missed, keeping: kept)
-                default: .noteLife(.alive(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
+                    .reportLifetimeEvent(
+                        .ended(beganMilliseconds: at, restartMilliseconds: random.pick([0, Self.start + 3]))
+                    )
+                case 4, 5:
+                    .reportLifetimeEvent(.began(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
+                case 6: .checkLifetime(beganMilliseconds: at, state: kept?.version, leaseMilliseconds: 0)
+                case 7: .reportLifetimeEvent(.missed, keeping: kept)
+                default: .reportLifetimeEvent(.alive(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
                 }
             let key = random.pick(keys)
             let verdict = comparison.admit(call, key).verdict
             // A check postpones the next claim by the server's clock, so the due times differ from the
             // model's.
-            if case .checkLife = call, verdict == .retry { postponed.insert(key.text) }
+            if case .checkLifetime = call, verdict == .retry { postponed.insert(key.text) }
         }
         var (lives, dues): ([String: String], [String: Int64]) = ([:], [:])
         var (starts, shown): ([String: [UInt8]], [String: [UInt8]]) = ([:], [:])
@@ -100,7 +103,7 @@ import Testing
     {
         let comparison = try ScriptComparison()
         func note(_ note: LifetimeEvent, _ kept: KeptCommand<[UInt8]>? = nil) {
-            #expect(comparison.admit(.noteLife(note, keeping: kept)).verdict == .settled)
+            #expect(comparison.admit(.reportLifetimeEvent(note, keeping: kept)).verdict == .settled)
         }
         func life() -> LifeState? { comparison.model.lives.values.first }
         func command(_ isStart: Bool, _ second: Int64) -> KeptCommand<[UInt8]> {
@@ -124,7 +127,8 @@ import Testing
         note(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
         note(.missed, command(false, 7))
         #expect(
-            comparison.admit(.checkLife(beganMilliseconds: Self.start + 70, state: nil, leaseMilliseconds: 0)).verdict
+            comparison.admit(.checkLifetime(beganMilliseconds: Self.start + 70, state: nil, leaseMilliseconds: 0))
+                .verdict
                 == .retry
         )
         #expect(life()?.shown?.record == [7])
@@ -132,7 +136,8 @@ import Testing
         // the keeper makes another start.
         func check(_ second: Int64) -> StoreVerdict {
             let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
-            return comparison.admit(.checkLife(beganMilliseconds: Self.start + 70, state: state, leaseMilliseconds: 9))
+            return
+                comparison.admit(.checkLifetime(beganMilliseconds: Self.start + 70, state: state, leaseMilliseconds: 9))
                 .verdict
         }
         #expect(check(6) == .superseded && check(7) == .retry)
@@ -156,9 +161,9 @@ import Testing
     @Test func `What is due is claimed once in a lease, and forgotten long after its start`() throws {
         let comparison = try ScriptComparison()
         let (due, later) = (TestKey.activity("due"), TestKey.activity("later"))
-        comparison.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)), due)
+        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)), due)
         let now = 9_000_000_000_000 as Int64
-        comparison.admit(.noteLife(.began(atMilliseconds: now, lifetimeMilliseconds: Self.hour)), later)
+        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: now, lifetimeMilliseconds: Self.hour)), later)
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         func claim(lease: Int64, ageMax: Int64 = .max) throws -> [String] {
             try (0..<LifetimeKey.count)
@@ -169,13 +174,14 @@ import Testing
         }
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start) 1"])
         #expect(
-            comparison.admit(.checkLife(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: 0), due).verdict
+            comparison.admit(.checkLifetime(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: 0), due)
+                .verdict
                 == .retry
         )
         #expect(try claim(lease: 60_000) == ["\(due.text) b \(Self.start) 2"])
         #expect(try claim(lease: 60_000) == [])
-        comparison.admit(.noteLife(.over), due)
-        comparison.admit(.noteLife(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
+        comparison.admit(.reportLifetimeEvent(.over), due)
+        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start + 1) 1"])
         #expect(try claim(lease: 0, ageMax: Self.hour) == [])
         let names = (0..<LifetimeKey.count)
@@ -204,7 +210,10 @@ import Testing
         let key = TestKey.activity("a")
         let timetable = LifetimeKey.stored(Array(key.text.utf8).withUnsafeBytes(LifetimeKey.number))
         let start = Self.command(isStart: true)
-        comparison.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1), keeping: start), key)
+        comparison.admit(
+            .reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1), keeping: start),
+            key
+        )
         func claim() throws -> SharedHashes.Claim {
             try #require(
                 try shared.claimDue(timetable).first
@@ -213,7 +222,7 @@ import Testing
         let first = try claim()
         let second = try claim()
         #expect(try !shared.forget(timetable, first))
-        comparison.admit(.noteLife(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), key)
+        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), key)
         #expect(try !shared.forget(timetable, second))
         let third = try claim()
         #expect(try shared.forget(timetable, third))
@@ -223,7 +232,7 @@ import Testing
 
     @Test func `The rights of Redis users on the chart's page are enough for lifetimes`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
+        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
         let page = try Repository.text("Helm/causeway/README.md")
         let block = try #require(page.split(separator: "ACL SETUSER causeway").last).prefix { $0 != "`" }
         let rights = block.matches(of: #/\+[a-z|]+/#).map { Array($0.output.utf8) }
@@ -254,18 +263,19 @@ import Testing
                 }
         }
         func check(lease: Int64) -> StoreVerdict {
-            comparison.admit(.checkLife(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: lease)).verdict
+            comparison.admit(.checkLifetime(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: lease))
+                .verdict
         }
-        comparison.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
+        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
         #expect(try claimed() == 1)
         #expect(check(lease: 60_000) == .retry)
         #expect(try claimed() == 0)
         for claim in 2...4 {
             #expect(check(lease: 0) == .retry)
-            comparison.admit(.noteLife(.endedByAnother(beganMilliseconds: Self.start)))
+            comparison.admit(.reportLifetimeEvent(.endedByAnother(beganMilliseconds: Self.start)))
             #expect(try claimed() == 1, "\(claim)")
         }
-        comparison.admit(.noteLife(.endedByAnother(beganMilliseconds: Self.start)))
+        comparison.admit(.reportLifetimeEvent(.endedByAnother(beganMilliseconds: Self.start)))
         #expect(try claimed() == 0, "the other end is lost, or was settled")
     }
 

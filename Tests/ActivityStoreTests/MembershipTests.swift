@@ -16,7 +16,7 @@ import Testing
         audiences.flatMap { digest in withUnsafeBytes(of: digest.littleEndian) { Array($0) } }
     }
 
-    private func leaves(_ audiences: UInt64..., at milliseconds: Int64) -> [UInt8] {
+    private func departures(_ audiences: UInt64..., at milliseconds: Int64) -> [UInt8] {
         (0..<6).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) } + bytes(audiences)
     }
 
@@ -55,33 +55,33 @@ import Testing
 
     @Test func `An audience that a registration no longer names is left, until the leave is confirmed`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.admit(register(in: list(1, 2))).leaves == nil)
+        #expect(comparison.admit(register(in: list(1, 2))).departures == nil)
         let left = comparison.admit(register(at: 200, in: list(2, 3)))
-        #expect(left.verdict == .registered && left.leaves == leaves(1, at: 200))
+        #expect(left.verdict == .registered && left.departures == departures(1, at: 200))
         // A worker died, and the next worker reads the registration again. The reply names the left audience
         // again.
-        #expect(comparison.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
+        #expect(comparison.admit(register(at: 200, in: list(2, 3))).departures == departures(1, at: 200))
         // An older registration joins no audience. Its reply names the audiences that the activity has left
         // before.
         let stale = comparison.admit(register(at: 150, in: list(4)))
-        #expect(stale.verdict == .stale && stale.leaves == leaves(1, at: 200))
-        #expect(comparison.admit(register(at: 150, in: nil)).leaves == nil)
+        #expect(stale.verdict == .stale && stale.departures == departures(1, at: 200))
+        #expect(comparison.admit(register(at: 150, in: nil)).departures == nil)
         comparison.settle(confirm(199))
-        #expect(comparison.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
+        #expect(comparison.admit(register(at: 200, in: list(2, 3))).departures == departures(1, at: 200))
         comparison.settle(confirm(200))
-        #expect(comparison.admit(register(at: 200, in: list(2, 3))).leaves == nil)
-        #expect(comparison.admit(register(at: 300, in: [])).leaves == leaves(2, 3, at: 300))
+        #expect(comparison.admit(register(at: 200, in: list(2, 3))).departures == nil)
+        #expect(comparison.admit(register(at: 300, in: [])).departures == departures(2, 3, at: 300))
     }
 
     @Test func `An audience that is joined again is not left`() throws {
         let comparison = try ScriptComparison()
         comparison.admit(register(in: list(1)))
-        #expect(comparison.admit(register(at: 200, in: list(2))).leaves == leaves(1, at: 200))
-        #expect(comparison.admit(register(at: 300, in: list(1))).leaves == leaves(2, at: 300))
+        #expect(comparison.admit(register(at: 200, in: list(2))).departures == departures(1, at: 200))
+        #expect(comparison.admit(register(at: 300, in: list(1))).departures == departures(2, at: 300))
         // The confirmation of the first leave comes late. It must not confirm the second leave.
         comparison.settle(confirm(200))
         #expect(comparison.admit(register(at: 300, in: nil)).verdict == .registered)
-        #expect(comparison.admit(command(.update, 100)).leaves == leaves(2, at: 300))
+        #expect(comparison.admit(command(.update, 100)).departures == departures(2, at: 300))
     }
 
     @Test func `A held command comes back when the leave is confirmed`() throws {
@@ -93,18 +93,18 @@ import Testing
         #expect(comparison.verdict(.hold(attributesType: nil, version: .at(100), command: [7])) == .held)
         #expect(comparison.admit(register("bb", at: 200, in: list(2))).heldCommand == [7])
         let left = comparison.admit(register("bb", at: 300, in: []))
-        #expect(left.heldCommand == nil && left.leaves == leaves(2, at: 300))
+        #expect(left.heldCommand == nil && left.departures == departures(2, at: 300))
         #expect(comparison.admit(register("bb", at: 300, in: nil)).heldCommand == [7])
     }
 
     @Test func `An admission waits until the leave is confirmed`() throws {
         let comparison = try ScriptComparison()
         comparison.admit(register(in: list(1, 2)))
-        #expect(comparison.admit(.unregister(atMilliseconds: 150)).leaves == leaves(1, 2, at: 150))
-        #expect(comparison.admit(.unregister(atMilliseconds: 120)).leaves == leaves(1, 2, at: 150))
+        #expect(comparison.admit(.unregister(atMilliseconds: 150)).departures == departures(1, 2, at: 150))
+        #expect(comparison.admit(.unregister(atMilliseconds: 120)).departures == departures(1, 2, at: 150))
         for event in [Event.update, .end] {
             let reply = comparison.admit(command(event, 100))
-            #expect(reply.verdict == .leaves && reply.leaves == leaves(1, 2, at: 150))
+            #expect(reply.verdict == .departures && reply.departures == departures(1, 2, at: 150))
         }
         comparison.settle(confirm(150))
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
@@ -129,14 +129,14 @@ import Testing
         let comparison = try ScriptComparison()
         comparison.admit(register(in: list(1)))
         #expect(comparison.verdict(command(.update, 100)) == .send)
-        #expect(comparison.admit(settlement(100)).leaves == nil)
+        #expect(comparison.admit(settlement(100)).departures == nil)
         #expect(comparison.verdict(command(.end, 101)) == .send)
-        #expect(comparison.admit(settlement(101, .notShown)).leaves == nil)
+        #expect(comparison.admit(settlement(101, .notShown)).departures == nil)
         #expect(comparison.verdict(command(.end, 102)) == .send)
-        for _ in 0..<2 { #expect(comparison.admit(settlement(102)).leaves == leaves(1, at: 101)) }
+        for _ in 0..<2 { #expect(comparison.admit(settlement(102)).departures == departures(1, at: 101)) }
         let again = comparison.admit(register(in: list(1)))
-        #expect(again.verdict == .stale && again.leaves == leaves(1, at: 101))
-        #expect(comparison.verdict(command(.end, 102)) == .leaves)
+        #expect(again.verdict == .stale && again.departures == departures(1, at: 101))
+        #expect(comparison.verdict(command(.end, 102)) == .departures)
         comparison.settle(confirm(101))
         #expect(comparison.verdict(command(.end, 102)) == .duplicate)
     }
@@ -145,18 +145,18 @@ import Testing
         let comparison = try ScriptComparison()
         comparison.admit(register(in: list(1, 2)))
         let nobody = Version(timestamp: 0, sequence: 0)
-        #expect(comparison.admit(.retire(version: nobody, retirement("bb"))).leaves == nil)
+        #expect(comparison.admit(.retire(version: nobody, retirement("bb"))).departures == nil)
         let retired = comparison.admit(.retire(version: nobody, retirement("aa")))
-        #expect(retired.retiredToken && retired.leaves == leaves(1, 2, at: 101))
+        #expect(retired.retiredToken && retired.departures == departures(1, 2, at: 101))
         // The reply to the retirement was lost, so the retirement is repeated. The second reply names the
         // same audiences.
         let again = comparison.admit(.retire(version: nobody, retirement("aa")))
-        #expect(!again.retiredToken && again.leaves == leaves(1, 2, at: 101))
+        #expect(!again.retiredToken && again.departures == departures(1, 2, at: 101))
         #expect(comparison.verdict(register(in: list(1, 2))) == .stale)
-        #expect(comparison.admit(register("bb", at: 200, in: list(1))).leaves == leaves(2, at: 200))
+        #expect(comparison.admit(register("bb", at: 200, in: list(1))).departures == departures(2, at: 200))
         // A settlement of an unknown activity stores nothing.
         let unknown = TestKey.activity("unknown")
-        #expect(comparison.admit(.retire(version: nobody, retirement("aa")), unknown).leaves == nil)
+        #expect(comparison.admit(.retire(version: nobody, retirement("aa")), unknown).departures == nil)
         #expect(comparison.server.command("EXISTS", unknown.text) == ["0"])
     }
 
@@ -164,11 +164,11 @@ import Testing
         let comparison = try ScriptComparison()
         comparison.admit(register(in: list(1)))
         comparison.admit(command(.update, 100))
-        #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
+        #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).departures == nil)
         #expect(comparison.verdict(.start(version: .at(200), claim: 7)) == .send)
-        #expect(comparison.admit(settlement(200)).leaves == nil)
-        #expect(comparison.admit(register("bb", at: 200, in: list(2))).leaves == leaves(1, at: 200))
-        #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
+        #expect(comparison.admit(settlement(200)).departures == nil)
+        #expect(comparison.admit(register("bb", at: 200, in: list(2))).departures == departures(1, at: 200))
+        #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).departures == nil)
     }
 
     /// Besides its audiences, the activity's value has all parts that the name of this test lists.
@@ -201,7 +201,7 @@ import Testing
         #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.audiencesLeft.isEmpty)
         #expect(inspection.held?.command == [7] && inspection.answeredAlert == .at(100))
         #expect(ActivityState(inspection).audiences.current == [3])
-        #expect(comparison.admit(settlement(110)).leaves == nil)
+        #expect(comparison.admit(settlement(110)).departures == nil)
     }
 
     @Test func `A registration that would leave too many audiences must come again`() throws {
@@ -213,9 +213,9 @@ import Testing
             if round < 2 { left += audiences }
         }
         #expect(comparison.verdict(register(at: 110, in: [])) == .full)
-        #expect(comparison.admit(.unregister(atMilliseconds: 110)).leaves?.count == 6 + 24 * 8)
+        #expect(comparison.admit(.unregister(atMilliseconds: 110)).departures?.count == 6 + 24 * 8)
         comparison.settle(confirm(110))
-        #expect(comparison.admit(register(at: 120, in: list(1))).leaves == nil)
+        #expect(comparison.admit(register(at: 120, in: list(1))).departures == nil)
     }
 
     // MARK: - Devices
@@ -224,16 +224,18 @@ import Testing
         let comparison = try ScriptComparison(Self.device)
         comparison.admit(register(in: list(1, 2), type: "Game"))
         comparison.admit(register("bb", in: list(2, 3), type: "Race"))
-        #expect(comparison.admit(register(at: 200, in: [], type: "Game")).leaves == leaves(1, at: 200))
+        #expect(comparison.admit(register(at: 200, in: [], type: "Game")).departures == departures(1, at: 200))
         let stale = comparison.admit(register(at: 150, in: list(9), type: "Game"))
-        #expect(stale.verdict == .stale && stale.leaves == leaves(1, at: 200))
-        #expect(comparison.admit(register("bb", at: 200, in: list(3), type: "Race")).leaves == leaves(1, 2, at: 201))
+        #expect(stale.verdict == .stale && stale.departures == departures(1, at: 200))
+        #expect(
+            comparison.admit(register("bb", at: 200, in: list(3), type: "Race")).departures == departures(1, 2, at: 201)
+        )
         comparison.settle(confirm(200))
-        #expect(comparison.admit(register(at: 300, in: list(1), type: "Game")).leaves == leaves(2, at: 201))
+        #expect(comparison.admit(register(at: 300, in: list(1), type: "Game")).departures == departures(2, at: 201))
         comparison.settle(confirm(201))
-        #expect(comparison.admit(register(at: 300, in: list(1), type: "Game")).leaves == nil)
-        #expect(comparison.admit(.unregister(atMilliseconds: 250)).leaves == leaves(3, at: 250))
-        #expect(comparison.admit(.unregister(atMilliseconds: 400)).leaves == leaves(3, 1, at: 400))
+        #expect(comparison.admit(register(at: 300, in: list(1), type: "Game")).departures == nil)
+        #expect(comparison.admit(.unregister(atMilliseconds: 250)).departures == departures(3, at: 250))
+        #expect(comparison.admit(.unregister(atMilliseconds: 400)).departures == departures(3, 1, at: 400))
     }
 
     @Test func `A dead push-to-start token leaves the audiences that no other type names`() throws {
@@ -248,11 +250,11 @@ import Testing
             retirement: retirement("aa")
         )
         let reply = comparison.admit(dead)
-        #expect(reply.retiredToken && reply.leaves == leaves(1, at: 101))
+        #expect(reply.retiredToken && reply.departures == departures(1, at: 101))
         let again = comparison.admit(dead)
-        #expect(!again.retiredToken && again.leaves == leaves(1, at: 101))
+        #expect(!again.retiredToken && again.departures == departures(1, at: 101))
         comparison.settle(confirm(101))
-        #expect(comparison.admit(dead).leaves == nil)
+        #expect(comparison.admit(dead).departures == nil)
     }
 
     @Test func `A held start comes back when the leave is confirmed`() throws {
@@ -261,7 +263,7 @@ import Testing
         comparison.admit(.unregister(atMilliseconds: 150))
         #expect(comparison.verdict(.hold(attributesType: "Game", version: .at(100), command: [7])) == .held)
         let left = comparison.admit(register(at: 200, in: list(2), type: "Game"))
-        #expect(left.verdict == .registered && left.heldCommand == nil && left.leaves == leaves(1, at: 150))
+        #expect(left.verdict == .registered && left.heldCommand == nil && left.departures == departures(1, at: 150))
         #expect(comparison.admit(register(at: 200, in: nil, type: "Game")).heldCommand == [7])
     }
 }

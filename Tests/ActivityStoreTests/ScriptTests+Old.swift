@@ -11,7 +11,7 @@ extension ScriptTests {
             version: version(timestamp),
             digest: 2,
             pace: .spaced(0),
-            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false, isOld: true),
+            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false, isTooOld: true),
             registration: token
         )
     }

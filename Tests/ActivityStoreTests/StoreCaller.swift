@@ -118,7 +118,7 @@ struct PushRequest {
     var mayUseReserve: Bool
     var carriesAlert: Bool
     var carriedAlert: Version?
-    var isOld = false
+    var isTooOld = false
     var isReadAgain = false
 }
 
@@ -140,11 +140,11 @@ extension Operation {
                 version: version,
                 digest: digest,
                 pace: pace,
-                asksForHighPriority: request.isHigh,
+                requestsHighPriority: request.isHigh,
                 mayUseReserve: request.mayUseReserve,
                 carriesAlert: request.carriesAlert,
                 carriedAlert: request.carriedAlert,
-                isOld: request.isOld,
+                isTooOld: request.isTooOld,
                 isReadAgain: request.isReadAgain,
                 registration: registration
             )

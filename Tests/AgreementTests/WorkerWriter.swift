@@ -77,8 +77,8 @@ struct WorkerWriter {
         return written { result.write(to: &$0) }
     }
 
-    private mutating func name(ofAudience: Bool) -> AudienceCommandName {
-        AudienceCommandName(
+    private mutating func name(ofAudience: Bool) -> AudienceCommandReference {
+        AudienceCommandReference(
             identifier: maybeText(),
             app: text(),
             audience: ofAudience ? text() : nil,

@@ -61,7 +61,7 @@ import Testing
         #expect(!bench.orders.isEmpty && bench.needs().isEmpty)
         bench.orders.removeAll()
         bench.pass(milliseconds: 30_000)
-        bench.handOver(40, .update, asksForChannel: true)
+        bench.handOver(40, .update, requestsChannel: true)
         bench.settle()
         #expect(bench.orders.isEmpty)
         #expect(bench.needs().map(\.kind) == [.wanted])

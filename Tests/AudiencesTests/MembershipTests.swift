@@ -57,7 +57,7 @@ import Testing
         bench.register(name, record: 2, wasMember: true)
         bench.settle()
         bench.now += 1
-        bench.register(name, record: 3, leaves: true)
+        bench.register(name, record: 3, departures: true)
         bench.settle()
         #expect(bench.changes == [1, 1, 1])
     }

@@ -11,7 +11,7 @@ extension RoundHarness {
         _ number: Int,
         _ event: Event,
         expiration: Int64 = -1,
-        asksForChannel: Bool = false,
+        requestsChannel: Bool = false,
         channel: String? = nil
     ) {
         let start = event == .start ? "\"activity\":\"final-{device}\"," : ""
@@ -32,13 +32,13 @@ extension RoundHarness {
             body.withUnsafeBytes { body in
                 (channel.map { Array($0.utf8) } ?? Self.audience)
                     .withUnsafeBytes { audience in
-                        core.take(
+                        core.receiveCommand(
                             IncomingCommand(
                                 record: UInt32(number),
                                 application: 0,
                                 audience: audience,
                                 channelEnvironment: channel == nil ? nil : .production,
-                                asksForChannel: asksForChannel,
+                                requestsChannel: requestsChannel,
                                 event: event,
                                 activityTemplate: none,
                                 version: command.version,

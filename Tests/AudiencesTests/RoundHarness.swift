@@ -88,7 +88,7 @@ final class RoundHarness {
         application: Int = 0,
         kind: StoreSubjectKind = .activity,
         environment: DeviceEnvironment = .production,
-        takesChannels: Bool = false
+        supportsChannels: Bool = false
     ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
         names[token] = name
@@ -98,7 +98,7 @@ final class RoundHarness {
             kind: kind,
             environment: environment,
             frequentUpdates: false,
-            takesChannels: takesChannels,
+            supportsChannels: supportsChannels,
             atMilliseconds: now,
             identifier: Array(name.utf8),
             token: Array(token.utf8)
@@ -171,7 +171,7 @@ final class RoundHarness {
                 pace: Policy(name: "default").pace,
                 isEnd: isEnd,
                 isStart: false,
-                asksForHighPriority: false,
+                requestsHighPriority: false,
                 mayUseReserve: false,
                 rangeCount: 1,
                 body: Array(stored.bytes),
@@ -199,7 +199,7 @@ final class RoundHarness {
         record: UInt32 = 1,
         shows: Version? = nil,
         wasMember: Bool = false,
-        leaves: Bool = false
+        departures: Bool = false
     ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
         names[token] = name
@@ -211,15 +211,15 @@ final class RoundHarness {
                     let incoming = IncomingMembership(
                         member: ChangingMember(record: record, application: 0, kind: .activity),
                         identifier: UnsafeRawBufferPointer(name),
-                        joins: AudienceList(leaves ? none : digests),
+                        joins: AudienceList(departures ? none : digests),
                         wasMember: wasMember,
-                        leaves: AudienceList(leaves ? digests : none),
-                        leftAtMilliseconds: leaves ? now : 0,
+                        departures: AudienceList(departures ? digests : none),
+                        leftAtMilliseconds: departures ? now : 0,
                         token: UnsafeRawBufferPointer(token),
                         environment: .production,
                         registeredAtMilliseconds: now,
                         frequentUpdates: false,
-                        shows: shows
+                        shownVersion: shows
                     )
                     core.receive(membership: incoming, now: moment)
                 }

@@ -21,11 +21,11 @@ import Testing
     /// Returns the addresses that the start of each device names, by device.
     private func addresses(_ members: String = "", on channels: AudienceChannels) throws -> [String: [String]] {
         let bench = RoundHarness()
-        for (device, environment, takesChannels) in [
+        for (device, environment, supportsChannels) in [
             ("new", DeviceEnvironment.production, true), ("old", .production, false), ("test-new", .sandbox, true),
             ("test-old", .sandbox, false),
         ] {
-            bench.join(device, kind: .device, environment: environment, takesChannels: takesChannels)
+            bench.join(device, kind: .device, environment: environment, supportsChannels: supportsChannels)
         }
         try bench.start(1, members, on: channels)
         bench.settle()

@@ -123,7 +123,7 @@ import Testing
             pace: Policy(name: "default").pace,
             isEnd: false,
             isStart: false,
-            asksForHighPriority: true,
+            requestsHighPriority: true,
             mayUseReserve: true,
             rangeCount: 1,
             body: [],

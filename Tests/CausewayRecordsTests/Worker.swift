@@ -99,10 +99,10 @@ enum Worker {
         }
     }
 
-    private static func withName<Value>(_ body: (AudienceCommandName) -> Value) -> Value {
+    private static func withName<Value>(_ body: (AudienceCommandReference) -> Value) -> Value {
         withText("cup-final") { text in
             body(
-                AudienceCommandName(
+                AudienceCommandReference(
                     identifier: text,
                     app: text,
                     audience: text,
@@ -115,7 +115,7 @@ enum Worker {
     }
 
     /// Calls the body with an audience command's name and the names of its dropped fields.
-    private static func withNameAndDropped<Value>(_ body: (AudienceCommandName, UnsafeRawBufferPointer) -> Value)
+    private static func withNameAndDropped<Value>(_ body: (AudienceCommandReference, UnsafeRawBufferPointer) -> Value)
         -> Value
     {
         withName { name in withText("lineups,odds") { dropped in body(name, dropped) } }

@@ -56,7 +56,7 @@ private final class AudienceStage {
                     kind: number < 100 ? .device : .activity,
                     environment: number % 4 == 0 ? .sandbox : .production,
                     frequentUpdates: number % 2 == 0,
-                    takesChannels: number % 2 == 0,
+                    supportsChannels: number % 2 == 0,
                     atMilliseconds: now,
                     identifier: identifier,
                     token: Array("\(10_000_000 + number)".utf8)
@@ -83,7 +83,7 @@ private final class AudienceStage {
             ),
             isEnd: false,
             isStart: false,
-            asksForHighPriority: true,
+            requestsHighPriority: true,
             mayUseReserve: false,
             rangeCount: ranges,
             body: [],

@@ -105,7 +105,7 @@ extension ReplayScene {
             ),
             isEnd: isEnd,
             isStart: false,
-            asksForHighPriority: false,
+            requestsHighPriority: false,
             mayUseReserve: false,
             rangeCount: 4,
             body: [],

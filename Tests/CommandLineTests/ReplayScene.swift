@@ -204,10 +204,10 @@ final class ReplayScene: ConsumerHandler {
             version: Version(timestamp: timestamp, sequence: 0),
             digest: digest,
             pace: Policy(name: "default").pace,
-            asksForHighPriority: false,
+            requestsHighPriority: false,
             mayUseReserve: false,
             carriesAlert: alert,
-            isOld: false,
+            isTooOld: false,
             registration: nil
         )
         return try ask(activity, .admit(admission)).verdict

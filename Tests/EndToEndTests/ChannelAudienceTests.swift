@@ -81,10 +81,10 @@ struct ChannelAudienceTests {
     }
 
     private func join(_ run: ExampleRun) throws {
-        for (devices, takesChannels) in [(Self.onChannel, true), (Self.onTokens, false)] {
+        for (devices, supportsChannels) in [(Self.onChannel, true), (Self.onTokens, false)] {
             try run.post(
                 "/phones",
-                ["app": Self.app, "devices": devices, "channels": takesChannels, "audiences": [Self.audience]]
+                ["app": Self.app, "devices": devices, "channels": supportsChannels, "audiences": [Self.audience]]
             )
         }
         try awaitRegistrations(Self.devices.count, run)

@@ -13,21 +13,21 @@ struct AudienceTests {
     }
 
     @Test(arguments: [("true", true), ("false", false), (nil, false)])
-    func `Commands to audiences may ask for a channel`(_ value: String?, _ asksForChannel: Bool) throws {
+    func `Commands to audiences may ask for a channel`(_ value: String?, _ requestsChannel: Bool) throws {
         for text in [RecordText.toAudience, .startOfAudience] {
             let record = Record((value.map { text.with("channel", $0) } ?? text).text)
             let command = try record.command()
-            #expect(command.asksForChannel == asksForChannel)
+            #expect(command.requestsChannel == requestsChannel)
             var written = CommandRecord(
                 app: command.app.range.bytes(in: record.bytes),
                 audience: command.audience.range.bytes(in: record.bytes),
                 aps: command.aps.bytes(in: record.bytes)
             )
             if command.event == .start { written.activity = command.activity.range.bytes(in: record.bytes) }
-            written.asksForChannel = asksForChannel
+            written.requestsChannel = requestsChannel
             var writer = JSONWriter()
             written.write(to: &writer)
-            #expect(try Record(writer.bytes).command().asksForChannel == asksForChannel)
+            #expect(try Record(writer.bytes).command().requestsChannel == requestsChannel)
         }
     }
 
@@ -87,9 +87,9 @@ struct AudienceTests {
         #expect([UInt8](repeating: 0, count: 13).withUnsafeBytes { AudienceDepartures($0) == nil })
         let bytes: [UInt8] = [2, 1, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 1]
         try bytes.withUnsafeBytes {
-            let leaves = try #require(AudienceDepartures($0))
-            #expect(leaves.atMilliseconds == 258)
-            #expect(Array(leaves.audiences) == [AudienceDigest(value: 0x0100_0000_0000_0007)])
+            let departures = try #require(AudienceDepartures($0))
+            #expect(departures.atMilliseconds == 258)
+            #expect(Array(departures.audiences) == [AudienceDigest(value: 0x0100_0000_0000_0007)])
         }
     }
 }

@@ -82,7 +82,7 @@ struct DroppedFieldsTests {
             #expect(try Record(record).commandOfAnySize().bodyCount == Limits.bodyBytes + surplus)
             let (text, said) = try Self.trim(record, ["b", "gone", "a", "c"])
             #expect(said == dropped)
-            #expect(try Record(text).command().fits)
+            #expect(try Record(text).command().fitsBodyLimit)
         }
     }
 

@@ -18,7 +18,7 @@ struct MemberPageTests {
             entry.kind = index % 2 == 0 ? .activity : .device
             entry.environment = index % 3 == 0 ? .sandbox : .production
             entry.frequentUpdates = index % 4 == 0
-            entry.takesChannels = index % 4 == 1
+            entry.supportsChannels = index % 4 == 1
             entry.atMilliseconds = Int64(index) << 45
             entries.append(entry)
         }
@@ -45,9 +45,9 @@ struct MemberPageTests {
         // now means that the device accepts no channels.
         let flags = MemberPage.Header.bytes + 6
         bytes[flags] = 2 | 8
-        #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [false])
+        #expect(try PageBytes(raw: bytes).members().map(\.supportsChannels) == [false])
         bytes[flags] = 2
-        #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [true])
+        #expect(try PageBytes(raw: bytes).members().map(\.supportsChannels) == [true])
     }
 
     @Test func `The entry with the latest time counts, and of equal times the last one`() throws {
@@ -272,7 +272,7 @@ extension MemberEntry<[UInt8]> {
                         kind: kind,
                         environment: environment,
                         frequentUpdates: frequentUpdates,
-                        takesChannels: takesChannels,
+                        supportsChannels: supportsChannels,
                         atMilliseconds: atMilliseconds,
                         identifier: identifier,
                         token: token
@@ -315,7 +315,7 @@ private struct ReadMember: Equatable {
     var kind: StoreSubjectKind
     var environment: DeviceEnvironment
     var frequentUpdates: Bool
-    var takesChannels: Bool
+    var supportsChannels: Bool
     var atMilliseconds: Int64
     var identifier: [UInt8]
     var token: [UInt8]
@@ -325,7 +325,7 @@ private struct ReadMember: Equatable {
         kind = member.kind
         environment = member.environment
         frequentUpdates = member.frequentUpdates
-        takesChannels = member.takesChannels
+        supportsChannels = member.supportsChannels
         atMilliseconds = member.atMilliseconds
         identifier = Self.written(Limits.identifierBytes) { member.writeIdentifier(to: $0) }
         token = Self.written(Limits.tokenDigitsMax) { member.writeToken(to: $0) }
@@ -336,7 +336,7 @@ private struct ReadMember: Equatable {
         kind = entry.kind
         environment = entry.environment
         frequentUpdates = entry.frequentUpdates
-        takesChannels = entry.takesChannels
+        supportsChannels = entry.supportsChannels
         atMilliseconds = min(entry.atMilliseconds, StoredMember.millisecondsMax)
         identifier = entry.identifier
         token = entry.token

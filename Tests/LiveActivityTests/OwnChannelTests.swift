@@ -10,7 +10,7 @@ struct OwnChannelTests {
         let record = Record((environment.map { text.with("environment", "\"\($0)\"") } ?? text).text)
         let command = try record.command()
         #expect(record.string(command.channel) == "dHN0LXNyY2gtY2hubA==")
-        #expect(command.audience.isAbsent && command.activity.isAbsent && !command.asksForChannel)
+        #expect(command.audience.isAbsent && command.activity.isAbsent && !command.requestsChannel)
         #expect(command.environment.map { "\($0.name)" } == environment)
     }
 

@@ -12,11 +12,11 @@ struct RangeResultTests {
 
     private static func withName<Result>(
         identifier: String?,
-        _ body: (AudienceCommandName) throws -> Result
+        _ body: (AudienceCommandReference) throws -> Result
     ) throws -> Result {
         try withTexts([identifier, "com.example.match", "final \"A\"", "causeway.commands"]) { texts in
             try body(
-                AudienceCommandName(
+                AudienceCommandReference(
                     identifier: texts[0],
                     app: try #require(texts[1]),
                     audience: texts[2],

@@ -110,10 +110,11 @@ struct ReferenceTests {
         try expect(.result, "commandResult", full: [full], least: least)
     }
 
-    private func withName<Value>(audience: String?, _ body: (AudienceCommandName) throws -> Value) throws -> Value {
+    private func withName<Value>(audience: String?, _ body: (AudienceCommandReference) throws -> Value) throws -> Value
+    {
         try withTexts(["id", "com.example", audience, "t"]) { texts in
             try body(
-                AudienceCommandName(
+                AudienceCommandReference(
                     identifier: texts[0],
                     app: #require(texts[1]),
                     audience: texts[2],
@@ -166,7 +167,7 @@ struct ReferenceTests {
     @Test func `The reference has exactly the fields of a broadcast's result`() throws {
         let identifier = try #require(ChannelIdentifier("Y2g="))
         let channel = AudienceChannel(environment: .sandbox, storage: .newest, identifier: identifier)
-        func record(_ name: AudienceCommandName, isFull: Bool) throws -> [String: Any] {
+        func record(_ name: AudienceCommandReference, isFull: Bool) throws -> [String: Any] {
             try withTexts([isFull ? "BadChannelId" : ""]) { texts in
                 var result = BroadcastResultRecord(
                     command: name,

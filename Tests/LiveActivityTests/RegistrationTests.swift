@@ -47,13 +47,13 @@ struct RegistrationTests {
     }
 
     @Test(arguments: [("true", true), ("false", false), (nil, false)])
-    func `Registrations say whether a device takes channels`(_ value: String?, _ takesChannels: Bool) throws {
+    func `Registrations say whether a device takes channels`(_ value: String?, _ supportsChannels: Bool) throws {
         let text = value.map { RecordText.pushToStart.with("channels", $0) } ?? .pushToStart
         guard case .pushToStart(let device) = try Record(text.text).registration().kind else {
             Issue.record("not a device's")
             return
         }
-        #expect(device.takesChannels == takesChannels)
+        #expect(device.supportsChannels == supportsChannels)
     }
 
     @Test func `Registrations give the digest of each audience once, however it is escaped`() throws {

@@ -20,7 +20,7 @@ struct SeasonShapesTests {
             hasProduction: true,
             hasSandbox: false
         )
-        application.contract = ContractRule(contract: contract, isRefusing: true)
+        application.contract = ContractRule(contract: contract, rejectsMismatches: true)
         var contracts = LaneContracts([application], salt: 1)
         var read = 0
         let records = season.matches.map { MatchRecords($0, frames: $0.frames()) }
@@ -30,20 +30,20 @@ struct SeasonShapesTests {
             template.setFollower(1)
             template.setTimestamp(seconds: 1_790_000_000)
             template.withRecord { _, value in
-                var last = RepeatedAps()
-                guard let command = try? Command.decodeAnySize(value, recalling: &last, &contracts.forms) else {
+                var last = ApsCache()
+                guard let command = try? Command.decodeAnySize(value, recalling: &last, &contracts.templates) else {
                     Issue.record("record \(index) cannot be decoded")
                     return
                 }
-                if contracts.forms.hasRead(command, ofApp: 0) { read += 1 }
+                if contracts.templates.hasMatched(command, ofApp: 0) { read += 1 }
                 #expect(contracts.mismatch(of: command, 0, dictionary: UInt64(index + 1), in: value) == nil)
             }
         }
         #expect(events.count > 14_000)
         #expect(read > events.count * 9 / 10)
         #expect(
-            contracts.compared <= UInt64(events.count / 100),
-            "\(read) read by the decoder, \(contracts.compared) walked"
+            contracts.comparedStates <= UInt64(events.count / 100),
+            "\(read) read by the decoder, \(contracts.comparedStates) walked"
         )
     }
 }

@@ -67,7 +67,7 @@ extension CommandWriter {
         argument(count: StoredVersion.bytes) { $0.storedVersion(admission.version) }
         argument(number: admission.digest, bytes: 8)
         let bits =
-            (admission.isEnd ? 1 : 0) | (admission.isStart ? 2 : 0) | (admission.asksForHighPriority ? 4 : 0)
+            (admission.isEnd ? 1 : 0) | (admission.isStart ? 2 : 0) | (admission.requestsHighPriority ? 4 : 0)
             | (admission.mayUseReserve ? 8 : 0)
         argument(number: bits)
         argument(number: Int(admission.rangeCount))

@@ -2,7 +2,7 @@ import LiveActivity
 
 extension ActivityState {
     /// The part of a reply that names the audiences which may not know yet that the activity left them.
-    var leaves: [UInt8]? { MemberAudiences.leaves(audiences.left, at: registeredAtMilliseconds ?? 0) }
+    var departures: [UInt8]? { MemberAudiences.departures(audiences.left, at: registeredAtMilliseconds ?? 0) }
 
     /// Forgets what the activity shows if it is or was in audiences, because an audience's push may have
     /// replaced that state.

@@ -57,9 +57,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public var holdsNewest: Bool { held.map { $0.version == version && $0.isEnd == ended } ?? false }
 
     mutating func command(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
-        if let leaves {
-            var reply = StoreReply<[UInt8]>(.leaves)
-            reply.leaves = leaves
+        if let departures {
+            var reply = StoreReply<[UInt8]>(.departures)
+            reply.departures = departures
             return (reply, .unchanged)
         }
         var lifetime = Lifetime.unchanged
@@ -72,7 +72,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             beginLife(at: now)
         }
         if let verdict = refusal(call) { return (refused(call, verdict), lifetime) }
-        if call.isOld, version == nil { return (StoreReply(.expired), lifetime) }
+        if call.isTooOld, version == nil { return (StoreReply(.expired), lifetime) }
         if !call.isEnd, pace?.isOver(at: now) ?? false { return (StoreReply(.tooOld), lifetime) }
 
         let same = version == call.version && ended == call.isEnd
@@ -148,7 +148,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         let bucket = pace.bucket(call.pace)
         var left = bucket.left(fullAt: pace.fullAtMilliseconds, now: now)
         reply.priority = 5
-        if call.asksForHighPriority {
+        if call.requestsHighPriority {
             if hasDrawn {
                 reply.priority = 10
             } else if left > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
@@ -245,7 +245,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
         var reply = StoreReply<[UInt8]>(.stale)
         guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else {
-            if list != nil { reply.leaves = leaves }
+            if list != nil { reply.departures = departures }
             return (reply, .unchanged)
         }
         reply.wasMember = audiences.containsAll(of: list)
@@ -255,12 +255,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         beginLife(at: now)
         if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
         reply.verdict = .registered
-        if list != nil { reply.leaves = leaves }
+        if list != nil { reply.departures = departures }
         guard let held, holdsNewest else { return (reply, .renewed) }
         if let shows, shows >= held.version {
             if versionState == .held { versionState = .settled }
             self.held = nil
-        } else if reply.leaves == nil {
+        } else if reply.departures == nil {
             reply.heldCommand = held.command
         }
         return (reply, .renewed)
@@ -274,7 +274,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             registeredAtMilliseconds = at
             leaveAllAudiences()
         }
-        reply.leaves = leaves
+        reply.departures = departures
         return (reply, isStale ? .unchanged : .renewed)
     }
 
@@ -296,12 +296,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 lifetime = .renewed
                 leaveAtEnd()
             }
-            reply.leaves = leaves
+            reply.departures = departures
             return (reply, reply.retiredToken ? .renewed : lifetime)
         case .retire(_, let retirement):
             var reply = StoreReply<[UInt8]>(.settled)
             reply.retiredToken = retire(by: retirement)
-            reply.leaves = leaves
+            reply.departures = departures
             return (reply, reply.retiredToken ? .renewed : .unchanged)
         default:
             preconditionFailure("no settlement")

@@ -40,7 +40,7 @@ extension AudienceAdmission {
             pace: pace,
             isEnd: isEnd,
             isStart: isStart,
-            asksForHighPriority: asksForHighPriority,
+            requestsHighPriority: requestsHighPriority,
             mayUseReserve: mayUseReserve,
             rangeCount: rangeCount,
             body: transform(body),
@@ -62,7 +62,7 @@ extension MemberEntry {
             kind: kind,
             environment: environment,
             frequentUpdates: frequentUpdates,
-            takesChannels: takesChannels,
+            supportsChannels: supportsChannels,
             atMilliseconds: atMilliseconds,
             identifier: identifier,
             token: token

@@ -176,7 +176,7 @@ package struct AudienceState: Sendable {
             isDemoted: false,
             rangeCount: rangeCount(call, now: now)
         )
-        if call.asksForHighPriority {
+        if call.requestsHighPriority {
             if draw(call.pace.budget, &fullAtMilliseconds, call, now: now) { grant.priority = 10 }
             if draw(call.pace.frequentBudget, &frequentFullAtMilliseconds, call, now: now) {
                 grant.frequentPriority = 10

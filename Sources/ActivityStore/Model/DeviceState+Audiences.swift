@@ -2,7 +2,7 @@ import LiveActivity
 
 /// A device is in all audiences that the registrations of its attributes types name.
 extension DeviceState {
-    var leaves: [UInt8]? { MemberAudiences.leaves(left, at: leftAtMilliseconds) }
+    var departures: [UInt8]? { MemberAudiences.departures(left, at: leftAtMilliseconds) }
 
     /// Changes the audiences that the device's registration for a type names.
     /// - Returns: false, without a change, if too many audiences do not know yet that the device left them.

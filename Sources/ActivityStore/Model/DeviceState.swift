@@ -73,7 +73,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         }
         let isTaken = takes(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
-        if list != nil { reply.leaves = leaves }
+        if list != nil { reply.departures = departures }
         // A stale registration that is read again still returns the start that waits for the known token: the
         // known token's own registration may be settled, and then no worker reads it again.
         guard isTaken || slots[type]?.token != nil else { return (reply, .unchanged) }
@@ -81,7 +81,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         guard isTaken || held != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
         if isNewer, let list { reply.wasMember = MemberAudiences.isIn(MemberAudiences.digests(list), of: before) }
-        if reply.leaves == nil { reply.heldCommand = held?.command }
+        if reply.departures == nil { reply.heldCommand = held?.command }
         return (reply, isTaken ? .renewed : .unchanged)
     }
 
@@ -102,7 +102,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             slots[type, default: Slot()].registeredAtMilliseconds = at
         }
         leave(due, at: at)
-        reply.leaves = leaves
+        reply.departures = departures
         return (reply, due.isEmpty ? .unchanged : .renewed)
     }
 
@@ -156,7 +156,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         var reply = StoreReply<[UInt8]>(.settled)
         let type = String(decoding: start.attributesType, as: UTF8.self)
         guard var slot = slots[type] else {
-            if retirement != nil { reply.leaves = leaves }
+            if retirement != nil { reply.departures = departures }
             return (reply, .unchanged)
         }
         slot.held.removeAll { $0.version == start.version && $0.activity == start.activity }
@@ -168,7 +168,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         }
         slots[type] = slot
         if reply.retiredToken { leave([type], at: slot.registeredAtMilliseconds ?? 0) }
-        if retirement != nil { reply.leaves = leaves }
+        if retirement != nil { reply.departures = departures }
         return (reply, .unchanged)
     }
 

@@ -30,7 +30,7 @@ public struct MemberAudiences: Hashable, Sendable {
     }
 
     /// Returns the audiences that the member has left, in the form of a reply; nil if there are none.
-    static func leaves(_ left: [UInt64], at milliseconds: Int64) -> [UInt8]? {
+    static func departures(_ left: [UInt64], at milliseconds: Int64) -> [UInt8]? {
         guard !left.isEmpty else { return nil }
         var bytes = (0..<AudienceDepartures.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
         for digest in left { bytes += withUnsafeBytes(of: digest.littleEndian) { Array($0) } }

@@ -92,8 +92,8 @@ struct PageState: Sendable {
         let next = PageLimits.capacity(for: count)
         // The script reserves a larger capacity only if the page fills more than half of it.
         if count > capacity, count > next / 2 { capacity = next }
-        let isOld = now / 1_000 - renewedAtSeconds >= PageLimits.renewalSeconds
-        return isOld || entry.isDevice && !holdsDevices ? .toBeArranged : .done
+        let isTooOld = now / 1_000 - renewedAtSeconds >= PageLimits.renewalSeconds
+        return isTooOld || entry.isDevice && !holdsDevices ? .toBeArranged : .done
     }
 
     mutating func renew(now: Int64) {

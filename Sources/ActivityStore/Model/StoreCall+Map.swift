@@ -56,9 +56,9 @@ extension StoreCall.Operation {
         case .refundStart(let startBudget, let draw): .refundStart(startBudget: startBudget, draw: draw)
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmDepartures(let atMilliseconds): .confirmDepartures(atMilliseconds: atMilliseconds)
-        case .noteLife(let note, let kept): .noteLife(note, keeping: kept?.map(transform))
-        case .checkLife(let began, let state, let lease):
-            .checkLife(beganMilliseconds: began, state: state, leaseMilliseconds: lease)
+        case .reportLifetimeEvent(let note, let kept): .reportLifetimeEvent(note, keeping: kept?.map(transform))
+        case .checkLifetime(let began, let state, let lease):
+            .checkLifetime(beganMilliseconds: began, state: state, leaseMilliseconds: lease)
         }
     }
 }
@@ -70,11 +70,11 @@ extension StateAdmission {
             version: version,
             digest: digest,
             pace: pace,
-            asksForHighPriority: asksForHighPriority,
+            requestsHighPriority: requestsHighPriority,
             mayUseReserve: mayUseReserve,
             carriesAlert: carriesAlert,
             carriedAlert: carriedAlert,
-            isOld: isOld,
+            isTooOld: isTooOld,
             isReadAgain: isReadAgain,
             registration: registration?.map(transform)
         )
@@ -104,8 +104,8 @@ extension TokenRetirement {
 extension DeviceRegistrationStep {
     fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> DeviceRegistrationStep<Other> {
         switch self {
-        case .first(let audiences, let takesChannels):
-            .first(audiences: audiences.map(transform), takesChannels: takesChannels)
+        case .first(let audiences, let supportsChannels):
+            .first(audiences: audiences.map(transform), supportsChannels: supportsChannels)
         case .following(let start): .following(start.map(transform))
         }
     }
@@ -142,7 +142,7 @@ extension StoreReply {
         reply.retiredToken = retiredToken
         reply.wasMember = wasMember
         reply.wasNotShown = wasNotShown
-        reply.leaves = leaves.map(transform)
+        reply.departures = departures.map(transform)
         return reply
     }
 }

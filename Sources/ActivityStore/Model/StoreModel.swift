@@ -31,10 +31,10 @@ public struct StoreModel: Sendable {
     public mutating func perform(_ call: StoreCall<[UInt8]>) -> StoreReply<[UInt8]> {
         let key = Self.key(call.subject)
         switch call.operation {
-        case .noteLife(let note, let kept):
+        case .reportLifetimeEvent(let note, let kept):
             LifeState.note(note, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
-        case .checkLife(let began, let state, _):
+        case .checkLifetime(let began, let state, _):
             return StoreReply(LifeState.continues(&lives[key], from: began, showing: state) ? .retry : .superseded)
         default: break
         }
@@ -81,7 +81,7 @@ public struct StoreModel: Sendable {
             // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
             (reply, lifetime) = activity.settle(operation, now: now)
-        case .address, .holdStart, .registerDevice, .settleStart, .refundStart, .noteLife, .checkLife:
+        case .address, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent, .checkLifetime:
             preconditionFailure("an operation on a device or a lifetime")
         }
         if lifetime == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds }
@@ -109,7 +109,8 @@ public struct StoreModel: Sendable {
         case .settleStart(let start, _, let retirement): (reply, lifetime) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):
             (reply, lifetime) = device.refundStart(startBudget, draw: draw, now: now)
-        case .admit, .admitStart, .hold, .register, .retire, .settle, .limit, .reopen, .noteLife, .checkLife:
+        case .admit, .admitStart, .hold, .register, .retire, .settle, .limit, .reopen, .reportLifetimeEvent,
+            .checkLifetime:
             preconditionFailure("an operation on an activity")
         }
         if lifetime == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceLifetimeMilliseconds }

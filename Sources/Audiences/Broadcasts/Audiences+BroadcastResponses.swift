@@ -50,7 +50,7 @@ extension Audiences {
     private mutating func retryPause(of broadcast: UInt32, _ result: PushResult) -> Int64 {
         let attempts = broadcasts[broadcast].attempts
         let pause = retryPause(attempts: attempts < .max ? attempts + 1 : .max)
-        return result.retryPermitted
+        return result.isRetryPermitted
             ? pause : max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
     }
 

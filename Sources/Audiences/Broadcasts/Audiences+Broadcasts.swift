@@ -54,7 +54,7 @@ extension Audiences {
         let last = channels[channel].newest
         if last == .max { channels[channel].oldest = broadcast } else { broadcasts[last].next = broadcast }
         channels[channel].newest = broadcast
-        take(broadcast, into: channel, target, now: now)
+        enqueue(broadcast, in: channel, target, now: now)
     }
 
     private mutating func addChannel(
@@ -91,9 +91,9 @@ extension Audiences {
 
     /// Makes the broadcast its channel's waiting state. A broadcast that is older than one the channel
     /// already had ends as superseded.
-    private mutating func take(
+    private mutating func enqueue(
         _ broadcast: UInt32,
-        into channel: UInt32,
+        in channel: UInt32,
         _ target: AudienceChannel,
         now: Moment
     ) {

@@ -23,7 +23,7 @@ extension Audiences {
         let slot = commands[command]
         let (application, audience) = (audiences[slot.audience].application, audiences[slot.audience].identifier.bytes)
         let rule = configuration.channelRules[application]
-        let getsChannel = rule.map { slot.asksForChannel || $0.includes(audience) } ?? false
+        let getsChannel = rule.map { slot.requestsChannel || $0.includes(audience) } ?? false
         if slot.event == .end {
             // Report the end even without a channel: an earlier command may have asked for one that is still
             // being created.

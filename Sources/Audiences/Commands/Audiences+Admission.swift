@@ -75,7 +75,7 @@ extension Audiences {
             isStart: isStart,
             // A start draws nothing from the audience's budget: the start of each device draws from that
             // device's budget.
-            asksForHighPriority: slot.priority == 10 && !isStart,
+            requestsHighPriority: slot.priority == 10 && !isStart,
             mayUseReserve: slot.hasAlert || isEnd,
             rangeCount: rangeCount(of: command),
             body: slot.joinerBody.bytes,

@@ -30,7 +30,7 @@ extension Audiences {
         let audience = audiences[slot.audience]
         guard slot.event != .end,
             let rule = configuration.channelRules[audience.application],
-            slot.asksForChannel || rule.includes(audience.identifier.bytes)
+            slot.requestsChannel || rule.includes(audience.identifier.bytes)
         else { return false }
         let missing = rule.missing(in: slot.channels)
         let key = AudienceKey(application: audience.application, digest: audience.digest)

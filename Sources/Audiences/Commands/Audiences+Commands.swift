@@ -1,14 +1,14 @@
 public import Delivery
 import LiveActivity
 
-/// Commands to audiences, from ``take(_:)`` until they are returned. In each audience, one command at a time
+/// Commands to audiences, from ``receiveCommand(_:)`` until they are returned. In each audience, one command at a time
 /// is admitted and fanned out. Of the commands that wait, the core keeps only the newest state.
 extension Audiences {
-    /// Whether the shell may call ``take(_:)`` once more.
-    public var canTakeCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
+    /// Whether the shell may call ``receiveCommand(_:)`` once more.
+    public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
 
     /// Takes a command. It is returned through ``nextReturnedCommand``, exactly once.
-    public mutating func take(_ incoming: IncomingCommand) {
+    public mutating func receiveCommand(_ incoming: IncomingCommand) {
         let digest =
             incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
             ?? AudienceDigest(of: incoming.audience)
@@ -18,7 +18,7 @@ extension Audiences {
             CommandSlot(
                 record: incoming.record,
                 audience: audience,
-                asksForChannel: incoming.asksForChannel,
+                requestsChannel: incoming.requestsChannel,
                 event: incoming.event,
                 version: incoming.version,
                 priority: incoming.priority,
@@ -43,7 +43,7 @@ extension Audiences {
         awaken(audience)
     }
 
-    /// Ends a batch of ``take(_:)`` calls and begins the next command of each audience that the batch names.
+    /// Ends a batch of ``receiveCommand(_:)`` calls and begins the next command of each audience that the batch names.
     ///
     /// The commands wait until the batch ends, because by then only the newest state of each audience is
     /// left. An earlier state of the batch may be older than the state on the phones: a worker that died may
@@ -125,7 +125,7 @@ extension Audiences {
     /// Ends the older command. The newer command takes over its alert, if the newer command has no alert of
     /// its own and its body stays within the limit.
     private mutating func supersede(_ older: UInt32, by newer: UInt32) {
-        if commands[older].asksForChannel { commands[newer].asksForChannel = true }
+        if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
             Body.count(
                 commands[newer].body.bytes,

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A command to an audience, from ``Audiences/take(_:)`` until it is returned to `Delivery`.
+/// A command to an audience, from ``Audiences/receiveCommand(_:)`` until it is returned to `Delivery`.
 struct CommandSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The command waits in its audience's list.
@@ -24,7 +24,7 @@ struct CommandSlot: BitwiseCopyable {
     var next: UInt32 = .max
     /// The command whose alert this one carries.
     var rider: UInt32 = .max
-    var asksForChannel: Bool
+    var requestsChannel: Bool
     var event: Event
     var version: Version
     var priority: UInt8

@@ -11,7 +11,7 @@ public struct AudiencesConfiguration: Sendable {
     /// For each app, by its index: which audiences get a channel. In an app without a rule, only `causeway
     /// channels create` creates channels.
     public var channelRules: [UInt16: ChannelRule] = [:]
-    /// The maximum number of commands to audiences in the core, from ``Audiences/take(_:)`` until they are
+    /// The maximum number of commands to audiences in the core, from ``Audiences/receiveCommand(_:)`` until they are
     /// returned. At least 1.
     public var commandsMax = 4_096
     /// The maximum number of fan-out records in memory, from receipt to settlement. At least 1.

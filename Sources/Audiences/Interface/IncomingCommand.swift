@@ -2,7 +2,7 @@ public import Delivery
 public import LiveActivity
 
 /// A command to an audience. `Delivery` keeps the command's record until this core returns the command. The
-/// bytes are valid only during ``Audiences/take(_:)``.
+/// bytes are valid only during ``Audiences/receiveCommand(_:)``.
 public struct IncomingCommand {
     /// The command's record in `Delivery`. ``ReturnedCommand`` names it again.
     public var record: UInt32
@@ -13,7 +13,7 @@ public struct IncomingCommand {
     public var channelEnvironment: DeviceEnvironment?
     /// Whether the command itself requests a broadcast channel, even if the app's rule does not include its
     /// audience.
-    public var asksForChannel: Bool
+    public var requestsChannel: Bool
     public var event: Event
     /// For a start: the ``DeviceTemplate`` for the ids of the activities that it begins. Else empty.
     public var activityTemplate: UnsafeRawBufferPointer
@@ -51,7 +51,7 @@ public struct IncomingCommand {
         application: UInt16,
         audience: UnsafeRawBufferPointer,
         channelEnvironment: DeviceEnvironment? = nil,
-        asksForChannel: Bool = false,
+        requestsChannel: Bool = false,
         event: Event,
         activityTemplate: UnsafeRawBufferPointer,
         version: Version,
@@ -75,7 +75,7 @@ public struct IncomingCommand {
         self.application = application
         self.audience = audience
         self.channelEnvironment = channelEnvironment
-        self.asksForChannel = asksForChannel
+        self.requestsChannel = requestsChannel
         self.event = event
         self.activityTemplate = activityTemplate
         self.version = version

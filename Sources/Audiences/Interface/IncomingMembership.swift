@@ -12,7 +12,7 @@ public struct IncomingMembership {
     /// Whether the member was already in every audience of `joins`. The change then brings only a new token
     /// or other new data.
     public var wasMember: Bool
-    public var leaves: AudienceList
+    public var departures: AudienceList
     /// The time of the leave, UNIX milliseconds. Entries that the member registered later stay valid.
     public var leftAtMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
@@ -22,35 +22,35 @@ public struct IncomingMembership {
     public var registeredAtMilliseconds: Int64
     public var frequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
-    public var takesChannels: Bool
+    public var supportsChannels: Bool
     /// The version that the app already displays. The member is not shown this version or an older one.
-    public var shows: Version?
+    public var shownVersion: Version?
 
     public init(
         member: ChangingMember,
         identifier: UnsafeRawBufferPointer,
         joins: AudienceList,
         wasMember: Bool = false,
-        leaves: AudienceList,
+        departures: AudienceList,
         leftAtMilliseconds: Int64,
         token: UnsafeRawBufferPointer,
         environment: DeviceEnvironment,
         registeredAtMilliseconds: Int64,
         frequentUpdates: Bool,
-        takesChannels: Bool = false,
-        shows: Version?
+        supportsChannels: Bool = false,
+        shownVersion: Version?
     ) {
         self.member = member
         self.identifier = identifier
         self.joins = joins
         self.wasMember = wasMember
-        self.leaves = leaves
+        self.departures = departures
         self.leftAtMilliseconds = leftAtMilliseconds
         self.token = token
         self.environment = environment
         self.registeredAtMilliseconds = registeredAtMilliseconds
         self.frequentUpdates = frequentUpdates
-        self.takesChannels = takesChannels
-        self.shows = shows
+        self.supportsChannels = supportsChannels
+        self.shownVersion = shownVersion
     }
 }

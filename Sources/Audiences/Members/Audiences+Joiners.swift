@@ -112,7 +112,7 @@ extension Audiences {
     /// Chooses this state for the member, unless another audience that the member has joined has a newer one.
     private mutating func offer(_ state: UInt32, _ version: Version, to membership: UInt32, now: Moment) {
         let slot = memberships[membership]
-        if let shows = slot.shows, version <= shows { return }
+        if let shownVersion = slot.shownVersion, version <= shownVersion { return }
         memberships[membership].stateMilliseconds = now.monotonicMilliseconds
         if slot.state != .max, states[slot.state].timestamp >= states[state].timestamp { return }
         releaseState(of: membership)
@@ -216,7 +216,7 @@ extension Audiences {
         case .tokenDead: joinerRefused(membership, result, now: now)
         case .tokenSuspect where result.acceptsOtherTokens: joinerRefused(membership, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
-            retryState(membership, isPermitted: result.retryPermitted, now: now)
+            retryState(membership, isPermitted: result.isRetryPermitted, now: now)
         }
     }
 
@@ -264,7 +264,7 @@ extension Audiences {
         // again. If the table of refused members is full, the core tries a dead token again too, and APNs
         // refuses it again.
         guard !isKnownLater, !refusedMembers.isFull else {
-            return retryState(membership, isPermitted: result.retryPermitted, now: now)
+            return retryState(membership, isPermitted: result.isRetryPermitted, now: now)
         }
         recordJoiner(slot, of: states[slot.state].audience, result, now: now)
         endMembership(membership)

@@ -24,10 +24,10 @@ struct MembershipSlot: BitwiseCopyable {
     let member: ChangingMember
     let environment: DeviceEnvironment
     let frequentUpdates: Bool
-    let takesChannels: Bool
+    let supportsChannels: Bool
     let registeredAtMilliseconds: Int64
     let leftAtMilliseconds: Int64
-    let shows: Version?
+    let shownVersion: Version?
     private let wasMember: Bool
     /// The member's id, the digits of its token, the audiences that it leaves, and the audiences that it
     /// joins.
@@ -65,20 +65,20 @@ struct MembershipSlot: BitwiseCopyable {
         member = incoming.member
         environment = incoming.environment
         frequentUpdates = incoming.frequentUpdates
-        takesChannels = incoming.takesChannels
+        supportsChannels = incoming.supportsChannels
         registeredAtMilliseconds = incoming.registeredAtMilliseconds
         leftAtMilliseconds = incoming.leftAtMilliseconds
-        shows = incoming.shows
+        shownVersion = incoming.shownVersion
         wasMember = incoming.wasMember
         identifierCount = incoming.identifier.count
         tokenCount = incoming.token.count
         // If the member leaves and joins the same audience, the leave is dropped, unless it is later than the
         // registration.
-        let leaves = incoming.leaves.filter { left in
+        let departures = incoming.departures.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joins.contains(left)
         }
-        departuresCount = leaves.count
-        let audiences = leaves + incoming.joins
+        departuresCount = departures.count
+        let audiences = departures + incoming.joins
         texts = HeapBytes(count: identifierCount + tokenCount + audiences.count * AudienceList.digestBytes)
         UnsafeMutableRawBufferPointer(rebasing: texts.room[..<identifierCount]).copyMemory(from: incoming.identifier)
         UnsafeMutableRawBufferPointer(rebasing: texts.room[identifierCount...].prefix(tokenCount))
@@ -115,7 +115,7 @@ struct MembershipSlot: BitwiseCopyable {
             kind: member.kind,
             environment: environment,
             frequentUpdates: frequentUpdates,
-            takesChannels: takesChannels,
+            supportsChannels: supportsChannels,
             atMilliseconds: isLeaving ? leftAtMilliseconds : registeredAtMilliseconds,
             identifier: identifier,
             token: isLeaving ? UnsafeRawBufferPointer(start: nil, count: 0) : token

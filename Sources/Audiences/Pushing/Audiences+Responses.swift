@@ -131,9 +131,9 @@ extension Audiences {
         }
         let attempts = content.attempts < .max ? content.attempts + 1 : .max
         var pause = retryPause(attempts: attempts)
-        if result.disposition == .retryNow, attempts <= Self.attemptsAtOnceMax, result.retryPermitted { pause = 0 }
+        if result.disposition == .retryNow, attempts <= Self.attemptsAtOnceMax, result.isRetryPermitted { pause = 0 }
         if isLimited { pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds)) }
-        if !result.retryPermitted {
+        if !result.isRetryPermitted {
             pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
         }
         if tag.isParked {

@@ -243,7 +243,7 @@ extension Audiences {
             let next = versions[version].next
             versions[version].next = .max
             rounds[round].versionCount -= 1
-            take(version, into: round, now: now)
+            add(version, to: round, now: now)
             version = next
         }
         advance(round, now: now)

@@ -13,7 +13,7 @@ extension Audiences {
     /// - If the version is settled, or its round has it already, its record settles without a result.
     /// - If the round has a newer version, the version ends as superseded.
     /// - Otherwise the version takes over at the round's present position.
-    mutating func take(_ version: UInt32, into round: UInt32, now: Moment) {
+    mutating func add(_ version: UInt32, to round: UInt32, now: Moment) {
         let number = versions[version].record.version
         if let entry = restoredEntry(of: number, in: round) {
             append(version, to: round)

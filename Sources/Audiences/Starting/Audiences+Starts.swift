@@ -153,7 +153,7 @@ extension Audiences {
             Limits.bodyBytes
             - (slot.record.body.count - Int(slot.record.layout.aps.count) + slot.dictionaryWithoutAddress.count)
         let onChannel = StartAddress.channel(channel.identifier)
-        if member.takesChannels, onChannel.count <= left { return onChannel }
+        if member.supportsChannels, onChannel.count <= left { return onChannel }
         return StartAddress.token.count <= left ? .token : nil
     }
 }

@@ -9,7 +9,7 @@ extension Audiences {
     public func nextProduction(now: Moment) -> AudienceProduction? { productions.next(now: now) }
 
     /// Removes the production that `nextProduction` returned, because the producer has taken it.
-    public mutating func productionTaken() { productions.take() }
+    public mutating func productionTaken() { productions.removeFirst() }
 
     /// Takes Kafka's report on a production. A production that failed for a temporary reason is repeated.
     public mutating func produced(_ production: AudienceProduction, _ report: ProductionReport, now: Moment) {
@@ -137,10 +137,10 @@ extension Audiences {
     mutating func composeResult(
         of audience: NamedAudience,
         _ record: FanoutRecord,
-        _ write: (AudienceCommandName, inout JSONWriter) -> Void
+        _ write: (AudienceCommandReference, inout JSONWriter) -> Void
     ) -> ComposedRecord {
         configuration.commandsTopic.withUnsafeBytes { topic in
-            let name = AudienceCommandName(
+            let name = AudienceCommandReference(
                 identifier: record.identifier.isNone ? nil : record.identifier.bytes,
                 app: applicationNames[audience.application],
                 audience: audience.isChannel ? nil : audience.key,

@@ -15,13 +15,13 @@ extension Lane {
         audiences.membersCompleteMilliseconds = mailbox.membersCompleteMilliseconds
         delivery.membersAreComplete = !audiences.mayLackMembers
         repeat {
-            while audiences.canTakeCommand, let record = delivery.nextHandover {
-                audiences.take(IncomingCommand(record, delivery.view(record)))
+            while audiences.canReceiveCommand, let record = delivery.nextHandover {
+                audiences.receiveCommand(IncomingCommand(record, delivery.view(record)))
                 delivery.handoverTaken()
             }
             // Superseded commands that are taken back make room for the next commands of the batch.
             takeBackAudienceCommands()
-        } while audiences.canTakeCommand && delivery.nextHandover != nil
+        } while audiences.canReceiveCommand && delivery.nextHandover != nil
         audiences.endBatch(now: now)
         takeBackAudienceCommands()
     }
@@ -70,7 +70,7 @@ extension IncomingCommand {
             application: UInt16(view.application),
             audience: view.channel.isEmpty ? view.audience : view.channel,
             channelEnvironment: view.channel.isEmpty ? nil : view.environment,
-            asksForChannel: view.asksForChannel,
+            requestsChannel: view.requestsChannel,
             event: view.event,
             activityTemplate: view.activityTemplate,
             version: view.version,
@@ -100,14 +100,14 @@ extension IncomingMembership {
             identifier: view.member(change.member.kind),
             joins: change.joins,
             wasMember: change.wasMember,
-            leaves: change.leaves,
+            departures: change.departures,
             leftAtMilliseconds: change.leftAtMilliseconds,
             token: view.token,
             environment: view.environment,
             registeredAtMilliseconds: view.registeredAtMilliseconds,
             frequentUpdates: view.frequentUpdates != false,
-            takesChannels: view.takesChannels,
-            shows: view.shows
+            supportsChannels: view.supportsChannels,
+            shownVersion: view.shownVersion
         )
     }
 }

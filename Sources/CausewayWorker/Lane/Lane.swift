@@ -206,7 +206,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         guard let settings = mailbox.takeSettings() else { return }
         setup.delivery.readAheadLagRecords = settings.readAheadLagRecords
         setup.delivery.deferredDelayMilliseconds = settings.deferredDelayMilliseconds
-        delivery.take(settings)
+        delivery.apply(settings)
     }
 
     /// Reports to the core, once a turn, how many records each partition is behind, before the core begins

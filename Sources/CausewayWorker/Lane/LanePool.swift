@@ -64,7 +64,7 @@ private final class LanePoolResponses: PushHandler {
             sentMilliseconds: response.sentAtMilliseconds,
             answeredMilliseconds: response.answeredAtMilliseconds,
             connection: response.connection,
-            retryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
+            isRetryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
             acceptsOtherTokens: owner?.pool.acceptsTokens ?? false
         )
         if Audiences.isPush(tag: response.tag) {

@@ -157,7 +157,7 @@ extension Delivery {
 
     /// Ends the turn of the current command, which is finished or put back: returns its credit and begins the
     /// activity's next command.
-    mutating func endTurn(_ activity: UInt32, now: Moment) {
+    mutating func endCurrent(_ activity: UInt32, now: Moment) {
         let heldCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
         if heldCredit { returnCredit(of: activity, now: now) }

@@ -16,14 +16,16 @@ extension Delivery {
     ) {
         // A command to an audience uses two fields in another way: `subject` holds the audience or channel,
         // and `device` holds the template of the activities' ids.
-        var addressed = command
+        var tokenLookedUp = command
         let isOfChannel = !command.channel.isAbsent
-        (addressed.activity, addressed.device) = (isOfChannel ? command.channel : command.audience, command.activity)
-        fill(record, with: addressed, from: value, trace: trace, dropped: dropped)
+        (tokenLookedUp.activity, tokenLookedUp.device) = (
+            isOfChannel ? command.channel : command.audience, command.activity
+        )
+        fill(record, with: tokenLookedUp, from: value, trace: trace, dropped: dropped)
         records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
         if records[record].isReadAgain { removeAlertReadAgain(of: record) }
         completeIdentifier(of: record)
-        records[record].asksForChannel = command.asksForChannel
+        records[record].requestsChannel = command.requestsChannel
         records[record].isOfChannel = isOfChannel
         if isOfChannel { records[record].environment = command.environment ?? .production }
         records[record].kind = .audienceCommand

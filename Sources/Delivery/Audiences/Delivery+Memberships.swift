@@ -22,14 +22,14 @@ extension Delivery {
     public var nextMembershipChange: MembershipChange? {
         guard let member = memberships.first, let change = memberships[member] else { return nil }
         let slot = records.address(of: member.record)
-        let leaves = memberships.leaves(of: member)
+        let departures = memberships.departures(of: member)
         let joins = change.joins ? slot.pointee.bytes(slot.pointee.audiences) : .init(start: nil, count: 0)
         return MembershipChange(
             member: member,
             joins: AudienceList(joins),
             wasMember: change.wasMember,
-            leaves: leaves?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
-            leftAtMilliseconds: leaves?.atMilliseconds ?? 0
+            departures: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
+            leftAtMilliseconds: departures?.atMilliseconds ?? 0
         )
     }
 
@@ -40,7 +40,7 @@ extension Delivery {
     /// notified.
     public mutating func membershipChanged(_ member: ChangingMember, now: Moment) {
         let record = member.record
-        guard memberships.leaves(of: member) == nil else {
+        guard memberships.departures(of: member) == nil else {
             let purpose: StoreTicket.Purpose = member.kind == .activity ? .confirmActivityLeaves : .confirmDeviceLeaves
             call(purpose, record, application: member.application)
             return acknowledge(record)
@@ -51,17 +51,20 @@ extension Delivery {
     }
 
     /// Begins a change if a reply names audiences that the member left and that may not know this yet.
-    mutating func noteDepartures(_ ticket: StoreTicket, _ leaves: UnsafeRawBufferPointer) {
+    mutating func noteDepartures(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
         // A record can have two calls for one member, but one change is enough. The second reply names the
         // same audiences, or a later reply names them again.
-        guard ticket.purpose != .limit, !memberships.has(member), AudienceDepartures(leaves) != nil else { return }
-        let block = records.allocateBlock(leaves.count)
-        UnsafeMutableRawBufferPointer(start: block.base, count: leaves.count).copyMemory(from: leaves)
+        guard ticket.purpose != .limit, !memberships.has(member), AudienceDepartures(departures) != nil else { return }
+        let block = records.allocateBlock(departures.count)
+        UnsafeMutableRawBufferPointer(start: block.base, count: departures.count).copyMemory(from: departures)
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
         let continuation: PendingMembershipChanges.Continuation = isTombstone ? .unregistered : .acknowledged
         records[ticket.record].awaitAcknowledgement()
-        memberships.begin(member, .init(leaves: block, departuresCount: leaves.count, continuation: continuation))
+        memberships.begin(
+            member,
+            .init(departures: block, departuresCount: departures.count, continuation: continuation)
+        )
     }
 
     /// Begins the change of audiences that the reply to a registration requires.
@@ -80,12 +83,13 @@ extension Delivery {
             storeQueue.setAside(StoreTicket(.register, application: slot.pointee.application, record: record), now: now)
             return true
         }
-        let joins = reply.verdict == .registered && !slot.pointee.audiencesKnow && slot.pointee.audiences.count > 0
-        guard joins || reply.leaves != nil else { return false }
+        let joins =
+            reply.verdict == .registered && !slot.pointee.areAudiencesNotified && slot.pointee.audiences.count > 0
+        guard joins || reply.departures != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.device.count > 0 ? .device : .activity)
         // A reply that names audiences brings no held command, even if there is one. So the registration must
         // be made again to get it.
-        let mayHold = reply.verdict == .registered && (reply.heldCommand != nil || reply.leaves != nil)
+        let mayHold = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let continuation: PendingMembershipChanges.Continuation = mayHold ? .register : .settle
         if !memberships.has(member) {
             records[record].awaitAcknowledgement()
@@ -102,7 +106,7 @@ extension Delivery {
     /// Ends a change, after Redis has recorded that the audiences are notified.
     mutating func leavesConfirmed(_ ticket: StoreTicket, now: Moment) {
         let change = memberships.end(ChangingMember(ticket))
-        records.free(change.leaves)
+        records.free(change.departures)
         continueAfterChange(ticket.record, change.continuation, now: now)
     }
 
@@ -116,7 +120,7 @@ extension Delivery {
         case .unregistered: unregistered(record)
         case .settle: settleWithoutResult(record)
         case .register:
-            records[record].audiencesKnow = true
+            records[record].areAudiencesNotified = true
             call(.register, record)
         case .admit: call(.admit, record)
         }

@@ -19,7 +19,7 @@ struct PendingMembershipChanges: ~Copyable {
 
     struct Change: BitwiseCopyable {
         /// The audiences that the member left, as the store named them; none if the member only joins.
-        var leaves = Arena.Block.none
+        var departures = Arena.Block.none
         var departuresCount = 0
         /// Whether the member joins the audiences that its registration names.
         var joins = false
@@ -65,12 +65,12 @@ struct PendingMembershipChanges: ~Copyable {
         return change
     }
 
-    func leaves(of member: ChangingMember) -> AudienceDepartures? {
+    func departures(of member: ChangingMember) -> AudienceDepartures? {
         guard let change = changes[member], change.departuresCount > 0 else { return nil }
-        return AudienceDepartures(UnsafeRawBufferPointer(start: change.leaves.base, count: change.departuresCount))
+        return AudienceDepartures(UnsafeRawBufferPointer(start: change.departures.base, count: change.departuresCount))
     }
 
-    func leftAtMilliseconds(of member: ChangingMember) -> Int64 { leaves(of: member)?.atMilliseconds ?? 0 }
+    func leftAtMilliseconds(of member: ChangingMember) -> Int64 { departures(of: member)?.atMilliseconds ?? 0 }
 }
 
 extension ChangingMember {
@@ -86,7 +86,8 @@ extension ChangingMember {
             switch ticket.purpose {
             case .register, .hold: slot.device.count > 0 ? .device : .activity
             case .address, .settleDevice, .unregisterDevice, .refundStart, .confirmDeviceLeaves: .device
-            case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves, .noteLife, .checkLife:
+            case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves, .reportLifetimeEvent,
+                .checkLifetime:
                 .activity
             }
         self.init(record: ticket.record, application: ticket.application, kind: kind)

@@ -5,7 +5,7 @@ import LiveActivity
 extension Delivery {
     /// How many states were compared completely with their shapes. The lane remembers a state that it has
     /// compared, and does not compare it again.
-    public var statesCompared: UInt64 { contracts.compared }
+    public var statesCompared: UInt64 { contracts.comparedStates }
 
     /// Rejects a command that no phone could decode, unless its app is configured to get only a warning.
     @inline(__always)
@@ -40,12 +40,18 @@ extension Delivery {
         _ index: UInt32
     ) -> Bool {
         countUndecodable(application)
-        let isRefusing = contracts.isRefusing(application)
+        let rejectsMismatches = contracts.rejectsMismatches(application)
         // The message of a dead letter may quote the value, because the dead letter has the whole record
         // anyway. The message of a warning goes to the log, which must not have personal data.
-        if isRefusing || contractWarning == nil {
-            let message = contracts.message(mismatch, of: command, application, in: value, showsValue: isRefusing)
-            guard !isRefusing else {
+        if rejectsMismatches || contractWarning == nil {
+            let message = contracts.message(
+                mismatch,
+                of: command,
+                application,
+                in: value,
+                showsValue: rejectsMismatches
+            )
+            guard !rejectsMismatches else {
                 reject(record, index, command.identifier, decodedFrom: value, code: "undecodable", detail: message)
                 return true
             }

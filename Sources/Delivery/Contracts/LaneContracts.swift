@@ -4,12 +4,12 @@ import LiveActivity
 struct LaneContracts: ~Copyable {
     /// The number of states that are remembered as fitting: 32 KiB of digests. A power of two, because bits
     /// of the digest are the index.
-    static let seenMax = 4_096
+    static let fittingDigestsMax = 4_096
 
     private struct Entry: BitwiseCopyable {
         /// Nil: the app has no contract.
-        var image: ContractImage?
-        var isRefusing: Bool
+        var image: UnmanagedContract?
+        var rejectsMismatches: Bool
         /// Mixed into digests, so that equal states of two apps have different digests. Random, so that no
         /// producer can choose states that replace each other in the table.
         var salt: UInt64
@@ -17,7 +17,7 @@ struct LaneContracts: ~Copyable {
 
     /// The number of states that are remembered as not fitting. A power of two, because bits of the digest
     /// are the index.
-    static let refusedMax = 64
+    static let recentMismatchesMax = 64
 
     private struct Refused: BitwiseCopyable {
         var digest: UInt64 = 0
@@ -30,17 +30,17 @@ struct LaneContracts: ~Copyable {
     let isNeeded: Bool
     /// The digests of states that fit. The lowest bits of a digest name two neighbouring entries; the first
     /// has the newer digest. 0: the entry is empty. The buffer is empty if no app has a contract.
-    private let seen: UnsafeMutableBufferPointer<UInt64>
+    private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
     /// The last state that did not fit, for each value of the digest's lowest bits. Remembered, because
     /// producers repeat such states. Empty if no app has a contract.
-    private let refused: UnsafeMutableBufferPointer<Refused>
+    private let recentMismatches: UnsafeMutableBufferPointer<Refused>
     /// The keys and fixed bytes of the last states that fit. If a new state has the same keys, the decoder
     /// checks only the values that differ.
-    var forms: RecentStateTemplates
+    var templates: RecentStateTemplates
     /// How many states were compared completely with their shapes, because the lane remembered no result for
     /// them.
-    private(set) var compared: UInt64 = 0
-    /// The number that `RepeatedAps` gave to the last `aps` dictionary that fits, and the app of its command.
+    private(set) var comparedStates: UInt64 = 0
+    /// The number that `ApsCache` gave to the last `aps` dictionary that fits, and the app of its command.
     private var lastDictionary: UInt64 = 0
     private var lastApplication: UInt16 = 0
 
@@ -49,23 +49,23 @@ struct LaneContracts: ~Copyable {
         entries = applications.enumerated()
             .map { position, application in
                 Entry(
-                    image: application.contract.map { ContractImage(copying: $0.contract) },
-                    isRefusing: application.contract?.isRefusing ?? false,
+                    image: application.contract.map { UnmanagedContract(copying: $0.contract) },
+                    rejectsMismatches: application.contract?.rejectsMismatches ?? false,
                     salt: (salt | 1) &* (UInt64(position) &* 2 &+ 1)
                 )
             }
         isNeeded = applications.contains { $0.contract != nil }
-        seen = .allocate(capacity: isNeeded ? Self.seenMax : 0)
-        seen.initialize(repeating: 0)
-        refused = .allocate(capacity: isNeeded ? Self.refusedMax : 0)
-        refused.initialize(repeating: Refused())
-        forms = RecentStateTemplates(isNeeded: isNeeded)
+        fittingDigests = .allocate(capacity: isNeeded ? Self.fittingDigestsMax : 0)
+        fittingDigests.initialize(repeating: 0)
+        recentMismatches = .allocate(capacity: isNeeded ? Self.recentMismatchesMax : 0)
+        recentMismatches.initialize(repeating: Refused())
+        templates = RecentStateTemplates(isNeeded: isNeeded)
     }
 
     deinit {
         for entry in entries { entry.image?.deallocate() }
-        seen.deallocate()
-        refused.deallocate()
+        fittingDigests.deallocate()
+        recentMismatches.deallocate()
     }
 
     /// Returns why no phone of the app could decode the command; nil if a phone could, or if the app has no
@@ -75,7 +75,7 @@ struct LaneContracts: ~Copyable {
     /// digest is remembered; or it has the keys of a remembered state, and the decoder has checked the values
     /// that differ.
     /// - Parameter dictionary: the number of the `aps` dictionary; the same number means the same bytes.
-    ///   (``RepeatedAps``)
+    ///   (``ApsCache``)
     mutating func mismatch(
         of command: Command,
         _ application: UInt16,
@@ -84,7 +84,7 @@ struct LaneContracts: ~Copyable {
     ) -> ContractMismatch? {
         guard let image = entries[Int(application)].image else { return nil }
         if dictionary == lastDictionary, application == lastApplication { return nil }
-        if !forms.hasRead(command, ofApp: application),
+        if !templates.hasMatched(command, ofApp: application),
             let mismatch = mismatch(ofUnread: command, application, image, in: record)
         {
             return mismatch
@@ -96,18 +96,18 @@ struct LaneContracts: ~Copyable {
     private mutating func mismatch(
         ofUnread command: Command,
         _ application: UInt16,
-        _ image: ContractImage,
+        _ image: UnmanagedContract,
         in record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
         let digest = command.contractDigest(in: record) ^ entries[Int(application)].salt
-        let place = Int(truncatingIfNeeded: digest & UInt64(Self.seenMax &- 2))
-        if digest != 0, seen[place] == digest || seen[place &+ 1] == digest { return nil }
-        if !forms.match(command, ofApp: application, in: record),
+        let place = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
+        if digest != 0, fittingDigests[place] == digest || fittingDigests[place &+ 1] == digest { return nil }
+        if !templates.match(command, ofApp: application, in: record),
             let mismatch = remembered(digest, of: command) ?? walk(command, application, image, digest, record)
         {
             return mismatch
         }
-        (seen[place], seen[place &+ 1]) = (digest, seen[place])
+        (fittingDigests[place], fittingDigests[place &+ 1]) = (digest, fittingDigests[place])
         return nil
     }
 
@@ -115,8 +115,10 @@ struct LaneContracts: ~Copyable {
     /// compared each time: its mismatch may be in its attributes, whose position differs from record to
     /// record.
     private func remembered(_ digest: UInt64, of command: Command) -> ContractMismatch? {
-        let place = Int(truncatingIfNeeded: digest & UInt64(Self.refusedMax &- 1))
-        guard command.event != .start, refused[place].digest == digest, var mismatch = refused[place].mismatch else {
+        let place = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
+        guard command.event != .start, recentMismatches[place].digest == digest,
+            var mismatch = recentMismatches[place].mismatch
+        else {
             return nil
         }
         mismatch.offset += Int(command.contentState.offset)
@@ -127,24 +129,24 @@ struct LaneContracts: ~Copyable {
     private mutating func walk(
         _ command: Command,
         _ application: UInt16,
-        _ image: ContractImage,
+        _ image: UnmanagedContract,
         _ digest: UInt64,
         _ record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
-        compared &+= 1
+        comparedStates &+= 1
         do throws(ContractMismatch) {
-            try forms.check(command, ofApp: application, image, in: record)
+            try templates.check(command, ofApp: application, image, in: record)
             return nil
         } catch {
             var mismatch = error
             mismatch.offset -= Int(command.contentState.isAbsent ? 0 : command.contentState.offset)
-            let place = Int(truncatingIfNeeded: digest & UInt64(Self.refusedMax &- 1))
-            refused[place] = Refused(digest: digest, mismatch: mismatch)
+            let place = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
+            recentMismatches[place] = Refused(digest: digest, mismatch: mismatch)
             return error
         }
     }
 
-    func isRefusing(_ application: UInt16) -> Bool { entries[Int(application)].isRefusing }
+    func rejectsMismatches(_ application: UInt16) -> Bool { entries[Int(application)].rejectsMismatches }
 
     func message(
         _ mismatch: ContractMismatch,

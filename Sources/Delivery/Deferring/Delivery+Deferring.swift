@@ -46,7 +46,7 @@ extension Delivery {
     private static var checkMilliseconds: Int64 { 500 }
     /// Replaces a longer `deferAfterMilliseconds` for a command that was deferred before, and while the lane
     /// is more than half full.
-    private static var patienceMillisecondsMin: Int64 { 1_000 }
+    private static var overdueAfterMillisecondsMin: Int64 { 1_000 }
     /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong
     /// clock of the worker that wrote it.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
@@ -72,7 +72,7 @@ extension Delivery {
     /// each state.
     private mutating func awaitDeferred(of record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
-        let delay = configuration.deferredDelayMilliseconds + ExpectedDeferral.slackMilliseconds
+        let delay = configuration.deferredDelayMilliseconds + ExpectedDeferral.latenessMillisecondsMax
         activities[records[record].activity].deferred
             .expect(
                 until: now.monotonicMilliseconds + delay,
@@ -102,14 +102,17 @@ extension Delivery {
     func isOverdue(_ record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isRevoked(record) else { return false }
-        let isStoppingAtOnce =
+        let defersEarly =
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
             || records.blockBytes > configuration.blockBytesMax / 2
-        let patience = min(configuration.deferAfterMilliseconds, isStoppingAtOnce ? Self.patienceMillisecondsMin : .max)
+        let overdueAfterMilliseconds = min(
+            configuration.deferAfterMilliseconds,
+            defersEarly ? Self.overdueAfterMillisecondsMin : .max
+        )
         guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch),
             let received = partition.pointee.receipts.milliseconds(of: slot.pointee.offset)
         else { return false }
-        return received <= now.monotonicMilliseconds - patience
+        return received <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
 
     /// Whether an admitted start is deferred with its claim, so that the next owner of its partition sends
@@ -125,7 +128,7 @@ extension Delivery {
     /// A start is not queued again. Its draw on the device's budget is already refunded, and only the next
     /// reading of its deferred record draws again.
     /// - Returns: false if the deferral must be produced again.
-    mutating func takeBackDeferral(_ record: UInt32, now: Moment) -> Bool {
+    mutating func enqueueAfterFailedDeferral(_ record: UInt32, now: Moment) -> Bool {
         guard !records[record].isStart, !isRevoked(record),
             records[record].deferral.pauseMilliseconds(now: now) == 0
         else { return false }
@@ -201,20 +204,20 @@ extension Delivery {
         guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
         nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkMilliseconds
         let silenceMilliseconds = min(OutageWatch.outageMilliseconds, configuration.deferAfterMilliseconds / 2)
-        let isStoreAway = storeWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
+        let isStoreSilent = storeWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
         for poolKey in pools.poolKeys {
-            if isStoreAway {
-                pools.beginAgain(poolKey, now: now)
+            if isStoreSilent {
+                pools.restartSpan(poolKey, now: now)
             } else {
                 pools.observe(
                     poolKey,
-                    patienceMilliseconds: configuration.deferAfterMilliseconds,
+                    spanMillisecondsMin: configuration.deferAfterMilliseconds,
                     delayMilliseconds: configuration.deferredDelayMilliseconds,
                     now: now
                 )
             }
             reviewReady(poolKey, now: now)
-            if pools.isBlocked(poolKey), !isStoreAway { reviewAwaitingCredit(poolKey, now: now) }
+            if pools.isBlocked(poolKey), !isStoreSilent { reviewAwaitingCredit(poolKey, now: now) }
             // While a production pool is blocked, activities of unknown environment wait for credits of a
             // kind of their own. Usually an activity begins when another one returns its credit. If no
             // activity holds a credit of this kind, no credit is returned, so begin the waiting activities
@@ -231,7 +234,7 @@ extension Delivery {
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
             } else if isSuperseded(activity), isReplacedAtOnce(record, of: activity, now: now) {
-                overtakeCurrent(of: activity, settlement: .notShown, now: now)
+                replaceCurrent(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrent(of: activity, now: now)
             } else if isBlocked, records[record].deferral.wasOffered,
@@ -311,7 +314,7 @@ extension Delivery {
                 offset: record.offset,
                 sourcePartition: deferral.partition,
                 sourceOffset: deferral.offset,
-                deferral: DeferralMark(count: max(1, deferral.count)),
+                deferral: DeferralState(count: max(1, deferral.count)),
                 recordMilliseconds: deferral.recordMilliseconds,
                 receivedMilliseconds: deferral.receivedMilliseconds
             )

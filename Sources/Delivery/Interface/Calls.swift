@@ -64,7 +64,7 @@ public struct PushResult {
         case ambiguous
 
         /// Whether the answer decides about this push or its token. Such an answer shows that APNs works.
-        package var isJudgement: Bool {
+        package var isDecision: Bool {
             switch self {
             case .accepted, .limited, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
             case .retryNow, .retryLater, .topicSuspect, .ambiguous: false
@@ -87,7 +87,7 @@ public struct PushResult {
     /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
     public var connection: UInt32
     /// Whether the pool's retry budget allows another attempt.
-    public var retryPermitted: Bool
+    public var isRetryPermitted: Bool
     /// Whether the pool sends, and APNs has accepted another token since it last refused a token as unknown.
     /// If not, a refused token probably shows a wrong configuration, not a bad token.
     public var acceptsOtherTokens: Bool
@@ -101,12 +101,12 @@ public struct PushResult {
         sentMilliseconds: Int64,
         answeredMilliseconds: Int64,
         connection: UInt32 = 0,
-        retryPermitted: Bool = true,
+        isRetryPermitted: Bool = true,
         acceptsOtherTokens: Bool = true
     ) {
         self.acceptsOtherTokens = acceptsOtherTokens
         self.connection = connection
-        self.retryPermitted = retryPermitted
+        self.isRetryPermitted = isRetryPermitted
         self.disposition = disposition
         self.status = status
         self.reason = reason

@@ -99,7 +99,7 @@ public struct DeliveryConfiguration: Sendable {
         }
     }
 
-    mutating func take(_ settings: ReloadableSettings) {
+    mutating func apply(_ settings: ReloadableSettings) {
         precondition(settings.applicationPolicies.count == applications.count)
         precondition(
             settings.policies.count >= policies.count

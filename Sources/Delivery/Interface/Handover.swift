@@ -27,14 +27,14 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 ///
 /// The record's view has the other data: ``RecordView/member(_:)``, ``RecordView/token``,
 /// ``RecordView/environment``, ``RecordView/registeredAtMilliseconds``, ``RecordView/frequentUpdates``,
-/// ``RecordView/shows``. The bytes are valid until ``Delivery/membershipChanged(_:now:)``.
+/// ``RecordView/shownVersion``. The bytes are valid until ``Delivery/membershipChanged(_:now:)``.
 public struct MembershipChange {
     public let member: ChangingMember
     public let joins: AudienceList
     /// Whether the member was already in all of the audiences in `joins`.
     public let wasMember: Bool
-    public let leaves: AudienceList
-    /// When the member left `leaves`, UNIX milliseconds. A registration from this time or earlier does not
+    public let departures: AudienceList
+    /// When the member left `departures`, UNIX milliseconds. A registration from this time or earlier does not
     /// make it a member again.
     public let leftAtMilliseconds: Int64
 }

@@ -90,7 +90,7 @@ public struct RecordView {
                 ? CommandRecord(app: app, audience: audience, aps: aps)
                 : CommandRecord(app: app, activity: activity, aps: aps)
         if isStart, isOfAudience { record.activity = activityTemplate } else if isStart { record.device = device }
-        record.asksForChannel = slot.asksForChannel
+        record.requestsChannel = slot.requestsChannel
         record.payloadMembers = payloadMembers
         // The topic's name may be so long that the default id is longer than an id may be. Then this record
         // has no id, and the command gets the default id of the registration that releases it.
@@ -114,7 +114,7 @@ public struct RecordView {
     /// The channel's id, in ``environment``, if the command names a channel itself; otherwise empty.
     public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : BlockRange()) }
     /// Whether the command requests a broadcast channel for its audience, even if the configuration does not.
-    public var asksForChannel: Bool { slot.asksForChannel }
+    public var requestsChannel: Bool { slot.requestsChannel }
     /// The ``DeviceTemplate`` of a start to an audience; otherwise empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : BlockRange()) }
     /// The positions of the parts of ``body``.
@@ -128,16 +128,16 @@ public struct RecordView {
     /// Whether a registration says that frequent updates are switched on; nil: it does not say.
     public var frequentUpdates: Bool? { slot.frequentUpdates }
     /// Whether a device's activities may begin on a broadcast channel, as its registration says.
-    public var takesChannels: Bool { slot.takesChannels }
+    public var supportsChannels: Bool { slot.supportsChannels }
     /// The version that the app already displays, as the registration says; nil: it does not say.
-    public var shows: Version? { slot.shows }
+    public var shownVersion: Version? { slot.shownVersion }
     /// Returns the id of the activity or device whose audiences change.
     /// - Parameter kind: which of the two the change is about, because a record may name both.
     public func member(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
         slot.bytes(kind == .device && slot.device.count > 0 ? slot.device : slot.subject)
     }
 
-    var deferralMark: DeferralMark { slot.deferral }
+    var deferralMark: DeferralState { slot.deferral }
     /// The claim under which Redis may have admitted the start: the earlier reading's claim, until this
     /// reading's claim has replaced it.
     var claim: UInt64 { slot.previousClaim == 0 ? slot.claim : slot.previousClaim }

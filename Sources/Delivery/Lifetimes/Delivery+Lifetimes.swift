@@ -14,19 +14,19 @@ import LiveActivity
 ///   while the timetable has this entry, so the start never follows an end of the producer.
 extension Delivery {
     /// Reports to the timetable if an outcome shows that the activity began, lives or has ended.
-    mutating func noteLife(of record: UInt32, _ outcome: Outcome) {
+    mutating func reportLifetimeEvent(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isOfLifetime || slot.pointee.kind == .command && isLifetimeLimited(of: slot) else { return }
         if slot.pointee.isLifetimeEnd || isFinalRestart(slot) {
             // The life leaves the timetable only after this record's result is acknowledged. If the worker
             // dies earlier, the record is read again and must still find the life.
-            if endsLife(slot) { records[record].followUps.insert(.endLife) }
+            if endsLifetime(slot) { records[record].followUps.insert(.endLife) }
             return
         }
         let restarts = policies.restartsAfterLifetime(slot.pointee.policy)
         guard showsLifeOrEnd(slot.pointee.event, outcome, restarts: restarts) else { return }
         records[record].isKeptByTimetable = restarts && slot.pointee.event != .end
-        call(.noteLife, record)
+        call(.reportLifetimeEvent, record)
     }
 
     /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` shows it too: a
@@ -44,7 +44,7 @@ extension Delivery {
 
     /// Whether this end of a lifetime, or this start after it, removes the life from the timetable. If not,
     /// the keeper produces the command again.
-    private func endsLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+    private func endsLifetime(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeEnd else { return true }
         return switch slot.pointee.outcome {
         case .accepted, .ended, .failed, .expired: true
@@ -88,20 +88,20 @@ extension Delivery {
     }
 
     /// Returns the event that a record reports to the timetable.
-    func lifeNote(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
+    func lifetimeEvent(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         if slot.pointee.kind == .registration {
-            return aliveNote(
+            return aliveEvent(
                 atMilliseconds: slot.pointee.registeredAtMilliseconds,
                 usualLifetimeMilliseconds(slot.pointee.application),
                 now: now
             )
         }
-        if slot.pointee.isOfLifetime { return lifeNote(ofLifetime: slot, now: now) }
+        if slot.pointee.isOfLifetime { return lifetimeEvent(ofLifetime: slot, now: now) }
         guard slot.pointee.kind == .command else { return .over }
         if slot.pointee.event == .update, slot.pointee.outcome == .ended { return .missed }
         guard slot.pointee.event != .end else { return .over }
         let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
-        let note = aliveNote(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetime, now: now)
+        let note = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetime, now: now)
         // If a start is read again, it is not known whether APNs accepted it, so the record reports only
         // `alive`.
         guard case .alive(let at, _) = note, slot.pointee.isStart, !slot.pointee.isReadAgain else { return note }
@@ -109,7 +109,7 @@ extension Delivery {
         return .began(atMilliseconds: answered > 0 ? answered : at, lifetimeMilliseconds: lifetime)
     }
 
-    private func lifeNote(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
+    private func lifetimeEvent(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .over }
         if slot.pointee.isLifetimeRestart {
             // The entry has the time at which the new life begins. All records of this start name that time,
@@ -150,7 +150,7 @@ extension Delivery {
         let lease =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
             + Self.topicsMilliseconds
-        return .checkLife(
+        return .checkLifetime(
             beganMilliseconds: identifier?.beganMilliseconds ?? 0,
             // If the timetable keeps a newer state than this one, Redis refuses the start, and the keeper
             // makes another. A start that was tried names no state, so it is not refused: after another
@@ -162,13 +162,13 @@ extension Delivery {
 
     /// Returns the event that an activity lived at the time `reported`. A time in the future proves nothing,
     /// so the present time replaces it.
-    private func aliveNote(atMilliseconds reported: Int64, _ lifetime: Int64, now: Moment) -> LifetimeEvent {
+    private func aliveEvent(atMilliseconds reported: Int64, _ lifetime: Int64, now: Moment) -> LifetimeEvent {
         let at = max(0, min(reported, now.wallMilliseconds))
         return lifetime > 0 ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime) : .over
     }
 
     /// Continues a record after its event is in the timetable, or after Redis refused the event.
-    mutating func lifeNoted(_ record: UInt32) {
+    mutating func lifetimeEventReported(_ record: UInt32) {
         let stage = records[record].stage
         acknowledge(record)
         switch stage {
@@ -184,7 +184,7 @@ extension Delivery {
         let slot = records.address(of: record)
         return policies.hasLifetimes && slot.pointee.device.count == 0
             && usualLifetimeMilliseconds(slot.pointee.application) > 0
-            && !AgeRules.isRegistrationOver(
+            && !AgeRules.isRegistrationExpired(
                 registeredAtMilliseconds: slot.pointee.registeredAtMilliseconds,
                 isPushToStart: false,
                 nowMilliseconds: now.wallMilliseconds
@@ -199,12 +199,12 @@ extension Delivery {
         else { return settleWithoutAction(record) }
         fill(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
         records[record].hasOwnToken = false
-        if policies.restartsAfterLifetime(records[record].policy), command.fits {
+        if policies.restartsAfterLifetime(records[record].policy), command.fitsBodyLimit {
             records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
             records[record].isKeptByTimetable = true
         }
         records.enter(.finished, record)
-        call(.noteLife, record)
+        call(.reportLifetimeEvent, record)
     }
 
     /// Asks Redis whether the timetable still has the life that this command ends, or the entry for the start
@@ -221,10 +221,10 @@ extension Delivery {
         records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
         if let deferral { restore(deferral, to: record, of: nil, now: now) }
         records.enter(.registering, record)
-        call(.checkLife, record)
+        call(.checkLifetime, record)
     }
 
-    mutating func lifeChecked(_ record: UInt32, isOver: Bool, now: Moment) {
+    mutating func lifetimeChecked(_ record: UInt32, isOver: Bool, now: Moment) {
         let activity = activityOf(record)
         if isRevoked(record) {
             drop(record, now: now)

@@ -34,7 +34,7 @@ package enum AgeRules {
     /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start
     /// token is not kept any more. A compacted topic keeps registrations forever, so most of them are this
     /// old.
-    package static func isRegistrationOver(
+    package static func isRegistrationExpired(
         registeredAtMilliseconds: Int64,
         isPushToStart: Bool,
         nowMilliseconds: Int64

@@ -17,8 +17,8 @@ extension Delivery {
     @inline(__always)
     mutating func storeMayBeAsked(now: Moment) -> Bool {
         guard storeWatch.isHeldBack(now: now) else { return true }
-        guard hasRead(since: storeWatch.readingSinceMilliseconds, now: now) else { return false }
-        storeWatch.noteRead(now: now)
+        guard isReadAheadDone(since: storeWatch.readingSinceMilliseconds, now: now) else { return false }
+        storeWatch.noteReadAheadEnd(now: now)
         return true
     }
 
@@ -27,14 +27,14 @@ extension Delivery {
     mutating func mayPush(_ pool: PoolIndex, now: Moment) -> Bool {
         let watch = pools.watch(PoolKey(pool))
         guard watch.pointee.isHeldBack(now: now) else { return true }
-        guard hasRead(since: watch.pointee.readingSinceMilliseconds, now: now) else { return false }
-        watch.pointee.noteRead(now: now)
+        guard isReadAheadDone(since: watch.pointee.readingSinceMilliseconds, now: now) else { return false }
+        watch.pointee.noteReadAheadEnd(now: now)
         return true
     }
 
     /// Whether the lane is done with reading ahead. If not, sets the time of the next check.
-    private mutating func hasRead(since milliseconds: Int64, now: Moment) -> Bool {
-        if readAhead.hasRead(since: milliseconds, fullness, now: now) { return true }
+    private mutating func isReadAheadDone(since milliseconds: Int64, now: Moment) -> Bool {
+        if readAhead.isReadAheadDone(since: milliseconds, fullness, now: now) { return true }
         readingDueMilliseconds = now.monotonicMilliseconds + Self.readingRecheckMilliseconds
         return false
     }
@@ -42,7 +42,7 @@ extension Delivery {
     private static var readingRecheckMilliseconds: Int64 { 50 }
 
     mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
-        apply(readAhead.partitionLeaves(&partition.pointee.lag, now: now), now: now)
+        apply(readAhead.removePartition(&partition.pointee.lag, now: now), now: now)
     }
 
     mutating func advanceReadAhead(now: Moment) {
@@ -51,13 +51,13 @@ extension Delivery {
     }
 
     private var fullness: ReadAhead.Fullness {
-        if holds(quarters: 3) { return .aboveThreeQuarters }
-        return holds(quarters: 2) ? .upToThreeQuarters : .upToHalf
+        if isFuller(thanQuarters: 3) { return .aboveThreeQuarters }
+        return isFuller(thanQuarters: 2) ? .upToThreeQuarters : .upToHalf
     }
 
     /// Whether the lane is fuller than this many quarters: it has used more of its room for records, of its
     /// room for bytes, or of a partition's window of offsets.
-    private func holds(quarters: Int) -> Bool {
+    private func isFuller(thanQuarters quarters: Int) -> Bool {
         records.count > records.limit / 4 * quarters
             || records.blockBytes > configuration.blockBytesMax / 4 * quarters
             || partitions.contains { $0.pointee.ledger.span > Int64(configuration.ledgerWindowOffsets / 4 * quarters) }

@@ -10,10 +10,10 @@ struct OutageWatch: BitwiseCopyable {
     /// Since when the lane reads ahead before it uses the service again; `.max`: it does not read ahead.
     private(set) var readingSinceMilliseconds = Int64.max
     /// When the lane last finished reading ahead, a monotonic time.
-    private var readMilliseconds = Int64.min
+    private var readAheadEndMilliseconds = Int64.min
     /// When the lane last finished reading ahead, UNIX milliseconds. A push that was admitted earlier may be
     /// older than a state that the lane has read meanwhile.
-    private(set) var readWallMilliseconds = Int64.min
+    private(set) var readAheadEndWallMilliseconds = Int64.min
 
     /// Whether calls or pushes are held back, as of the last call of `isHeldBack`.
     var isReading: Bool { readingSinceMilliseconds != .max }
@@ -23,7 +23,7 @@ struct OutageWatch: BitwiseCopyable {
     }
 
     /// Notes a response of the service.
-    mutating func noteAlive(isAwaited: Bool, now: Moment) {
+    mutating func noteResponse(isAwaited: Bool, now: Moment) {
         waitingSinceMilliseconds = isAwaited ? now.monotonicMilliseconds : .max
     }
 
@@ -31,7 +31,7 @@ struct OutageWatch: BitwiseCopyable {
     /// unavailable, the lane reads ahead before each new attempt.
     @inline(__always)
     mutating func isHeldBack(now: Moment) -> Bool {
-        guard readingSinceMilliseconds != .max || isUnreachable(now: now) else { return false }
+        guard readingSinceMilliseconds != .max || isUnavailable(now: now) else { return false }
         readingSinceMilliseconds = min(readingSinceMilliseconds, now.monotonicMilliseconds)
         return true
     }
@@ -41,14 +41,14 @@ struct OutageWatch: BitwiseCopyable {
         waitingSinceMilliseconds != .max && now.monotonicMilliseconds - waitingSinceMilliseconds >= milliseconds
     }
 
-    mutating func noteRead(now: Moment) {
+    mutating func noteReadAheadEnd(now: Moment) {
         readingSinceMilliseconds = .max
-        (readMilliseconds, readWallMilliseconds) = (now.monotonicMilliseconds, now.wallMilliseconds)
+        (readAheadEndMilliseconds, readAheadEndWallMilliseconds) = (now.monotonicMilliseconds, now.wallMilliseconds)
     }
 
     @inline(__always)
-    private func isUnreachable(now: Moment) -> Bool {
-        let since = max(waitingSinceMilliseconds, readMilliseconds)
+    private func isUnavailable(now: Moment) -> Bool {
+        let since = max(waitingSinceMilliseconds, readAheadEndMilliseconds)
         return now.monotonicMilliseconds - since >= Self.outageMilliseconds
     }
 }

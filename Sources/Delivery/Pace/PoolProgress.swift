@@ -1,7 +1,7 @@
 /// Decides from a pool's recent rate of answers whether the pushes that wait for it can be sent soon.
 ///
 /// Does no I/O; time is an argument. The rate is measured over a span in which pushes waited all the time,
-/// and which lasts at least `patienceMilliseconds`. A pool is blocked if it would need more than
+/// and which lasts at least `spanMillisecondsMin`. A pool is blocked if it would need more than
 /// `delayMilliseconds` at that rate to send the waiting pushes. The pool is no longer blocked when answers
 /// come fast enough again.
 struct PoolProgress: BitwiseCopyable {
@@ -12,9 +12,9 @@ struct PoolProgress: BitwiseCopyable {
     private var answered: Int64 = 0
 
     /// Begins a span when a push begins to wait, unless a span has begun.
-    mutating func wait(now: Moment) {
+    mutating func beginSpanIfNeeded(now: Moment) {
         guard sinceMilliseconds == .max else { return }
-        begin(now: now)
+        beginSpan(now: now)
     }
 
     /// Counts an answer that decides about a push or its token.
@@ -24,11 +24,11 @@ struct PoolProgress: BitwiseCopyable {
     mutating func unblock(waiting: Int, delayMilliseconds: Int64, now: Moment) {
         guard isBlocked, !isTooSlow(for: waiting, delayMilliseconds: delayMilliseconds, now: now) else { return }
         isBlocked = false
-        begin(now: now)
+        beginSpan(now: now)
     }
 
-    mutating func observe(waiting: Int, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
-        guard sinceMilliseconds != .max, now.monotonicMilliseconds - sinceMilliseconds >= patienceMilliseconds else {
+    mutating func observe(waiting: Int, spanMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
+        guard sinceMilliseconds != .max, now.monotonicMilliseconds - sinceMilliseconds >= spanMillisecondsMin else {
             return
         }
         if waiting > 0 {
@@ -36,14 +36,14 @@ struct PoolProgress: BitwiseCopyable {
         } else if answered > 0 {
             isBlocked = false
         }
-        begin(now: now)
+        beginSpan(now: now)
         if waiting == 0, !isBlocked { sinceMilliseconds = .max }
     }
 
     /// Begins a new span and leaves `isBlocked` unchanged. Until now the pushes waited for something else
     /// than the pool, so the old span says nothing about the pool.
-    mutating func beginAgain(now: Moment) {
-        if sinceMilliseconds != .max { begin(now: now) }
+    mutating func restartSpan(now: Moment) {
+        if sinceMilliseconds != .max { beginSpan(now: now) }
     }
 
     private func isTooSlow(for waiting: Int, delayMilliseconds: Int64, now: Moment) -> Bool {
@@ -51,7 +51,7 @@ struct PoolProgress: BitwiseCopyable {
         return Double(answered) * Double(delayMilliseconds) < Double(waiting) * Double(span)
     }
 
-    private mutating func begin(now: Moment) {
+    private mutating func beginSpan(now: Moment) {
         sinceMilliseconds = now.monotonicMilliseconds
         answered = 0
     }

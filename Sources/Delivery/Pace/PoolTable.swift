@@ -39,12 +39,12 @@ final class PoolTable {
         /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
         let exists: Bool
         /// The pool whose credits an activity uses while its environment is not known.
-        let assumed: PoolKey.Kind
+        let assumedKind: PoolKey.Kind
 
-        init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumed: PoolKey.Kind) {
+        init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumedKind: PoolKey.Kind) {
             ready = IndexQueue(limit: configuration.recordsMax)
             awaitingCredit = IndexQueue(limit: activitiesMax)
-            (self.exists, self.assumed) = (exists, assumed)
+            (self.exists, self.assumedKind) = (exists, assumedKind)
         }
     }
 
@@ -80,7 +80,7 @@ final class PoolTable {
                         configuration: configuration,
                         activitiesMax: activitiesMax,
                         exists: exists,
-                        assumed: application.hasProduction ? .production : .sandbox
+                        assumedKind: application.hasProduction ? .production : .sandbox
                     )
                 )
         }
@@ -100,8 +100,8 @@ final class PoolTable {
     func poolKey(of application: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(application: application, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
-        let assumed = PoolKey(application: application, kind: states[poolKey.position].assumed)
-        return isBlocked(assumed) && states[poolKey.position].exists ? poolKey : assumed
+        let assumedKind = PoolKey(application: application, kind: states[poolKey.position].assumedKind)
+        return isBlocked(assumedKind) && states[poolKey.position].exists ? poolKey : assumedKind
     }
 
     // MARK: - Credits
@@ -141,7 +141,7 @@ final class PoolTable {
     func appendReady(_ record: UInt32, to poolKey: PoolKey, now: Moment) {
         let position = poolKey.position
         states[position].ready.append(record)
-        states[position].progress.wait(now: now)
+        states[position].progress.beginSpanIfNeeded(now: now)
         watches[position].noteWaiting(now: now)
         queuedCount += 1
     }
@@ -163,7 +163,7 @@ final class PoolTable {
 
     func appendAwaitingCredit(_ activity: UInt32, of poolKey: PoolKey, now: Moment) {
         states[poolKey.position].awaitingCredit.append(activity)
-        states[poolKey.position].progress.wait(now: now)
+        states[poolKey.position].progress.beginSpanIfNeeded(now: now)
         queuedCount += 1
     }
 
@@ -179,9 +179,9 @@ final class PoolTable {
 
     /// Notes an answer that decides about a push of this pool or its token. Such an answer shows that APNs
     /// works.
-    func noteJudgement(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
+    func noteDecision(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let position = poolKey.position
-        watches[position].noteAlive(isAwaited: !states[position].ready.isEmpty, now: now)
+        watches[position].noteResponse(isAwaited: !states[position].ready.isEmpty, now: now)
         guard isProgress else { return }
         states[position].progress.countResponse()
         guard states[position].progress.isBlocked else { return }
@@ -203,7 +203,7 @@ final class PoolTable {
     /// Whether the pool is too slow to send its waiting pushes soon (`PoolProgress`).
     func isBlocked(_ poolKey: PoolKey) -> Bool { states[poolKey.position].progress.isBlocked }
 
-    func observe(_ poolKey: PoolKey, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
+    func observe(_ poolKey: PoolKey, spanMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
         // The kind `unknownEnvironment` has no pushes of its own, so no rate is measured: its activities
         // continue as soon as Redis answers.
         guard poolKey.kind != .unknownEnvironment else { return }
@@ -211,7 +211,7 @@ final class PoolTable {
         states[poolKey.position].progress
             .observe(
                 waiting: waiting,
-                patienceMilliseconds: patienceMilliseconds,
+                spanMillisecondsMin: spanMillisecondsMin,
                 delayMilliseconds: delayMilliseconds,
                 now: now
             )
@@ -219,7 +219,7 @@ final class PoolTable {
 
     /// Begins a new span of measurement because Redis is unavailable. The commands with this pool's credits
     /// wait for Redis, so the rate of answers says nothing about the pool.
-    func beginAgain(_ poolKey: PoolKey, now: Moment) { states[poolKey.position].progress.beginAgain(now: now) }
+    func restartSpan(_ poolKey: PoolKey, now: Moment) { states[poolKey.position].progress.restartSpan(now: now) }
 
     private func waitingCount(of poolKey: PoolKey) -> Int {
         states[poolKey.position].ready.count + states[poolKey.position].awaitingCredit.count

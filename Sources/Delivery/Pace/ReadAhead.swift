@@ -10,7 +10,7 @@ struct ReadAhead {
         /// `readAheadLagRecords`, the limit.
         case off
         /// Activities that could begin wait, and newer states replace their waiting states. → `off` when the
-        /// lane has caught up, or was behind by less than half of the limit for `nearMilliseconds`;
+        /// lane has caught up, or was behind by less than half of the limit for `smallLagMilliseconds`;
         /// `emptying` when the lane is too full or has waited too long. With each of these changes, the
         /// waiting activities begin.
         case reading
@@ -44,7 +44,7 @@ struct ReadAhead {
     /// How long a lane continues to read ahead while it is behind by less than half of the limit. Each record
     /// that it still reads may save a push. The time is limited, because producers write all the time and the
     /// lane never catches up completely.
-    static let nearMilliseconds: Int64 = 2_000
+    static let smallLagMilliseconds: Int64 = 2_000
     /// The largest lag that counts for one partition. A broker may report any number, and the sum over
     /// partitions must not overflow.
     static let partitionRecordsMax: Int64 = 1 << 40
@@ -61,11 +61,11 @@ struct ReadAhead {
     /// The sum of `Lag.knownRecords` over the same partitions.
     private var recordsKnownBehind: Int64 = 0
     /// Since when the lane is behind by less than half of the limit; `.max` while it is behind by more.
-    private var nearSinceMilliseconds: Int64 = .max
+    private var smallLagSinceMilliseconds: Int64 = .max
 
-    init(_ configuration: DeliveryConfiguration) { take(configuration) }
+    init(_ configuration: DeliveryConfiguration) { apply(configuration) }
 
-    mutating func take(_ configuration: DeliveryConfiguration) {
+    mutating func apply(_ configuration: DeliveryConfiguration) {
         lagRecordsMax = configuration.readAheadLagRecords
         readingMaxMilliseconds = configuration.readAheadMaxMilliseconds
     }
@@ -76,7 +76,7 @@ struct ReadAhead {
     private var longestDueMilliseconds: Int64 { sinceMilliseconds + readingMaxMilliseconds }
 
     private var nearDueMilliseconds: Int64 {
-        nearSinceMilliseconds == .max ? .max : nearSinceMilliseconds + Self.nearMilliseconds
+        smallLagSinceMilliseconds == .max ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
     }
 
     /// Notes that a partition is this many records behind.
@@ -86,10 +86,10 @@ struct ReadAhead {
         let records = min(max(0, records), Self.partitionRecordsMax)
         add(&lag, records: records, known: isAssumed ? 0 : records)
         if recordsKnownBehind > lagRecordsMax { isBacklogKnown = true }
-        noteWhetherNear(now: now)
+        noteWhetherLagIsSmall(now: now)
         switch phase {
         case .off:
-            if recordsBehind > lagRecordsMax { read(now: now) }
+            if recordsBehind > lagRecordsMax { beginReading(now: now) }
         case .reading:
             guard recordsBehind > 0 else { return end() }
         case .emptying:
@@ -101,9 +101,9 @@ struct ReadAhead {
     /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind. If
     /// it ended here, waiting states would be sent although the log has newer ones. Redis may not know the
     /// newer ones after a loss of data.
-    mutating func partitionLeaves(_ lag: inout Lag, now: Moment) -> Decision {
+    mutating func removePartition(_ lag: inout Lag, now: Moment) -> Decision {
         add(&lag, records: 0, known: 0)
-        noteWhetherNear(now: now)
+        noteWhetherLagIsSmall(now: now)
         guard phase == .reading, recordsBehind <= 0 else { return .unchanged }
         return end()
     }
@@ -120,19 +120,19 @@ struct ReadAhead {
             }
         case .emptying:
             if recordsBehind <= lagRecordsMax { return end() }
-            if fullness == .upToHalf { read(now: now) }
+            if fullness == .upToHalf { beginReading(now: now) }
         }
         return .unchanged
     }
 
     /// Whether a lane that began to read ahead at this time is done, for one of four reasons: it has caught
-    /// up; it was behind by less than half of the limit for `nearMilliseconds`; it has no room left; or it
+    /// up; it was behind by less than half of the limit for `smallLagMilliseconds`; it has no room left; or it
     /// has read for the longest time allowed.
-    func hasRead(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
+    func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let time = now.monotonicMilliseconds
         return time - milliseconds >= readingMaxMilliseconds
-            || time - max(milliseconds, nearSinceMilliseconds) >= Self.nearMilliseconds
+            || time - max(milliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
     }
 
     private mutating func add(_ lag: inout Lag, records: Int64, known: Int64) {
@@ -141,18 +141,18 @@ struct ReadAhead {
         (lag.records, lag.knownRecords) = (records, known)
     }
 
-    private mutating func noteWhetherNear(now: Moment) {
+    private mutating func noteWhetherLagIsSmall(now: Moment) {
         if recordsBehind >= lagRecordsMax / 2 {
-            nearSinceMilliseconds = .max
-        } else if nearSinceMilliseconds == .max {
-            nearSinceMilliseconds = now.monotonicMilliseconds
+            smallLagSinceMilliseconds = .max
+        } else if smallLagSinceMilliseconds == .max {
+            smallLagSinceMilliseconds = now.monotonicMilliseconds
         }
     }
 
-    private mutating func read(now: Moment) {
+    private mutating func beginReading(now: Moment) {
         phase = .reading
         sinceMilliseconds = now.monotonicMilliseconds
-        nearSinceMilliseconds = .max
+        smallLagSinceMilliseconds = .max
     }
 
     /// Ends reading ahead. If no activity waits any more, `beginActivities` has no effect.

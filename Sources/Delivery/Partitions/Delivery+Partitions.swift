@@ -93,7 +93,7 @@ extension Delivery {
             records.completeBody(of: carrier)
             _ = records.removeRider(of: carrier)
             drop(record, now: now)
-        case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.take(), now: now)
+        case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.removeRecord(), now: now)
         case .current:
             guard activities[activity].phase.isBackingOff else { return }
             if isDeferredToNextOwner(record) {

@@ -17,7 +17,7 @@ extension Delivery {
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
             } else if isSuperseded(activity), isReplacedAtOnce(record, of: activity, now: now) {
-                overtakeCurrent(of: activity, settlement: .notShown, now: now)
+                replaceCurrent(of: activity, settlement: .notShown, now: now)
             } else if records[record].attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)
             } else {
@@ -46,7 +46,7 @@ extension Delivery {
     func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isWithinSpacing(now: now) { return true }
         let watch = pools.watch(PoolKey(records[record].pool))
-        return records[record].admittedMilliseconds <= watch.pointee.readWallMilliseconds
+        return records[record].admittedMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
     }
 
     /// Puts the last push of `nextPush` back, because no stream took it. The previous spacing is restored, so
@@ -56,7 +56,7 @@ extension Delivery {
         precondition(offered.record == record, "another push was offered since")
         activities.enter(.ready, activity)
         activities[activity].restorePreviousSpacing(until: offered.spacingEndMilliseconds)
-        records[record].takeBackAttempt()
+        records[record].uncountAttempt()
         uncountPush()
         offered = OfferedPush()
         pools.prependReady(record, to: PoolKey(records[record].pool))
@@ -71,12 +71,12 @@ extension Delivery {
     public mutating func answered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
-        if result.disposition.isJudgement {
+        if result.disposition.isDecision {
             // A refused token is no progress of the pool if APNs accepts no other token either: the push then
             // waits until the configuration is corrected.
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
             let delay = configuration.deferredDelayMilliseconds
-            pools.noteJudgement(
+            pools.noteDecision(
                 of: PoolKey(records[record].pool),
                 isProgress: isProgress,
                 delayMilliseconds: delay,
@@ -110,7 +110,7 @@ extension Delivery {
             countLimited()
             call(.limit, record)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
-            retry(record, of: activity, result.disposition, isPermitted: result.retryPermitted, now: now)
+            retry(record, of: activity, result.disposition, isPermitted: result.isRetryPermitted, now: now)
         }
     }
 

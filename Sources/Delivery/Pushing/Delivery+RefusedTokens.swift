@@ -10,7 +10,7 @@ extension Delivery {
     /// keeper of lifetimes makes the end again. (R17, R34)
     mutating func tokenRefused(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
         guard records[record].noteRefusedToken(result, now: now) else {
-            return retry(record, of: activity, .retryLater, isPermitted: result.retryPermitted, now: now)
+            return retry(record, of: activity, .retryLater, isPermitted: result.isRetryPermitted, now: now)
         }
         activities[activity].forgetServiceFaults()
         produce(.invalidation, record)

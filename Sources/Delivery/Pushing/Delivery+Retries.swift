@@ -17,7 +17,7 @@ extension Delivery {
         now: Moment
     ) {
         activities[activity].countServiceFault()
-        if isSuperseded(activity) { return overtakeCurrent(of: activity, settlement: .notShown, now: now) }
+        if isSuperseded(activity) { return replaceCurrent(of: activity, settlement: .notShown, now: now) }
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         countRetry()
         let faults = activities[activity].serviceFaults
@@ -75,7 +75,7 @@ extension Delivery {
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         if activities[activity].phase == .awaitingService, !isStart {
             putBackCurrent(of: activity, now: now)
-            return endTurn(activity, now: now)
+            return endCurrent(activity, now: now)
         }
         // A start that waited for the service holds no credit, so take one for it.
         guard activities[activity].phase.holdsCredit || takeCredit(activity, now: now) else { return }

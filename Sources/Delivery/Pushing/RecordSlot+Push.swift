@@ -36,7 +36,7 @@ extension RecordSlot {
     mutating func noteAttempt() { if attempts < .max { attempts += 1 } }
 
     /// Takes an attempt back, because no stream took the push.
-    mutating func takeBackAttempt() { attempts -= 1 }
+    mutating func uncountAttempt() { attempts -= 1 }
 
     mutating func noteResponse(_ result: PushResult) {
         status = result.status

@@ -32,9 +32,9 @@ extension Outcome {
 }
 
 extension Registration {
-    func isOver(now: Moment) -> Bool {
+    func isTooOld(now: Moment) -> Bool {
         let isPushToStart = if case .pushToStart = kind { true } else { false }
-        return AgeRules.isRegistrationOver(
+        return AgeRules.isRegistrationExpired(
             registeredAtMilliseconds: registeredAtMilliseconds,
             isPushToStart: isPushToStart,
             nowMilliseconds: now.wallMilliseconds

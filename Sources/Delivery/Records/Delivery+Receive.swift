@@ -83,7 +83,7 @@ extension Delivery {
     ) {
         var identifier = TextRange.absent
         do throws(Fault) {
-            let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.forms)
+            let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.templates)
             identifier = command.identifier
             // The first reader of a deferred command has already accepted the timestamp. Its clock may be
             // ahead of this one, so the later of the two times counts.
@@ -99,10 +99,10 @@ extension Delivery {
                 return reject(record, index, command, code: "unknownPolicy", detail: detail)
             }
             records[index].policy = policy
-            guard command.fits else {
+            guard command.fitsBodyLimit else {
                 return receiveTooLarge(command, index: index, record: record, deferral: deferral, now: now)
             }
-            take(command, from: value, index: index, record: record, deferral: deferral, dropped: dropped, now: now)
+            dispatch(command, from: value, index: index, record: record, deferral: deferral, dropped: dropped, now: now)
         } catch {
             reject(record, index, identifier, fault: error)
         }
@@ -113,7 +113,7 @@ extension Delivery {
     /// Four kinds of commands take another way: a start that is read again, a command of a lifetime, a
     /// command that no phone could decode, and a command to an audience.
     @inline(__always)
-    mutating func take(
+    mutating func dispatch(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         index: UInt32,
@@ -150,14 +150,14 @@ extension Delivery {
     ) {
         do throws(Fault) {
             let registration = try Registration.decode(value)
-            if records[index].isReadAgain, registration.isOver(now: now) { return settleWithoutAction(index) }
+            if records[index].isReadAgain, registration.isTooOld(now: now) { return settleWithoutAction(index) }
             guard let application = application(named: registration.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
             records[index].application = application
             fill(index, with: registration, from: value, trace: record.trace)
             records.enter(.registering, index)
-            call(notesLife(ofRegistration: index, now: now) ? .noteLife : .register, index)
+            call(notesLife(ofRegistration: index, now: now) ? .reportLifetimeEvent : .register, index)
         } catch {
             reject(record, index, fault: error)
         }
@@ -181,7 +181,7 @@ extension Delivery {
         for application in 0..<UInt16(configuration.applications.count) {
             call(.unregisterActivity, index, application: application)
             call(.unregisterDevice, index, application: application)
-            if policies.hasLifetimes { call(.noteLife, index, application: application) }
+            if policies.hasLifetimes { call(.reportLifetimeEvent, index, application: application) }
         }
     }
 
@@ -295,7 +295,7 @@ extension Delivery {
             )
             records.setToken(of: index, registering: activity.token, from: value)
             slot.pointee.frequentUpdates = activity.frequentUpdates
-            slot.pointee.shows = activity.shows
+            slot.pointee.shownVersion = activity.shows
         case .pushToStart(let start):
             let texts =
                 Int(start.device.range.count) + Int(start.attributesType.range.count)
@@ -305,7 +305,7 @@ extension Delivery {
             slot.pointee.attributesType = writer.append(start.attributesType, from: value)
             slot.pointee.audiences = writer.appendDigests(of: start.audiences, count: start.audienceCount, from: value)
             records.setToken(of: index, registering: start.token, from: value)
-            slot.pointee.takesChannels = start.takesChannels
+            slot.pointee.supportsChannels = start.supportsChannels
         }
         slot.pointee.block = writer.block
         slot.pointee.trace = writer.append(trace)

@@ -33,9 +33,9 @@ extension Delivery {
                 // Forget the long record: the decoder remembers its `aps` dictionary, but the body is made
                 // from the shortened one.
                 lastAps.forget()
-                contracts.forms.beginRecord()
+                contracts.templates.beginRecord()
                 names.withUnsafeBytes { dropped in
-                    take(
+                    dispatch(
                         smaller,
                         from: rest,
                         index: index,

@@ -66,7 +66,7 @@ struct RecordSlot: BitwiseCopyable {
     var isKeptByTimetable = false
     /// Whether the audiences of a registration have been notified, and the registration is made again to get
     /// a held command.
-    var audiencesKnow = false
+    var areAudiencesNotified = false
     /// The number of results that the record has had already: one for its own command, and one for each held
     /// command that its token released.
     var resultsBefore: UInt8 = 0
@@ -104,7 +104,7 @@ struct RecordSlot: BitwiseCopyable {
     /// `offset` if the command was deferred.
     let sourcePartition: Int32
     let sourceOffset: Int64
-    var deferral = DeferralMark()
+    var deferral = DeferralState()
     let recordMilliseconds: Int64
     let receivedMilliseconds: Int64
     var admittedMilliseconds: Int64 = -1
@@ -117,10 +117,10 @@ struct RecordSlot: BitwiseCopyable {
     /// Whether a registration says that frequent updates are switched on; nil: it does not say.
     var frequentUpdates: Bool?
     /// Whether a device's activities may begin on a broadcast channel, as its registration says.
-    var takesChannels = false
+    var supportsChannels = false
 
     /// Whether a command to an audience requests a broadcast channel.
-    var asksForChannel = false
+    var requestsChannel = false
     /// Whether the command is for a channel that the producer names, not for an audience. If so, `subject` is
     /// the channel's id, in `environment`.
     var isOfChannel = false
@@ -132,7 +132,7 @@ struct RecordSlot: BitwiseCopyable {
     /// its last result was the result of a held start.
     var isHeldStart = false
     var startDraw = StartDraw.none
-    var shows: Version?
+    var shownVersion: Version?
     /// The version of the older command whose alert is in the body. Also set if Redis held the command,
     /// because its alert may come from an older one.
     var olderAlertVersion: Version?
@@ -215,7 +215,7 @@ extension RecordSlot {
             epoch: slot.epoch,
             offset: slot.offset,
             version: slot.version,
-            audiencesKnow: true,
+            areAudiencesNotified: true,
             resultsBefore: slot.resultsBefore &+ 1,
             block: slot.block,
             tokenBlock: slot.tokenBlock,
@@ -256,7 +256,7 @@ extension RecordSlot {
 
     /// The audiences that the member is in after a registration; nil: the registration does not change them.
     var namedAudiences: UnsafeRawBufferPointer? {
-        topic == .registrations && !audiencesKnow ? bytes(audiences) : nil
+        topic == .registrations && !areAudiencesNotified ? bytes(audiences) : nil
     }
 }
 

@@ -5,7 +5,7 @@ struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
     /// The last body that was made. A state that is sent to many activities needs only one body.
-    private var lastBody = RepeatedBody()
+    private var lastBody = BodyCache()
     /// The number of records that need no more decision and only wait for acknowledgements.
     private(set) var awaitingAcknowledgementsCount = 0
 
@@ -168,7 +168,7 @@ struct Records: ~Copyable {
 
     /// Makes the body of a record's command. If the command has the same `aps` dictionary and fields as the
     /// previous one, the record shares the previous body.
-    /// - Parameter dictionary: the number of the command's `aps` dictionary (`RepeatedAps`).
+    /// - Parameter dictionary: the number of the command's `aps` dictionary (`ApsCache`).
     mutating func setBody(
         of record: UInt32,
         to command: Command,
@@ -180,12 +180,12 @@ struct Records: ~Copyable {
             isEqual(last.layout.members.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
         {
             slots[record].layout = last.layout
-            slots[record].body = last.body.held()
+            slots[record].body = last.body.retained()
             return
         }
         setBody(of: record, to: command, from: value)
         lastBody.body.release(to: &arena)
-        lastBody = RepeatedBody(body: slots[record].body.held(), layout: slots[record].layout, dictionary: dictionary)
+        lastBody = BodyCache(body: slots[record].body.retained(), layout: slots[record].layout, dictionary: dictionary)
     }
 
     /// Writes another command's alert into a record's body. The body must have room for it.

@@ -4,10 +4,10 @@ import LiveActivity
 /// records may share the bytes: if one state of a match is sent to every activity that follows the match, all
 /// these bodies are equal. The bytes are in memory once, however many of these commands wait.
 ///
-/// What must hold: bytes are changed only while one record holds them (`Records.ownBody`), and each holder
+/// What must hold: bytes are changed only while one record refers to them (`Records.ownBody`), and each record
 /// releases them once.
 struct SharedBody: BitwiseCopyable {
-    /// In front of the bytes is the number of holders. 16 bytes keep the bytes aligned.
+    /// In front of the bytes is the reference count. 16 bytes keep the bytes aligned.
     private static var headerBytes: Int { 16 }
 
     private let block: Arena.Block
@@ -18,7 +18,7 @@ struct SharedBody: BitwiseCopyable {
 
     init(_ count: Int, in arena: inout Arena) {
         self.init(block: arena.allocate(Self.headerBytes + count), count: count)
-        holders = 1
+        referenceCount = 1
     }
 
     private init(block: Arena.Block, count: Int) {
@@ -26,44 +26,44 @@ struct SharedBody: BitwiseCopyable {
         self.count = count
     }
 
-    private var holders: UInt32 {
+    private var referenceCount: UInt32 {
         get { block.base.load(as: UInt32.self) }
         nonmutating set { block.base.storeBytes(of: newValue, as: UInt32.self) }
     }
 
     private var isNone: Bool { block.isNone }
-    var isShared: Bool { !isNone && holders > 1 }
+    var isShared: Bool { !isNone && referenceCount > 1 }
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(room) }
 
-    /// The bytes, to be written. Only allowed while there is one holder.
+    /// The bytes, to be written. Only allowed while there is one reference.
     var room: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)
             : UnsafeMutableRawBufferPointer(start: block.base + Self.headerBytes, count: count)
     }
 
-    /// Returns the same bytes with one more holder.
-    func held() -> SharedBody {
+    /// Returns the same bytes with one more reference.
+    func retained() -> SharedBody {
         guard !isNone else { return self }
-        // The number cannot overflow: each holder is a record or `lastBody`, and a lane has fewer records
+        // The number cannot overflow: each reference belongs to a record or to `lastBody`, and a lane has fewer records
         // than `UInt32.max`.
-        holders += 1
+        referenceCount += 1
         return self
     }
 
     func release(to arena: inout Arena) {
         guard !isNone else { return }
-        precondition(holders > 0, "a body was released more often than it was held")
-        holders -= 1
-        if holders == 0 { arena.free(block) }
+        precondition(referenceCount > 0, "a body was released more often than it was retained")
+        referenceCount -= 1
+        if referenceCount == 0 { arena.free(block) }
     }
 }
 
 /// The last body that a lane made, and the `aps` dictionary that is in it.
-struct RepeatedBody: BitwiseCopyable {
+struct BodyCache: BitwiseCopyable {
     var body = SharedBody.none
     var layout = Body.Layout.none
-    /// The number that `RepeatedAps` gave to the dictionary; 0: none.
+    /// The number that `ApsCache` gave to the dictionary; 0: none.
     var dictionary: UInt64 = 0
 }

@@ -27,7 +27,7 @@ extension Delivery {
                 call(.settleDevice, record)
             }
         }
-        if policies.hasLifetimes || slot.pointee.isOfLifetime { noteLife(of: record, outcome) }
+        if policies.hasLifetimes || slot.pointee.isOfLifetime { reportLifetimeEvent(of: record, outcome) }
         finishRider(of: record)
         if slot.pointee.kind == .command, slot.pointee.tokenRefusal == .none, !slot.pointee.isKeptByTimetable,
             !slot.pointee.followUps.contains(.registerToken)
@@ -61,7 +61,7 @@ extension Delivery {
 
     /// Removes the production that `nextProduction` named, because the producer has taken it.
     public mutating func productionTaken(_ production: Production) {
-        if production.kind == .deferral { deferrals.take() } else { productions.take() }
+        if production.kind == .deferral { deferrals.removeFirst() } else { productions.removeFirst() }
     }
 
     /// Prefetches the record of a production whose delivery report the shell passes next.
@@ -73,7 +73,7 @@ extension Delivery {
         case .acknowledged:
             acknowledge(production.record)
         case .failed where production.kind == .deferral, .tooLarge where production.kind == .deferral:
-            if !takeBackDeferral(production.record, now: now) { deferrals.retry(production, now: now) }
+            if !enqueueAfterFailedDeferral(production.record, now: now) { deferrals.retry(production, now: now) }
         case .failed:
             productions.retry(production, now: now)
         case .tooLarge:
@@ -107,7 +107,7 @@ extension Delivery {
             records.free(record)
         } else if stage == .finished, followUps.contains(.endLife) {
             records[record].followUps.remove(.endLife)
-            call(.noteLife, record)
+            call(.reportLifetimeEvent, record)
         } else if stage == .finished, followUps.contains(.settleHeldStart) {
             records.enter(.settlingHeldStart, record)
             call(.settleDevice, record)

@@ -15,7 +15,7 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
         blockedUntilMilliseconds <= now.monotonicMilliseconds ? productions.first : nil
     }
 
-    package mutating func take() {
+    package mutating func removeFirst() {
         blockedUntilMilliseconds = .min
         precondition(productions.popFirst() != nil)
     }

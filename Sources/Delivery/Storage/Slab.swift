@@ -15,7 +15,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFree: UInt32 = .max
-    private var everUsed = 0
+    private var usedCountMax = 0
     public private(set) var count = 0
     public let limit: Int
 
@@ -39,7 +39,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     public var isFull: Bool { count == limit }
     /// One above the largest index that was ever allocated: the end of a loop over all elements.
-    package var indexBound: UInt32 { UInt32(everUsed) }
+    package var indexBound: UInt32 { UInt32(usedCountMax) }
 
     /// Allocates an element. Inlined, so that a large element is built in place and not copied.
     @inline(__always)
@@ -54,9 +54,9 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
             // evicted.
             prefetch(firstFree)
         } else {
-            if everUsed == capacity { grow() }
-            index = UInt32(everUsed)
-            everUsed += 1
+            if usedCountMax == capacity { grow() }
+            index = UInt32(usedCountMax)
+            usedCountMax += 1
         }
         setMark(of: index, to: Self.inUse)
         place(of: index).initialize(to: element())
@@ -70,7 +70,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         count -= 1
     }
 
-    public func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsed && mark(of: index) == Self.inUse }
+    public func isInUse(_ index: UInt32) -> Bool { Int(index) < usedCountMax && mark(of: index) == Self.inUse }
 
     private func mark(of index: UInt32) -> UInt32 {
         storage.load(fromByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
@@ -87,7 +87,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// Prefetches the first cache lines of an element that will be read soon. The element may be free, and
     /// the index may be out of range.
     func prefetch(_ index: UInt32) {
-        guard Int(index) < everUsed else { return }
+        guard Int(index) < usedCountMax else { return }
         let start = storage + Int(index) &* Self.strideBytes
         CProcessor_prefetch(start)
         CProcessor_prefetch(start + Self.lineBytes)
@@ -123,7 +123,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
             byteCount: larger * Self.strideBytes,
             alignment: Self.lineBytes
         )
-        newStorage.copyMemory(from: storage, byteCount: everUsed * Self.strideBytes)
+        newStorage.copyMemory(from: storage, byteCount: usedCountMax * Self.strideBytes)
         storage.deallocate()
         storage = newStorage
         capacity = larger

@@ -6,18 +6,18 @@ import Numbers
 extension Delivery {
     private static var unexpectedReply: StaticString { "unexpected reply of the admit script" }
 
-    mutating func addressed(_ record: UInt32, _ reply: Reply, now: Moment) {
+    mutating func tokenLookedUp(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .lookingUpToken)
         switch reply.verdict {
         case .address:
-            records.setAddress(of: record, to: reply.registration)
+            records.setRegistration(of: record, to: reply.registration)
             records[record].startDraw = .drawn(reply.draw)
-            if isSuperseded(activity) { return overtakeCurrent(of: activity, now: now) }
+            if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
             activities.enter(.admitting, activity)
             call(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
-            if isSuperseded(activity) { return overtakeCurrent(of: activity, now: now) }
+            if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
             hold(record, of: activity)
         default: finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
@@ -29,7 +29,7 @@ extension Delivery {
         let pause = records[record].awaitStartBudget(milliseconds: milliseconds, by: policy, now: now)
         activities[activity].extendSpacing(until: now.monotonicMilliseconds + pause)
         putBackCurrent(of: activity, now: now)
-        endTurn(activity, now: now)
+        endCurrent(activity, now: now)
     }
 
     mutating func admitted(_ record: UInt32, _ reply: Reply, now: Moment) {
@@ -44,13 +44,13 @@ extension Delivery {
             activities[activity]
                 .extendSpacing(until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most)))
             putBackCurrent(of: activity, now: now)
-            endTurn(activity, now: now)
+            endCurrent(activity, now: now)
         case .noToken where records[record].isLifetimeEnd:
             // An end of a lifetime is not held. The token of a later life would release it, and it would end
             // that life.
             finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
-            if isSuperseded(activity) { return overtakeCurrent(of: activity, now: now) }
+            if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
             hold(record, of: activity)
         case .alertHeld where records[record].heldAlert == .unknown:
             carryHeldAlert(of: reply, on: record, now: now)
@@ -59,7 +59,7 @@ extension Delivery {
             leaveOutAnsweredAlert(of: record)
             call(.admit, record)
         case .overtaken:
-            if isSuperseded(activity) { return overtakeCurrent(of: activity, now: now) }
+            if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
             // The newer command may be held, and then no lane reads it again. Registering this command's
             // token releases it.
             if records[record].hasOwnToken {
@@ -67,7 +67,7 @@ extension Delivery {
                 return call(.register, record)
             }
             awaitCarrier(of: activity, now: now)
-        case .leaves where memberships.has(ChangingMember(record, records[record], .activity)):
+        case .departures where memberships.has(ChangingMember(record, records[record], .activity)):
             memberships.set(.admit, of: ChangingMember(record, records[record], .activity))
         case .held: finishCurrent(record, .held, now: now)
         case .unchanged: finishCurrent(record, .unchanged, now: now)
@@ -86,16 +86,17 @@ extension Delivery {
             // Redis admitted another record of this start, which was never settled. This record settles the
             // start, so that Redis calls the other records duplicates.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
-        case .alertHeld, .alertAlreadyAccepted, .leaves, .address, .retry, .full, .registered, .stale, .unregistered,
+        case .alertHeld, .alertAlreadyAccepted, .departures, .address, .retry, .full, .registered, .stale,
+            .unregistered,
             .settled:
             finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }
 
     /// Replaces the current command by the waiting newer state, and begins the activity's next command.
-    mutating func overtakeCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
+    mutating func replaceCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         supersedeCurrent(of: activity, settlement: settlement, now: now)
-        endTurn(activity, now: now)
+        endCurrent(activity, now: now)
     }
 
     /// Replaces the current command by the waiting newer state. The caller must then change the activity's
@@ -119,7 +120,7 @@ extension Delivery {
             slot.pointee.previousClaim = 0
             slot.pointee.allowance.priority = slot.pointee.priority
         } else {
-            records.setAddress(of: record, to: reply.registration)
+            records.setRegistration(of: record, to: reply.registration)
             slot.pointee.allow(reply)
             if reply.isDemoted { countDemoted() }
         }
@@ -130,7 +131,7 @@ extension Delivery {
             // The right pool has no credit left. The command waits without an admission, as if its pool had
             // been known before.
             putBackCurrent(of: activity, now: now)
-            return endTurn(activity, now: now)
+            return endCurrent(activity, now: now)
         }
         activities[activity].extendSpacing(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
@@ -191,6 +192,6 @@ extension Delivery {
         if let settlement { records[record].settlement = settlement }
         if let reason { records[record].setReason(reason) }
         finish(record, outcome)
-        endTurn(activity, now: now)
+        endCurrent(activity, now: now)
     }
 }

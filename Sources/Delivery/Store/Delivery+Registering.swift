@@ -75,7 +75,7 @@ extension Delivery {
                 // Mark the start: when it is finished, its record registers the token again, to release the
                 // device's other held starts.
                 records[record].isHeldStart = true
-                records.setAddress(of: record, to: slot.registration)
+                records.setRegistration(of: record, to: slot.registration)
             }
             records.free(contentOf: slot)
             // The token is registered in Redis, and the reply to the admission names it. So the command
@@ -100,7 +100,7 @@ extension Delivery {
         let activity = activity(ofCurrent: record, in: .registering)
         if overtakenByHeld {
             finish(record, .superseded)
-            return endTurn(activity, now: now)
+            return endCurrent(activity, now: now)
         }
         records[record].hasOwnToken = false
         awaitCarrier(of: activity, now: now)

@@ -32,7 +32,7 @@ extension Delivery {
     /// Takes the credit from a command that its Redis server refused for a temporary reason, if another
     /// command waits for a credit. That command may be on a server that works.
     /// - Returns: false if the command keeps the credit, so that its call is repeated.
-    private mutating func giveCreditToNext(_ ticket: StoreTicket, now: Moment) -> Bool {
+    private mutating func passCreditToNext(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
         let poolKey = PoolKey(application: activity.pointee.application, kind: activity.pointee.creditedPool)
@@ -47,7 +47,7 @@ extension Delivery {
         acknowledge(ticket.record)
         activities[activity].extendSpacing(until: now.monotonicMilliseconds + Self.serverPauseMilliseconds)
         putBackCurrent(of: activity, now: now)
-        endTurn(activity, now: now)
+        endCurrent(activity, now: now)
     }
 
     /// Whether the command of a call may return its credit and wait. A start that asks for its admission may
@@ -58,7 +58,7 @@ extension Delivery {
         case .address: true
         case .admit: !records[ticket.record].isStart
         case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .limit, .refundStart,
-            .retire, .confirmActivityLeaves, .confirmDeviceLeaves, .noteLife, .checkLife:
+            .retire, .confirmActivityLeaves, .confirmDeviceLeaves, .reportLifetimeEvent, .checkLifetime:
             false
         }
     }
@@ -83,12 +83,14 @@ extension Delivery {
         case .unanswered: repeatCall(ticket)
         case .busy:
             storeQueue.pause(now: now)
-            if !giveCreditToNext(ticket, now: now) { repeatCall(ticket) }
+            if !passCreditToNext(ticket, now: now) { repeatCall(ticket) }
         case .unexplained:
-            if !endsUnrepeated(ticket), !giveCreditToNext(ticket, now: now) { storeQueue.setAside(ticket, now: now) }
+            if !endedWithoutRepeating(ticket), !passCreditToNext(ticket, now: now) {
+                storeQueue.setAside(ticket, now: now)
+            }
         case .refused:
             refused(ticket, reason: reason, now: now)
-            storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)
+            storeWatch.noteResponse(isAwaited: recordsAwaitingStore > 0, now: now)
         }
     }
 
@@ -104,7 +106,7 @@ extension Delivery {
         recordsAwaitingStore -= 1
         acknowledge(record)
         let isTriedStart = records[record].isStart && records[record].attempts > 0
-        overtakeCurrent(of: activity, settlement: isTriedStart ? .notShown : nil, now: now)
+        replaceCurrent(of: activity, settlement: isTriedStart ? .notShown : nil, now: now)
         return true
     }
 
@@ -114,13 +116,13 @@ extension Delivery {
     }
 
     private mutating func repeatCall(_ ticket: StoreTicket) {
-        if !endsUnrepeated(ticket) { storeQueue.append(ticket) }
+        if !endedWithoutRepeating(ticket) { storeQueue.append(ticket) }
     }
 
     /// Ends a refund instead of repeating it. The first call may have refunded the draw, and one start too
     /// few for the device is better than one too many. (R15)
     /// - Returns: false for any other call.
-    private mutating func endsUnrepeated(_ ticket: StoreTicket) -> Bool {
+    private mutating func endedWithoutRepeating(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)
         return true
@@ -130,7 +132,7 @@ extension Delivery {
     /// with `reason`. Otherwise the record continues without what the call should record.
     private mutating func refused(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
-        if ticket.purpose == .noteLife { return lifeNoted(record) }
+        if ticket.purpose == .reportLifetimeEvent { return lifetimeEventReported(record) }
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         acknowledge(record)
         switch ticket.purpose {
@@ -143,8 +145,8 @@ extension Delivery {
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
         case .confirmActivityLeaves, .confirmDeviceLeaves: leavesConfirmed(ticket, now: now)
-        case .checkLife: lifeChecked(record, isOver: true, now: now)
-        case .settle, .settleDevice, .refundStart, .retire, .noteLife: break
+        case .checkLifetime: lifetimeChecked(record, isOver: true, now: now)
+        case .settle, .settleDevice, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }
 
@@ -153,23 +155,23 @@ extension Delivery {
         let ticket = ticket(tag)
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
-        storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)
-        if ticket.purpose == .noteLife { return lifeNoted(record) }
-        if let leaves = reply.leaves {
+        storeWatch.noteResponse(isAwaited: recordsAwaitingStore > 0, now: now)
+        if ticket.purpose == .reportLifetimeEvent { return lifetimeEventReported(record) }
+        if let departures = reply.departures {
             records[record].hasLeftAudiences = true
-            noteDepartures(ticket, leaves)
+            noteDepartures(ticket, departures)
         }
         acknowledge(record)
         switch ticket.purpose {
-        case .address: addressed(record, reply, now: now)
+        case .address: tokenLookedUp(record, reply, now: now)
         case .admit: admitted(record, reply, now: now)
         case .hold: held(record, reply, now: now)
         case .register: registered(record, reply, now: now)
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
         case .confirmActivityLeaves, .confirmDeviceLeaves: leavesConfirmed(ticket, now: now)
-        case .checkLife: lifeChecked(record, isOver: reply.verdict != .retry, now: now)
-        case .settle, .settleDevice, .refundStart, .retire, .noteLife: break
+        case .checkLifetime: lifetimeChecked(record, isOver: reply.verdict != .retry, now: now)
+        case .settle, .settleDevice, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }
 

@@ -38,7 +38,8 @@ extension Delivery {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
         }
         switch ticket.purpose {
-        case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves, .noteLife, .checkLife:
+        case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves, .reportLifetimeEvent,
+            .checkLifetime:
             return activity()
         case .confirmDeviceLeaves where slot.pointee.device.count > 0: return device()
         case .address, .settleDevice, .refundStart: return device()
@@ -104,8 +105,9 @@ extension Delivery {
             return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)
         case .confirmActivityLeaves, .confirmDeviceLeaves:
             return .confirmDepartures(atMilliseconds: memberships.leftAtMilliseconds(of: ChangingMember(ticket)))
-        case .noteLife: return .noteLife(lifeNote(of: slot, now: now), keeping: keptCommand(of: slot))
-        case .checkLife: return lifeCheck(of: slot)
+        case .reportLifetimeEvent:
+            return .reportLifetimeEvent(lifetimeEvent(of: slot, now: now), keeping: keptCommand(of: slot))
+        case .checkLifetime: return lifeCheck(of: slot)
         }
     }
 
@@ -120,11 +122,11 @@ extension Delivery {
             version: slot.pointee.version,
             digest: slot.pointee.digest ?? 0,
             pace: policies[slot.pointee.policy].pace,
-            asksForHighPriority: slot.pointee.priority == 10,
+            requestsHighPriority: slot.pointee.priority == 10,
             mayUseReserve: slot.pointee.hasAlert || isEnd,
             carriesAlert: slot.pointee.carriesAlert,
             carriedAlert: slot.pointee.carriedAlert,
-            isOld: AgeRules.isOld(timestamp: slot.pointee.version.timestamp, isEnd: isEnd, now: now.wallSeconds),
+            isTooOld: AgeRules.isOld(timestamp: slot.pointee.version.timestamp, isEnd: isEnd, now: now.wallSeconds),
             isReadAgain: slot.pointee.isReadAgain,
             registration: slot.pointee.suppliedRegistration
         )
@@ -137,7 +139,7 @@ extension Delivery {
         let registration = slot.pointee.registration
         let isCarried = slot.pointee.topic == .commands
         guard slot.pointee.device.count > 0 else {
-            let (frequentUpdates, shows) = (slot.pointee.frequentUpdates, slot.pointee.shows)
+            let (frequentUpdates, shows) = (slot.pointee.frequentUpdates, slot.pointee.shownVersion)
             let source: RegistrationSource = isCarried ? .command : slot.pointee.isReadAgain ? .readAgain : .record
             return .register(
                 registration,

@@ -10,27 +10,27 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
     /// Calls that are set aside. When the pause of the first one ends, all of them are made again.
-    private var aside: IndexQueue<Ticket>
-    private var asideUntilMilliseconds: Int64 = .max
+    private var setAsideTickets: IndexQueue<Ticket>
+    private var setAsideUntilMilliseconds: Int64 = .max
 
     /// - Parameter limit: the maximum number of calls in the queue.
     package init(limit: Int) {
         tickets = IndexQueue(limit: limit)
-        aside = IndexQueue(limit: limit)
+        setAsideTickets = IndexQueue(limit: limit)
     }
 
     /// When the next pause ends, a monotonic time; nil if no call waits for the end of a pause.
     package var dueMilliseconds: Int64? {
         let isBlocked = !tickets.isEmpty && blockedUntilMilliseconds != .min
-        let due = min(isBlocked ? blockedUntilMilliseconds : .max, asideUntilMilliseconds)
+        let due = min(isBlocked ? blockedUntilMilliseconds : .max, setAsideUntilMilliseconds)
         return due == .max ? nil : due
     }
 
     /// Returns the first call that may be made now; nil if there is none. The call stays in the queue.
     package mutating func next(now: Moment) -> Ticket? {
-        if asideUntilMilliseconds <= now.monotonicMilliseconds {
-            asideUntilMilliseconds = .max
-            while let ticket = aside.popFirst() { tickets.append(ticket) }
+        if setAsideUntilMilliseconds <= now.monotonicMilliseconds {
+            setAsideUntilMilliseconds = .max
+            while let ticket = setAsideTickets.popFirst() { tickets.append(ticket) }
         }
         guard blockedUntilMilliseconds <= now.monotonicMilliseconds else { return nil }
         blockedUntilMilliseconds = .min
@@ -39,8 +39,10 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
 
     /// Sets a call aside, to be repeated after a pause while other calls are made. (R23)
     package mutating func setAside(_ ticket: Ticket, now: Moment) {
-        if aside.isEmpty { asideUntilMilliseconds = now.monotonicMilliseconds + Self.unexplainedPauseMilliseconds }
-        aside.append(ticket)
+        if setAsideTickets.isEmpty {
+            setAsideUntilMilliseconds = now.monotonicMilliseconds + Self.unexplainedPauseMilliseconds
+        }
+        setAsideTickets.append(ticket)
     }
 
     package mutating func append(_ ticket: Ticket) { tickets.append(ticket) }

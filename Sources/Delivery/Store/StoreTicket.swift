@@ -31,18 +31,18 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case confirmActivityLeaves
         case confirmDeviceLeaves
         /// Reports to the timetable of lifetimes that the activity began, lives or has ended.
-        case noteLife
+        case reportLifetimeEvent
         /// A command ends an activity because of its lifetime, or starts it again. Redis says whether the
         /// timetable still has the life that the command names.
-        case checkLife
+        case checkLifetime
 
         /// Whether the record's next step needs the reply, so that `recordsAwaitingStore` counts the call.
         /// The calls of a tombstone are left out, because a tombstone counts once.
         var isAwaited: Bool {
             switch self {
-            case .address, .admit, .hold, .register, .limit, .retire, .checkLife: true
+            case .address, .admit, .hold, .register, .limit, .retire, .checkLifetime: true
             case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart, .confirmActivityLeaves,
-                .confirmDeviceLeaves, .noteLife:
+                .confirmDeviceLeaves, .reportLifetimeEvent:
                 false
             }
         }

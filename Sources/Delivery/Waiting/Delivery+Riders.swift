@@ -24,7 +24,7 @@ extension Delivery {
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
         let source = records.alertSource(of: older)
-        let rides = mayBeCarried(source, on: newer, now: now) && makeRoom(for: source, in: newer)
+        let rides = mayBeCarried(source, on: newer, now: now) && hasRoomForAlert(for: source, in: newer)
         if rides {
             _ = records.removeRider(of: older)
             replaceRider(of: newer, by: newer)
@@ -42,7 +42,7 @@ extension Delivery {
 
     /// Whether an alert fits into the newer command's body. If it does not, the alert is lost and the state
     /// is kept, and the result of the alert's command says so.
-    private mutating func makeRoom(for source: UInt32, in newer: UInt32) -> Bool {
+    private mutating func hasRoomForAlert(for source: UInt32, in newer: UInt32) -> Bool {
         let alertBytes = Int(records[source].layout.alert.count)
         guard !records[newer].hasRoom(forAlertBytes: alertBytes) else { return true }
         records[source].setReason("alertDidNotFit")
@@ -169,7 +169,7 @@ extension Delivery {
         let record = activities[activity].current
         guard records[record].hasAlert, !records[record].isStart else {
             finish(record, .superseded)
-            return endTurn(activity, now: now)
+            return endCurrent(activity, now: now)
         }
         if isRevoked(record) { return dropCurrent(of: activity, now: now) }
         let other = activities[activity].riderAwaitingCarrier.record
@@ -183,7 +183,7 @@ extension Delivery {
                 untilMilliseconds: now.monotonicMilliseconds + configuration.riderWaitMilliseconds
             )
         }
-        endTurn(activity, now: now)
+        endCurrent(activity, now: now)
     }
 
     /// Makes a command that was just read carry the alert of the rider that waits for a carrier. A command
@@ -193,13 +193,13 @@ extension Delivery {
         guard rider != .max, !records[record].stage.awaitsAcknowledgements,
             records.isNewer(record, than: rider)
         else { return }
-        _ = activities[activity].riderAwaitingCarrier.take()
+        _ = activities[activity].riderAwaitingCarrier.removeRecord()
         let carrier = records[record].riderLink.carrier
         supersede(rider, by: carrier == .max ? record : carrier, now: now)
     }
 
     mutating func finishOverdueRider(of activity: UInt32, now: Moment) {
         guard activities[activity].riderAwaitingCarrier.isOverdue(now: now) else { return }
-        finish(activities[activity].riderAwaitingCarrier.take(), .superseded)
+        finish(activities[activity].riderAwaitingCarrier.removeRecord(), .superseded)
     }
 }

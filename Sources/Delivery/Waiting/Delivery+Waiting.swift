@@ -149,7 +149,7 @@ extension Delivery {
     }
 
     /// Puts the current command back in front of the waiting list, unless a waiting command replaces it. The
-    /// caller then calls `endTurn`.
+    /// caller then calls `endCurrent`.
     mutating func putBackCurrent(of activity: UInt32, now: Moment) {
         let current = activities[activity].current
         if isSuperseded(activity) {

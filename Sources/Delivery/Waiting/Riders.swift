@@ -88,7 +88,7 @@ struct RiderAwaitingCarrier: BitwiseCopyable {
 
     func isOverdue(now: Moment) -> Bool { !isNone && untilMilliseconds <= now.monotonicMilliseconds }
 
-    mutating func take() -> UInt32 {
+    mutating func removeRecord() -> UInt32 {
         precondition(!isNone)
         defer { record = .max }
         return record

@@ -200,8 +200,8 @@ public struct MemberReference: Sendable, Equatable, BitwiseCopyable {
 public struct PageMember {
     private let entry: UnsafeRawBufferPointer
     private let flags: UInt8
-    private let identifierAt: Int
-    private let tokenAt: Int
+    private let identifierOffset: Int
+    private let tokenOffset: Int
 
     /// Nil if the entry does not have the form that ``StoredMember`` writes.
     ///
@@ -216,13 +216,13 @@ public struct PageMember {
         else { return nil }
         self.entry = entry
         if form == .plain {
-            identifierAt = StoredMember.fixedBytes + 1
-            tokenAt = identifierAt + Int(entry[StoredMember.fixedBytes]) + 1
+            identifierOffset = StoredMember.fixedBytes + 1
+            tokenOffset = identifierOffset + Int(entry[StoredMember.fixedBytes]) + 1
         } else {
-            identifierAt = StoredMember.fixedBytes
-            tokenAt = identifierAt + PackedUUID.bytes
+            identifierOffset = StoredMember.fixedBytes
+            tokenOffset = identifierOffset + PackedUUID.bytes
         }
-        let tokenBytes = entry.count - tokenAt
+        let tokenBytes = entry.count - tokenOffset
         guard isLeaving ? tokenBytes == 0 : (1...StoredMember.tokenBytesMax).contains(tokenBytes) else { return nil }
     }
 
@@ -234,7 +234,7 @@ public struct PageMember {
     /// Whether frequent updates are allowed. False for a device.
     public var frequentUpdates: Bool { kind == .activity && flags & StoredMember.Flag.frequentUpdates != 0 }
     /// Whether the device's activities may begin on a broadcast channel. False for an activity.
-    public var takesChannels: Bool { kind == .device && flags & StoredMember.Flag.withoutChannels == 0 }
+    public var supportsChannels: Bool { kind == .device && flags & StoredMember.Flag.withoutChannels == 0 }
 
     public var position: UInt32 {
         UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: StoredMember.position, as: UInt32.self))
@@ -249,7 +249,7 @@ public struct PageMember {
     }
 
     /// The token in binary form: one byte for two hexadecimal digits.
-    public var token: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: entry[tokenAt...]) }
+    public var token: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: entry[tokenOffset...]) }
 
     /// Writes the token's digits in lower case and returns their number.
     ///
@@ -277,7 +277,9 @@ public struct PageMember {
     }
 
     /// The id in the form in which the entry stores it.
-    private var identifier: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: entry[identifierAt..<tokenAt]) }
+    private var identifier: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: entry[identifierOffset..<tokenOffset])
+    }
 
     var entryBytes: Int { entry.count }
 

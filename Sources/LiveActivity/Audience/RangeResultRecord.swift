@@ -1,7 +1,7 @@
 /// The record for the results topic that says what became of a command to an audience in one range. Texts are
 /// plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
 public struct RangeResultRecord {
-    public var command: AudienceCommandName
+    public var command: AudienceCommandReference
     public var range: SegmentRange
     public var members: MemberCounts
     public var times: RoundTimes
@@ -9,7 +9,7 @@ public struct RangeResultRecord {
     /// `superseded`, even if ``members`` counts no member as `superseded`.
     public var isSuperseded = false
 
-    public init(command: AudienceCommandName, range: SegmentRange, members: MemberCounts, times: RoundTimes) {
+    public init(command: AudienceCommandReference, range: SegmentRange, members: MemberCounts, times: RoundTimes) {
         self.command = command
         self.range = range
         self.members = members
@@ -33,7 +33,7 @@ public struct RangeResultRecord {
 /// The record for the results topic with the totals of a command to an audience. It is written when all
 /// ranges and broadcasts of the command are finished.
 public struct AudienceResultRecord {
-    public var command: AudienceCommandName
+    public var command: AudienceCommandReference
     public var members: MemberCounts
     /// The number of broadcasts for each outcome; all 0 for an audience without a channel.
     public var broadcasts = MemberCounts()
@@ -60,7 +60,7 @@ public struct AudienceResultRecord {
     public var admittedMilliseconds: Int64 = -1
 
     public init(
-        command: AudienceCommandName,
+        command: AudienceCommandReference,
         members: MemberCounts,
         times: RoundTimes,
         timestamp: Int64,
@@ -106,7 +106,7 @@ public struct AudienceResultRecord {
 
 /// The record for the results topic that says what became of a command's broadcast to one channel.
 public struct BroadcastResultRecord {
-    public var command: AudienceCommandName
+    public var command: AudienceCommandReference
     public var channel: AudienceChannel
     public var outcome: MemberOutcome
     /// The HTTP status of APNs' last answer; 0 without an answer. The reason in this answer is empty if it
@@ -120,7 +120,7 @@ public struct BroadcastResultRecord {
     public var times: RoundTimes
 
     public init(
-        command: AudienceCommandName,
+        command: AudienceCommandReference,
         channel: AudienceChannel,
         outcome: MemberOutcome,
         reason: UnsafeRawBufferPointer,
@@ -153,7 +153,7 @@ public struct BroadcastResultRecord {
 }
 
 /// The parts of a result that name its command: the command's id, app, audience and source.
-public struct AudienceCommandName {
+public struct AudienceCommandReference {
     /// The command's `id`. If it is absent, the result names the command by its place,
     /// `topic/partition/offset`.
     public var identifier: UnsafeRawBufferPointer?

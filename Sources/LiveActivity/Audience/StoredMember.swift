@@ -65,7 +65,7 @@ public enum StoredMember {
             entry.isLeaving ? entry.token.isEmpty : DeviceToken.isValid(entry.token)
         else { return nil }
         var flags: UInt8 = entry.isLeaving ? Flag.leaving : 0
-        if entry.kind == .device { flags |= entry.takesChannels ? Flag.device : Flag.device | Flag.withoutChannels }
+        if entry.kind == .device { flags |= entry.supportsChannels ? Flag.device : Flag.device | Flag.withoutChannels }
         if entry.environment == .sandbox { flags |= Flag.sandbox }
         if entry.kind == .activity, entry.frequentUpdates { flags |= Flag.frequentUpdates }
         var count = fixedBytes

@@ -33,7 +33,7 @@ extension Contract {
         } catch {
             throw ShapesFault(place: "", reason: "is not JSON: \(error.message(in: bytes))")
         }
-        var reading = ShapesReading(text: text)
+        var reading = ShapesParser(text: text)
         try reading.readApps(until: app)
         self = reading.contract
     }
@@ -52,7 +52,7 @@ extension ShapeNode {
 }
 
 /// Reads a file of shapes into a ``Contract``. Allocates memory; runs only when the configuration is loaded.
-private struct ShapesReading {
+private struct ShapesParser {
     let text: JSONText
     var contract = Contract()
 

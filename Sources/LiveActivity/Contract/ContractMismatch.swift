@@ -21,7 +21,7 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
 }
 
 /// Composes messages for logs and dead letters. Allocates memory.
-extension ContractImage {
+extension UnmanagedContract {
     /// The maximum number of raw values, or of types' names, that a message lists.
     private static let listedMax = 8
     /// The longest value that is shown, in bytes.

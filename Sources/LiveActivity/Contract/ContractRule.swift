@@ -3,10 +3,10 @@ public struct ContractRule: Equatable, Sendable {
     public var contract: Contract
     /// Whether a command that no phone could decode is `invalid`. If false, the command is sent, and a metric
     /// counts the mismatch.
-    public var isRefusing: Bool
+    public var rejectsMismatches: Bool
 
-    public init(contract: Contract, isRefusing: Bool) {
+    public init(contract: Contract, rejectsMismatches: Bool) {
         self.contract = contract
-        self.isRefusing = isRefusing
+        self.rejectsMismatches = rejectsMismatches
     }
 }

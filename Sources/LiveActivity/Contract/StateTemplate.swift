@@ -1,12 +1,12 @@
 /// The place of a field's value in a state, and the node that declares the field. Positions count from the
 /// state's first byte.
-struct NotedValue: BitwiseCopyable {
+struct TemplateValue: BitwiseCopyable {
     var node: UInt32
     var start: UInt32
     var end: UInt32
 }
 
-/// A state that fits its contract, and the places of its values. Another state has the same form if all bytes
+/// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
     /// The maximum number of values that may differ. Values after these must be equal in both states.
@@ -14,7 +14,7 @@ struct StateTemplate: BitwiseCopyable {
 
     var application: UInt16 = 0
     /// The application's contract, which has the nodes that ``values`` name; nil if no state is stored.
-    var image: ContractImage?
+    var image: UnmanagedContract?
     /// The state's length.
     var count = 0
     /// The position of the state in the record that is being checked.
@@ -24,7 +24,7 @@ struct StateTemplate: BitwiseCopyable {
     /// The state's bytes. Eight bytes more than ``Limits/bodyBytes`` are allocated, so that eight bytes can
     /// be read from any position.
     let bytes: UnsafeMutableRawPointer
-    let values: UnsafeMutablePointer<NotedValue>
+    let values: UnsafeMutablePointer<TemplateValue>
 
     init() {
         bytes = .allocate(byteCount: Limits.bodyBytes &+ 8, alignment: 16)
@@ -42,7 +42,7 @@ struct StateTemplate: BitwiseCopyable {
     @inline(__always)
     mutating func note(_ node: Int, _ start: Int, _ end: Int, after count: Int) {
         guard count < Self.valuesMax else { return }
-        values[count] = NotedValue(
+        values[count] = TemplateValue(
             node: UInt32(truncatingIfNeeded: node),
             start: UInt32(truncatingIfNeeded: start &- origin),
             end: UInt32(truncatingIfNeeded: end &- origin)
@@ -50,18 +50,18 @@ struct StateTemplate: BitwiseCopyable {
         valueCount = count &+ 1
     }
 
-    /// Reads another state, if it has this form: its bytes are the same, except that each of ``values`` may
+    /// Reads another state, if it has this template: its bytes are the same, except that each of ``values`` may
     /// be any value that fits its node.
     ///
     /// All bytes before a difference are equal. So in both states the value that differs begins at the same
     /// place and has the same node. The stored state is valid JSON, and so is each new value. So the other
     /// state is valid JSON too.
     /// - Parameter start: the position of the other state, whose bytes have not been validated.
-    /// - Returns: the position after the other state; nil if the state has another form, or may be nested too
+    /// - Returns: the position after the other state; nil if the state has another template, or may be nested too
     ///   deeply.
     func end(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let image else { return nil }
-        let walk = ContractWalk(image: image, text: text, form: nil)
+        let walk = ContractChecker(image: image, text: text, template: nil)
         // The offsets in the stored state and in the other state.
         var (own, other) = (0, 0)
         var next = 0
@@ -72,7 +72,7 @@ struct StateTemplate: BitwiseCopyable {
             while next < valueCount, values[next].end < own { next &+= 1 }
             guard next < valueCount, values[next].start <= own else { return nil }
             let begin = start &+ other &- (own &- Int(values[next].start))
-            guard let end = walk.unknownValue(Int(values[next].node), begin) else { return nil }
+            guard let end = walk.unvalidatedValue(Int(values[next].node), begin) else { return nil }
             (own, other) = (Int(values[next].end), end &- start)
             next &+= 1
         }
@@ -101,107 +101,110 @@ struct StateTemplate: BitwiseCopyable {
     }
 }
 
-/// The forms of the last states that were checked completely and fit.
+/// The templates of the last states that were checked completely and fit.
 ///
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
 /// values. The decoder then reads and checks only the values that differ, which costs next to nothing.
 public struct RecentStateTemplates: ~Copyable {
-    static let formsMax = 4
+    static let templatesMax = 4
 
-    /// Nil if no form is ever remembered, because no app has a contract.
-    private let forms: UnsafeMutablePointer<StateTemplate>?
-    /// The index of the form that the previous state had.
+    /// Nil if no template is ever remembered, because no app has a contract.
+    private let templates: UnsafeMutablePointer<StateTemplate>?
+    /// The index of the template that the previous state had.
     private var last = 0
-    /// The state that the decoder read with a form, and the form's application; absent if no form matched the
+    /// The state that the decoder read with a template, and the template's application; absent if no template matched the
     /// state.
-    private var read = ByteRange.absent
-    private var readApplication: UInt16 = 0
+    private var matchedState = ByteRange.absent
+    private var matchedApplication: UInt16 = 0
 
     /// - Parameter isNeeded: whether any app has a contract.
     public init(isNeeded: Bool) {
         guard isNeeded else {
-            forms = nil
+            templates = nil
             return
         }
-        let forms = UnsafeMutablePointer<StateTemplate>.allocate(capacity: Self.formsMax)
-        for place in 0..<Self.formsMax { (forms + place).initialize(to: StateTemplate()) }
-        self.forms = forms
+        let templates = UnsafeMutablePointer<StateTemplate>.allocate(capacity: Self.templatesMax)
+        for place in 0..<Self.templatesMax { (templates + place).initialize(to: StateTemplate()) }
+        self.templates = templates
     }
 
     deinit {
-        guard let forms else { return }
-        for place in 0..<Self.formsMax { forms[place].deallocate() }
-        forms.deallocate()
+        guard let templates else { return }
+        for place in 0..<Self.templatesMax { templates[place].deallocate() }
+        templates.deallocate()
     }
 
-    /// A value that never remembers a form, for decoding without contracts.
-    static var nothing: RecentStateTemplates { RecentStateTemplates(isNeeded: false) }
+    /// A value that never remembers a template, for decoding without contracts.
+    static var disabled: RecentStateTemplates { RecentStateTemplates(isNeeded: false) }
 
     /// Forgets the state of the previous record.
     @inline(__always)
-    public mutating func beginRecord() { read = .absent }
+    public mutating func beginRecord() { matchedState = .absent }
 
-    /// Reads a state that has a remembered form.
-    /// - Returns: the position after the state; nil if no form matches, so that the decoder must read the
+    /// Reads a state that has a remembered template.
+    /// - Returns: the position after the state; nil if no template matches, so that the decoder must read the
     ///   whole state.
     @inline(__always)
     mutating func end(ofStateAt start: Int, in text: JSONText) -> Int? {
-        forms == nil ? nil : find(formOfStateAt: start, in: text)
+        templates == nil ? nil : find(formOfStateAt: start, in: text)
     }
 
     @inline(never)
     private mutating func find(formOfStateAt start: Int, in text: JSONText) -> Int? {
-        guard let forms else { return nil }
-        for _ in 0..<Self.formsMax {
-            if let end = forms[last].end(ofStateAt: start, in: text) {
-                (read, readApplication) = (ByteRange(from: start, to: end), forms[last].application)
+        guard let templates else { return nil }
+        for _ in 0..<Self.templatesMax {
+            if let end = templates[last].end(ofStateAt: start, in: text) {
+                (matchedState, matchedApplication) = (ByteRange(from: start, to: end), templates[last].application)
                 return end
             }
-            last = (last &+ 1) & (Self.formsMax &- 1)
+            last = (last &+ 1) & (Self.templatesMax &- 1)
         }
         return nil
     }
 
-    /// Whether the decoder read the command's state with a form of the application, so that the state fits
+    /// Whether the decoder read the command's state with a template of the application, so that the state fits
     /// the contract. False for a start.
     @inline(__always)
-    public func hasRead(_ command: Command, ofApp application: UInt16) -> Bool {
-        !read.isAbsent && read == command.contentState && readApplication == application && command.event != .start
+    public func hasMatched(_ command: Command, ofApp application: UInt16) -> Bool {
+        !matchedState.isAbsent && matchedState == command.contentState && matchedApplication == application
+            && command.event != .start
     }
 
-    /// Whether the state has a form of this application, after the decoder read the state with another
-    /// application's form. False if no form matched the state, and for a start.
+    /// Whether the state has a template of this application, after the decoder read the state with another
+    /// application's template. False if no template matched the state, and for a start.
     public mutating func match(
         _ command: Command,
         ofApp application: UInt16,
         in record: UnsafeRawBufferPointer
     ) -> Bool {
-        guard let forms, !read.isAbsent, read == command.contentState, command.event != .start,
+        guard let templates, !matchedState.isAbsent, matchedState == command.contentState, command.event != .start,
             let text = try? JSONText(record)
         else { return false }
-        return (0..<Self.formsMax)
+        return (0..<Self.templatesMax)
             .contains { place in
-                forms[place].application == application
-                    && forms[place].end(ofStateAt: Int(read.offset), in: text) == read.end
+                templates[place].application == application
+                    && templates[place].end(ofStateAt: Int(matchedState.offset), in: text) == matchedState.end
             }
     }
 
-    /// Checks a command against a contract. Remembers the form of the command's state if the command fits.
+    /// Checks a command against a contract. Remembers the template of the command's state if the command fits.
     public mutating func check(
         _ command: Command,
         ofApp application: UInt16,
-        _ image: ContractImage,
+        _ image: UnmanagedContract,
         in record: UnsafeRawBufferPointer
     ) throws(ContractMismatch) {
         let isRemembered = command.event != .start && 1...Limits.bodyBytes ~= Int(command.contentState.count)
-        guard isRemembered, let forms else { return try image.check(command, in: record) }
-        last = (last &+ 1) & (Self.formsMax &- 1)
-        let form = forms + last
-        form.pointee.image = nil
-        form.pointee.origin = Int(command.contentState.offset)
-        try image.check(command, in: record, noting: form)
+        guard isRemembered, let templates else { return try image.check(command, in: record) }
+        last = (last &+ 1) & (Self.templatesMax &- 1)
+        let template = templates + last
+        template.pointee.image = nil
+        template.pointee.origin = Int(command.contentState.offset)
+        try image.check(command, in: record, recordingIn: template)
         let state = command.contentState.bytes(in: record)
-        if let base = state.baseAddress { form.pointee.bytes.copyMemory(from: base, byteCount: state.count) }
-        (form.pointee.application, form.pointee.image, form.pointee.count) = (application, image, state.count)
+        if let base = state.baseAddress { template.pointee.bytes.copyMemory(from: base, byteCount: state.count) }
+        (template.pointee.application, template.pointee.image, template.pointee.count) = (
+            application, image, state.count
+        )
     }
 }

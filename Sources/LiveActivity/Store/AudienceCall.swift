@@ -78,7 +78,7 @@ public struct AudienceAdmission<Bytes> {
     public var isStart: Bool
     /// Whether the command asks for priority 10. An audience has one budget for members without frequent
     /// updates, and one for members with them. Each budget allows or refuses priority 10 separately.
-    public var asksForHighPriority: Bool
+    public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
     /// The number of ranges into which the caller would divide the audience. Not used while a round is under
@@ -95,7 +95,7 @@ public struct AudienceAdmission<Bytes> {
         pace: Policy.Pace,
         isEnd: Bool,
         isStart: Bool,
-        asksForHighPriority: Bool,
+        requestsHighPriority: Bool,
         mayUseReserve: Bool,
         rangeCount: UInt16,
         body: Bytes,
@@ -106,7 +106,7 @@ public struct AudienceAdmission<Bytes> {
         self.pace = pace
         self.isEnd = isEnd
         self.isStart = isStart
-        self.asksForHighPriority = asksForHighPriority
+        self.requestsHighPriority = requestsHighPriority
         self.mayUseReserve = mayUseReserve
         self.rangeCount = rangeCount
         self.body = body
@@ -244,7 +244,7 @@ public struct MemberEntry<Bytes> {
     /// For an activity: whether frequent updates are allowed.
     public var frequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
-    public var takesChannels: Bool
+    public var supportsChannels: Bool
     /// When the member's token was registered, UNIX milliseconds. For a member that leaves: the time of the
     /// departure. The member stays if it registered later than this time.
     public var atMilliseconds: Int64
@@ -259,7 +259,7 @@ public struct MemberEntry<Bytes> {
         kind: StoreSubjectKind,
         environment: DeviceEnvironment,
         frequentUpdates: Bool,
-        takesChannels: Bool = false,
+        supportsChannels: Bool = false,
         atMilliseconds: Int64,
         identifier: Bytes,
         token: Bytes
@@ -269,7 +269,7 @@ public struct MemberEntry<Bytes> {
         self.kind = kind
         self.environment = environment
         self.frequentUpdates = frequentUpdates
-        self.takesChannels = takesChannels
+        self.supportsChannels = supportsChannels
         self.atMilliseconds = atMilliseconds
         self.identifier = identifier
         self.token = token

@@ -47,7 +47,7 @@ public struct StoreCall<Bytes> {
         /// held command is returned only if it is newer.
         ///
         /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on; nil keeps
-        /// the present ones. If the activity leaves audiences, the reply names them (``StoreReply/leaves``),
+        /// the present ones. If the activity leaves audiences, the reply names them (``StoreReply/departures``),
         /// and has no held command.
         case register(
             TokenRegistration<Bytes>,
@@ -65,7 +65,7 @@ public struct StoreCall<Bytes> {
         /// accepted, `digest` is the digest of the state that the activity shows now.
         ///
         /// An activity whose end is accepted, or whose token is retired, leaves its audiences
-        /// (``StoreReply/leaves``).
+        /// (``StoreReply/departures``).
         ///
         /// `alert` is the version of the command whose alert APNs accepted with this version; nil if there
         /// was no alert, or if the alert was a start's.
@@ -120,7 +120,7 @@ public struct StoreCall<Bytes> {
         /// Removes the activity's token, or all tokens of the device. Reply: `unregistered`, or `stale` if a
         /// token was registered later. The activity or device leaves its audiences.
         case unregister(atMilliseconds: Int64)
-        /// Confirms that the audiences in a reply's ``StoreReply/leaves`` have the entries about the
+        /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the
         /// departure. Reply: `settled`. Until this call, replies name these audiences again.
         ///
         /// The call has no effect if the activity or device was registered or unregistered since. The reply
@@ -131,13 +131,13 @@ public struct StoreCall<Bytes> {
         // activity.
 
         /// Records an event of an activity's life in the timetable. Reply: `settled`.
-        case noteLife(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
+        case reportLifetimeEvent(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
         /// Asks whether the timetable still has the life that began at `beganMilliseconds`. Reply: `retry` if
         /// it has, else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`,
         /// or for longer if workers have claimed it before.
         /// - Parameter state: the version of the state that a start would show; nil for an end. If the
         ///   timetable keeps a newer state, the reply is `superseded`, and the activity is due at once.
-        case checkLife(beganMilliseconds: Int64, state: Version?, leaseMilliseconds: Int64)
+        case checkLifetime(beganMilliseconds: Int64, state: Version?, leaseMilliseconds: Int64)
     }
 }
 
@@ -179,7 +179,7 @@ public struct StateAdmission<Bytes> {
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
     /// the budget.
-    public var asksForHighPriority: Bool
+    public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.
     public var mayUseReserve: Bool
@@ -189,7 +189,7 @@ public struct StateAdmission<Bytes> {
     public var carriesAlert: Bool
     /// Whether the command is older than the longest time for which the system shows an activity. If Redis
     /// knows no version of its activity, an old command is `expired`.
-    public var isOld: Bool
+    public var isTooOld: Bool
     /// Whether the record is read again because Redis lost data. If Redis has no token and the command brings
     /// one, the next push gets a timestamp above the present second, as for ``RegistrationSource/readAgain``.
     public var isReadAgain: Bool
@@ -204,11 +204,11 @@ public struct StateAdmission<Bytes> {
         version: Version,
         digest: UInt64,
         pace: Policy.Pace,
-        asksForHighPriority: Bool,
+        requestsHighPriority: Bool,
         mayUseReserve: Bool,
         carriesAlert: Bool,
         carriedAlert: Version? = nil,
-        isOld: Bool,
+        isTooOld: Bool,
         isReadAgain: Bool = false,
         registration: TokenRegistration<Bytes>?
     ) {
@@ -216,10 +216,10 @@ public struct StateAdmission<Bytes> {
         self.version = version
         self.digest = digest
         self.pace = pace
-        self.asksForHighPriority = asksForHighPriority
+        self.requestsHighPriority = requestsHighPriority
         self.mayUseReserve = mayUseReserve
         self.carriesAlert = carriesAlert
-        self.isOld = isOld
+        self.isTooOld = isTooOld
         self.isReadAgain = isReadAgain
         if let carriedAlert {
             let seconds = version.timestamp.subtractingReportingOverflow(carriedAlert.timestamp).partialValue
@@ -303,9 +303,9 @@ public struct HeldStart<Bytes> {
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
     /// `audiences`: see ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``.
-    /// `takesChannels`: whether the device's activities may begin on a broadcast channel. Redis stores
-    /// `takesChannels` only in the device's audiences.
-    case first(audiences: Bytes?, takesChannels: Bool = false)
+    /// `supportsChannels`: whether the device's activities may begin on a broadcast channel. Redis stores
+    /// `supportsChannels` only in the device's audiences.
+    case first(audiences: Bytes?, supportsChannels: Bool = false)
     /// Names the start in the previous reply. The reply has the next start in the order of versions. The
     /// audiences do not change.
     case following(HeldStart<Bytes>)

@@ -50,9 +50,9 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// For a registration: register again later. Either too many audiences do not know yet that the member
     /// has left, or the reply has no room for the held command.
     case full
-    /// Some audiences may not know yet that the activity has left them (``StoreReply/leaves``). Write the
+    /// Some audiences may not know yet that the activity has left them (``StoreReply/departures``). Write the
     /// departure into these audiences, confirm it, and admit the command again. Nothing was changed.
-    case leaves
+    case departures
     /// A settlement, a limit or a refund was recorded.
     case settled
 }
@@ -89,10 +89,10 @@ public struct StoreReply<Bytes> {
     public var wasMember = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown.
     public var wasNotShown = false
-    /// With `leaves`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
+    /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
     /// yet that the activity or device has left them (``AudienceDepartures``). Write the departure into these
     /// audiences, then call ``StoreCall/Operation/confirmDepartures(atMilliseconds:)``.
-    public var leaves: Bytes?
+    public var departures: Bytes?
 
     @inlinable
     public init(_ verdict: StoreVerdict) { self.verdict = verdict }

@@ -85,7 +85,7 @@ struct AudienceCensus {
                 if member.kind == .device { devices += 1 }
                 if member.environment == .sandbox { sandbox += 1 }
                 if member.frequentUpdates { frequent += 1 }
-                if member.takesChannels { onChannels += 1 }
+                if member.supportsChannels { onChannels += 1 }
             }
         }
     }

@@ -82,7 +82,7 @@ struct RecordCheck {
     /// if the command stays too large.
     private func remark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in
-            guard let command = try? Command.decodeAnySize(bytes), !command.fits,
+            guard let command = try? Command.decodeAnySize(bytes), !command.fitsBodyLimit,
                 let fitting = try? fitting(command, in: bytes)
             else { return nil }
             return
@@ -137,7 +137,7 @@ struct RecordCheck {
             switch kind {
             case .command:
                 let command = try Command.decodeAnySize(bytes)
-                let fitting = command.fits ? nil : try fitting(command, in: bytes)
+                let fitting = command.fitsBodyLimit ? nil : try fitting(command, in: bytes)
                 do throws(Fault) {
                     try command.checkTimestamp(now: wallSeconds())
                 } catch {
@@ -171,7 +171,7 @@ struct RecordCheck {
     /// check reports this fault even if the configuration lets the worker only warn about it.
     private func mismatch(of command: Command, in bytes: UnsafeRawBufferPointer) -> (offset: Int, message: String)? {
         guard let rule = contracts[command.app.text(in: bytes)] else { return nil }
-        let image = ContractImage(copying: rule.contract)
+        let image = UnmanagedContract(copying: rule.contract)
         defer { image.deallocate() }
         do throws(ContractMismatch) {
             try image.check(command, in: bytes)

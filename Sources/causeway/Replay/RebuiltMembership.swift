@@ -16,7 +16,7 @@ struct RebuiltMembership {
         let subject = call.subject
         let joining = reply.verdict == .registered ? JoiningMember(call.operation) : nil
         let joins = joining?.audiences ?? []
-        let left = (reply.leaves ?? [])
+        let left = (reply.departures ?? [])
             .withUnsafeBytes { bytes in
                 AudienceDepartures(bytes).map { (audiences: Array($0.audiences), atMilliseconds: $0.atMilliseconds) }
             }
@@ -31,7 +31,7 @@ struct RebuiltMembership {
                 kind: subject.kind,
                 environment: member?.registration.environment ?? .production,
                 frequentUpdates: member?.frequentUpdates ?? false,
-                takesChannels: member?.takesChannels ?? false,
+                supportsChannels: member?.supportsChannels ?? false,
                 atMilliseconds: milliseconds,
                 identifier: subject.identifier,
                 token: member?.registration.token ?? []
@@ -66,7 +66,7 @@ struct RebuiltMembership {
 struct JoiningMember {
     let registration: TokenRegistration<[UInt8]>
     let frequentUpdates: Bool
-    let takesChannels: Bool
+    let supportsChannels: Bool
     let audiences: [AudienceDigest]
 
     /// Makes the member. Returns nil if the call is not a registration that names audiences.
@@ -75,10 +75,10 @@ struct JoiningMember {
         switch operation {
         case .register(let registration, let frequentUpdates, _, _, let audiences):
             (self.registration, self.frequentUpdates, named) = (registration, frequentUpdates != false, audiences)
-            takesChannels = false
+            supportsChannels = false
         case .registerDevice(_, let registration, let step, _):
             (self.registration, frequentUpdates, named) = (registration, false, step.audiences)
-            if case .first(_, let takes) = step { takesChannels = takes } else { takesChannels = false }
+            if case .first(_, let takes) = step { supportsChannels = takes } else { supportsChannels = false }
         default: return nil
         }
         audiences = (named ?? []).withUnsafeBytes { Array(AudienceList($0)) }

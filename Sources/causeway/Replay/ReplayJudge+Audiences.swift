@@ -64,7 +64,7 @@ extension ReplayJudge {
             pace: policy.pace,
             isEnd: isEnd,
             isStart: command.event == .start,
-            asksForHighPriority: false,
+            requestsHighPriority: false,
             mayUseReserve: false,
             rangeCount: 1,
             body: joinerBody(of: command, record),

@@ -103,10 +103,10 @@ struct ReplayJudge {
             version: command.version,
             digest: digest(of: command, record, dropsAlert: dropsAlert),
             pace: pace,
-            asksForHighPriority: false,
+            requestsHighPriority: false,
             mayUseReserve: false,
             carriesAlert: command.hasAlert && !dropsAlert,
-            isOld: AgeRules.isOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds),
+            isTooOld: AgeRules.isOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds),
             registration: command.environment.map {
                 TokenRegistration(
                     token: command.token.bytes(in: record),

@@ -70,7 +70,7 @@ struct ReplayRebuilding {
             return tally.count(.registrationsInvalid)
         }
         guard let call = call(for: registration, app: app, in: value) else { return }
-        let isOver = AgeRules.isRegistrationOver(
+        let isOver = AgeRules.isRegistrationExpired(
             registeredAtMilliseconds: registration.registeredAtMilliseconds,
             isPushToStart: call.subject.kind == .device,
             nowMilliseconds: Clock.wallMilliseconds
@@ -132,7 +132,7 @@ struct ReplayRebuilding {
                     token(start.token),
                     .first(
                         audiences: digests(of: start.audiences, count: start.audienceCount),
-                        takesChannels: start.takesChannels
+                        supportsChannels: start.supportsChannels
                     ),
                     isCarried: false
                 )
@@ -212,7 +212,7 @@ struct ReplayRebuilding {
             tally.count(.membersLeft, change.leaveCount)
         }
         let again = calls.indices.filter { index in
-            changes[index]?.confirmation != nil && [.registered, .leaves].contains(replies[index].verdict)
+            changes[index]?.confirmation != nil && [.registered, .departures].contains(replies[index].verdict)
         }
         for (index, reply) in zip(again, try store.perform(again.map { calls[$0] }, until: isOver)) {
             replies[index] = reply

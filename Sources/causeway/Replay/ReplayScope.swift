@@ -59,7 +59,7 @@ extension ReplayScope {
     /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil
     /// if the body stays too large.
     private static func fitting(_ value: UnsafeRawBufferPointer, of command: Command, policy: Policy) -> [UInt8]? {
-        if command.fits { return Array(value) }
+        if command.fitsBodyLimit { return Array(value) }
         return withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { room in
             let count = DroppedFields(policy.oversize).trim(value, of: command, into: room).byteCount
             let rest = UnsafeRawBufferPointer(rebasing: room[..<count])

@@ -138,13 +138,13 @@ extension Simulation {
                             member: change.member,
                             identifier: UnsafeRawBufferPointer(name),
                             joins: AudienceList(change.isLeaving ? none : digests),
-                            leaves: AudienceList(change.isLeaving ? digests : none),
+                            departures: AudienceList(change.isLeaving ? digests : none),
                             leftAtMilliseconds: change.isLeaving ? change.atMilliseconds : 0,
                             token: change.isLeaving ? none : UnsafeRawBufferPointer(token),
                             environment: phone.environment,
                             registeredAtMilliseconds: change.atMilliseconds,
                             frequentUpdates: phone.frequentUpdates,
-                            shows: nil
+                            shownVersion: nil
                         ),
                         now: worker.moment(now)
                     )

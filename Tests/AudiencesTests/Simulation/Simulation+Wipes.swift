@@ -138,7 +138,7 @@ extension Simulation {
         for number in wipe.commandsLeft.sorted() {
             let record = UInt32(wipe.count) * SimulatedWipe.recordsPerWipe + UInt32(number)
             guard !wipe.taken.contains(record) else { continue }
-            guard worker.core.canTakeCommand else { return }
+            guard worker.core.canReceiveCommand else { return }
             wipe.taken.insert(record)
             var command = commands[number]
             command.hasAlert = false

@@ -237,7 +237,7 @@ final class Simulation {
         if workers[commandOwner] === worker {
             for position in commands.indices
             where commands[position].atMilliseconds <= now && commands[position].ending == nil
-                && !taken.contains(position) && !wipe.isDraining && worker.core.canTakeCommand
+                && !taken.contains(position) && !wipe.isDraining && worker.core.canReceiveCommand
             {
                 taken.insert(position)
                 take(commands[position], as: UInt32(position), by: worker)
@@ -348,7 +348,7 @@ final class Simulation {
                         receivedMilliseconds: now,
                         trace: none
                     )
-                    worker.core.take(incoming)
+                    worker.core.receiveCommand(incoming)
                 }
             }
         }

@@ -71,7 +71,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(-301))
         let admission = try #require(try core.called.admission)
-        #expect(!admission.carriesAlert && !admission.asksForHighPriority && !admission.mayUseReserve)
+        #expect(!admission.carriesAlert && !admission.requestsHighPriority && !admission.mayUseReserve)
         let plain = CoreHarness()
         plain.receive(.update(-301))
         #expect(try plain.called.admission?.digest == admission.digest, "as if its producer had written none")
@@ -97,7 +97,7 @@ import Testing
     @Test func `A state that requests priority 10 keeps it`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301, beside: #""priority":10,"#))
-        #expect(try core.called.admission?.asksForHighPriority == true)
+        #expect(try core.called.admission?.requestsHighPriority == true)
     }
 
     @Test func `An end is sent without an alert that is too old`() throws {
@@ -226,14 +226,14 @@ import Testing
     func `An update is old after eight hours`(second: Int64, isOld: Bool) throws {
         let core = CoreHarness()
         core.receive(.update(second))
-        #expect(try core.called.admission?.isOld == isOld)
+        #expect(try core.called.admission?.isTooOld == isOld)
     }
 
     @Test(arguments: [(-43_200, false), (-43_201, true)] as [(Int64, Bool)])
     func `An end is old after twelve hours`(second: Int64, isOld: Bool) throws {
         let core = CoreHarness()
         core.receive(.end(second))
-        #expect(try core.called.admission?.isOld == isOld)
+        #expect(try core.called.admission?.isTooOld == isOld)
     }
 
     @Test func `An old command of an unknown activity expires`() {

@@ -12,7 +12,7 @@ import Testing
         #expect(core.outcomes == [], "the alert's record settles only with the one it rides on")
         #expect(core.waiting == ["admit u2"])
         #expect(try core.called.admission?.carriesAlert == true)
-        #expect(try core.called.admission?.asksForHighPriority == true)
+        #expect(try core.called.admission?.requestsHighPriority == true)
         #expect(try core.called.admission?.mayUseReserve == true)
         core.reply(.send)
         let push = try #require(core.push())

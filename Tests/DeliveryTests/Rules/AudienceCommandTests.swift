@@ -30,14 +30,15 @@ import Testing
         #expect(core.recordsInProgress == 0)
     }
 
-    @Test(arguments: [true, false]) func `A command to an audience may request a channel`(asksForChannel: Bool) throws {
+    @Test(arguments: [true, false]) func `A command to an audience may request a channel`(requestsChannel: Bool) throws
+    {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.update(1)).replacing(#""app""#, with: #""channel":\#(asksForChannel),"app""#))
+        core.receive(Self.toAudience(.update(1)).replacing(#""app""#, with: #""channel":\#(requestsChannel),"app""#))
         let view = core.delivery.view(try #require(core.takeHandover()))
-        #expect(view.asksForChannel == asksForChannel)
+        #expect(view.requestsChannel == requestsChannel)
         var writer = JSONWriter()
         Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
-        #expect(try Command.decode(writer.bytes).asksForChannel == asksForChannel)
+        #expect(try Command.decode(writer.bytes).requestsChannel == requestsChannel)
     }
 
     @Test(arguments: [DeviceEnvironment.sandbox, nil]) func `It may name a channel`(environment: DeviceEnvironment?)

@@ -14,7 +14,7 @@ import Testing
     func `A command requests its priority and its reserve`(record: String, isHigh: Bool, mayUseReserve: Bool) throws {
         let core = CoreHarness()
         core.receive(record)
-        #expect(try core.called.admission?.asksForHighPriority == isHigh)
+        #expect(try core.called.admission?.requestsHighPriority == isHigh)
         #expect(try core.called.admission?.mayUseReserve == mayUseReserve)
     }
 
@@ -63,7 +63,7 @@ import Testing
         core.push()
         core.answer(.retryLater)
         core.elapse(1_010)
-        #expect(try core.called.admission?.asksForHighPriority == true)
+        #expect(try core.called.admission?.requestsHighPriority == true)
         core.reply(.send, priority: 10)
         #expect(try #require(core.push()).priority == 10)
     }

@@ -13,13 +13,13 @@ import Testing
         ]}
         """
 
-    private static func rule(_ text: String = shapes, isRefusing: Bool = true) -> ContractRule {
+    private static func rule(_ text: String = shapes, rejectsMismatches: Bool = true) -> ContractRule {
         Array(text.utf8)
             .withUnsafeBytes { bytes in
                 do throws(ShapesFault) {
                     return ContractRule(
                         contract: try Contract(shapes: bytes, ofApp: CommandText.app),
-                        isRefusing: isRefusing
+                        rejectsMismatches: rejectsMismatches
                     )
                 } catch {
                     preconditionFailure("\(error)")
@@ -27,8 +27,8 @@ import Testing
             }
     }
 
-    private static func core(isRefusing: Bool = true) -> CoreHarness {
-        CoreHarness { $0.applications[0].contract = rule(isRefusing: isRefusing) }
+    private static func core(rejectsMismatches: Bool = true) -> CoreHarness {
+        CoreHarness { $0.applications[0].contract = rule(rejectsMismatches: rejectsMismatches) }
     }
 
     private static func update(_ second: Int64, of activity: String = "a", _ state: String) -> String {
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `With a warning the command is sent, counted, and named without its value`() throws {
-        let core = Self.core(isRefusing: false)
+        let core = Self.core(rejectsMismatches: false)
         core.receive(Self.update(1, #"{"n":"1"}"#), Self.update(1, of: "b", #"{"n":false}"#))
         #expect(core.deadLetters.isEmpty && core.waiting == ["admit u1", "admit b.u1"])
         #expect(core.counters(of: 0).undecodable == 2)
@@ -200,15 +200,15 @@ import Testing
         settings.applicationContracts = [
             Self.rule(Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\""))
         ]
-        core.delivery.take(settings)
+        core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "b"))
         #expect(core.deadLetters.count == 1)
         settings.applicationContracts = nil
-        core.delivery.take(settings)
+        core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "c"))
         #expect(core.deadLetters.count == 2, "nil leaves the shapes as they are")
         settings.applicationContracts = [nil]
-        core.delivery.take(settings)
+        core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "d"))
         #expect(core.deadLetters.count == 2)
     }

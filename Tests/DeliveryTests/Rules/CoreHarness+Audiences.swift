@@ -9,7 +9,7 @@ extension CoreHarness {
         var member: String
         var kind: StoreSubjectKind
         var joins: [AudienceDigest]
-        var leaves: [AudienceDigest]
+        var departures: [AudienceDigest]
         var leftAtMilliseconds: Int64
     }
 
@@ -36,7 +36,7 @@ extension CoreHarness {
             member: String(decoding: member, as: UTF8.self),
             kind: change.member.kind,
             joins: Array(change.joins),
-            leaves: Array(change.leaves),
+            departures: Array(change.departures),
             leftAtMilliseconds: change.leftAtMilliseconds
         )
         return (change.member, seen)
@@ -54,7 +54,7 @@ extension CoreHarness {
     }
 
     /// The audiences that a member has left, encoded as in a reply of Redis.
-    static func leaves(_ audiences: String..., at milliseconds: Int64) -> [UInt8] {
+    static func departures(_ audiences: String..., at milliseconds: Int64) -> [UInt8] {
         let time = (0..<AudienceDepartures.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
         return time + audiences.flatMap { name in withUnsafeBytes(of: digest(name).value.littleEndian) { Array($0) } }
     }

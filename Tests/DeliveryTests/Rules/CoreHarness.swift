@@ -161,15 +161,15 @@ final class CoreHarness {
         while calls.contains(where: \.isSettlement) { acknowledgeSettlement() }
     }
 
-    /// Replies to the oldest settlement. `leaves` are the audiences that the activity or device leaves
+    /// Replies to the oldest settlement. `departures` are the audiences that the activity or device leaves
     /// because of this settlement.
-    func acknowledgeSettlement(leaves: [UInt8]? = nil) {
+    func acknowledgeSettlement(departures: [UInt8]? = nil) {
         guard let position = calls.firstIndex(where: \.isSettlement) else {
             Issue.record("no settlement waits")
             return
         }
         var reply = StoreReply<[UInt8]>(.settled)
-        reply.leaves = leaves
+        reply.departures = departures
         let tag = calls.remove(at: position).tag
         reply.withBorrowedBytes { delivery.storeReplied(tag: tag, $0, now: now) }
         collect()
@@ -194,7 +194,7 @@ final class CoreHarness {
         priority: UInt8 = 0,
         isDemoted: Bool = false,
         budgetLeft: Int = -1,
-        leaves: [UInt8]? = nil,
+        departures: [UInt8]? = nil,
         wasNotShown: Bool = false,
         toNewest: Bool = false
     ) {
@@ -218,7 +218,7 @@ final class CoreHarness {
         reply.priority = priority
         reply.isDemoted = isDemoted
         reply.budgetLeft = budgetLeft
-        reply.leaves = leaves
+        reply.departures = departures
         reply.wasNotShown = wasNotShown
         reply.withBorrowedBytes { delivery.storeReplied(tag: call.tag, $0, now: now) }
         collect()

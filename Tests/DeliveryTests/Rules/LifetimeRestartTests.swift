@@ -26,13 +26,13 @@ import Testing
 
     private func kept(_ core: CoreHarness) -> [(note: LifetimeEvent, command: String)] {
         core.calls.compactMap { call in
-            guard case .noteLife(let note, let kept?) = call.operation else { return nil }
+            guard case .reportLifetimeEvent(let note, let kept?) = call.operation else { return nil }
             return (note, "\(kept.isStart ? "start" : "shown") \(String(decoding: kept.record, as: UTF8.self))")
         }
     }
 
     private func notes(_ core: CoreHarness) -> [LifetimeEvent] {
-        core.calls.compactMap { if case .noteLife(let note, _) = $0.operation { note } else { nil } }
+        core.calls.compactMap { if case .reportLifetimeEvent(let note, _) = $0.operation { note } else { nil } }
     }
 
     @Test func `The timetable keeps the start and the newest state, until it says that it has them`() {
@@ -110,7 +110,7 @@ import Testing
         let core = restarting()
         core.elapse(10_000)
         core.receive(Self.restart)
-        #expect(core.waiting == ["checkLife \(Self.identifier)"])
+        #expect(core.waiting == ["checkLifetime \(Self.identifier)"])
         core.reply(.retry)
         core.reply(.address)
         core.carry()
@@ -160,7 +160,7 @@ import Testing
         let core = restarting()
         core.elapse(10_000)
         core.receive(Self.restart)
-        guard case .checkLife(Self.ended, let state, let lease)? = core.calls.first?.operation else {
+        guard case .checkLifetime(Self.ended, let state, let lease)? = core.calls.first?.operation else {
             Issue.record("\(core.waiting)")
             return
         }

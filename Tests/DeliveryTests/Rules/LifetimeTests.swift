@@ -19,7 +19,7 @@ import Testing
     }
 
     private func notes(_ core: CoreHarness) -> [LifetimeEvent] {
-        core.calls.compactMap { if case .noteLife(let note, _) = $0.operation { note } else { nil } }
+        core.calls.compactMap { if case .reportLifetimeEvent(let note, _) = $0.operation { note } else { nil } }
     }
 
     private func alive(_ second: Int64) -> LifetimeEvent {
@@ -126,7 +126,7 @@ import Testing
     @Test func `It is admitted if the life lasts, and its result says why it came`() {
         let core = limited()
         core.receive(Self.end)
-        #expect(core.waiting == ["checkLife lifetime:\(Self.began)"])
+        #expect(core.waiting == ["checkLifetime lifetime:\(Self.began)"])
         core.reply(.retry)
         #expect(core.waiting == ["admit lifetime:\(Self.began)"])
         core.carry()
@@ -155,7 +155,7 @@ import Testing
         let core = limited()
         core.receive(Self.end)
         core.loseRedis()
-        #expect(core.waiting == ["checkLife lifetime:\(Self.began)"])
+        #expect(core.waiting == ["checkLifetime lifetime:\(Self.began)"])
     }
 
     @Test func `Its partition's next owner reads it again if the partition goes meanwhile`() {
@@ -285,7 +285,7 @@ import Testing
         core.receive(Self.end)
         core.reply(.retry)
         core.carry()
-        core.acknowledgeSettlement(leaves: CoreHarness.leaves("m", at: 1))
+        core.acknowledgeSettlement(departures: CoreHarness.departures("m", at: 1))
         core.acknowledgeProductions()
         #expect(core.notifyAudiences() != nil)
         core.acknowledgeSettlement()

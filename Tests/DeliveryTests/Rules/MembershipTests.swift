@@ -10,20 +10,22 @@ import Testing
 
     private static let atMilliseconds = CoreHarness.startSeconds * 1_000
     private static func digest(_ name: String) -> AudienceDigest { CoreHarness.digest(name) }
-    private static func leaves(_ audience: String = "m") -> [UInt8] { CoreHarness.leaves(audience, at: atMilliseconds) }
-
-    private func joins(_ audiences: String...) -> Change {
-        Change(member: "a", kind: .activity, joins: audiences.map(Self.digest), leaves: [], leftAtMilliseconds: 0)
+    private static func departures(_ audience: String = "m") -> [UInt8] {
+        CoreHarness.departures(audience, at: atMilliseconds)
     }
 
-    private func leaves(_ audience: String = "m", of member: String = "a", _ kind: StoreSubjectKind = .activity)
+    private func joins(_ audiences: String...) -> Change {
+        Change(member: "a", kind: .activity, joins: audiences.map(Self.digest), departures: [], leftAtMilliseconds: 0)
+    }
+
+    private func departures(_ audience: String = "m", of member: String = "a", _ kind: StoreSubjectKind = .activity)
         -> Change
     {
         Change(
             member: member,
             kind: kind,
             joins: [],
-            leaves: [Self.digest(audience)],
+            departures: [Self.digest(audience)],
             leftAtMilliseconds: Self.atMilliseconds
         )
     }
@@ -75,8 +77,8 @@ import Testing
     @Test func `Audiences that a registration no longer names are left, and that is confirmed`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["n"]))
-        core.reply(.registered, leaves: Self.leaves())
-        var change = leaves()
+        core.reply(.registered, departures: Self.departures())
+        var change = departures()
         change.joins = [Self.digest("n")]
         #expect(core.notifyAudiences() == change)
         #expect(core.settlements == ["a left at \(Self.atMilliseconds)"])
@@ -89,8 +91,8 @@ import Testing
     @Test func `A stale registration joins nothing`() {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["n"]))
-        core.reply(.stale, leaves: Self.leaves())
-        #expect(core.notifyAudiences() == leaves())
+        core.reply(.stale, departures: Self.departures())
+        #expect(core.notifyAudiences() == departures())
         core.acknowledgeSettlement()
         #expect(core.recordsInProgress == 0 && core.waiting.isEmpty)
         core.register(CommandText.registration(in: ["n"]))
@@ -102,7 +104,7 @@ import Testing
     @Test func `A confirmation without a reply is repeated`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
-        core.reply(.registered, leaves: Self.leaves())
+        core.reply(.registered, departures: Self.departures())
         core.notifyAudiences()
         core.loseRedis()
         #expect(core.settlements.count == 2)
@@ -144,14 +146,14 @@ import Testing
 
     // MARK: - Devices
 
-    @Test(arguments: [true, false]) func `A device says whether it accepts channels`(takesChannels: Bool) throws {
+    @Test(arguments: [true, false]) func `A device says whether it accepts channels`(supportsChannels: Bool) throws {
         let core = CoreHarness()
         let text = CommandText.deviceRegistration(in: ["m"])
-            .replacing(#""device""#, with: #""channels":\#(takesChannels),"device""#)
+            .replacing(#""device""#, with: #""channels":\#(supportsChannels),"device""#)
         core.register(text)
         core.reply(.registered)
         let (member, _) = try #require(core.takeChange())
-        #expect(core.delivery.view(member.record).takesChannels == takesChannels)
+        #expect(core.delivery.view(member.record).supportsChannels == supportsChannels)
     }
 
     @Test func `A device joins, and its held start follows`() throws {
@@ -183,8 +185,8 @@ import Testing
         core.acknowledgeProductions()
         // The first settlement is the activity's, the second one is the device's.
         core.acknowledgeSettlement()
-        core.acknowledgeSettlement(leaves: Self.leaves())
-        #expect(core.notifyAudiences() == leaves(of: "d", .device))
+        core.acknowledgeSettlement(departures: Self.departures())
+        #expect(core.notifyAudiences() == departures(of: "d", .device))
         core.acknowledgeSettlement()
         #expect(core.recordsInProgress == 0)
     }
@@ -194,12 +196,12 @@ import Testing
     @Test func `A tombstone is settled when all audiences know it`() {
         let core = CoreHarness()
         core.unregister(key: "a")
-        core.reply(.unregistered, leaves: Self.leaves())
-        core.reply(.unregistered, leaves: Self.leaves("n"))
-        #expect(core.notifyAudiences() == leaves())
+        core.reply(.unregistered, departures: Self.departures())
+        core.reply(.unregistered, departures: Self.departures("n"))
+        #expect(core.notifyAudiences() == departures())
         core.acknowledgeSettlement()
         #expect(core.committableOffset(core.registrations) == 0)
-        #expect(core.notifyAudiences() == leaves("n", of: "a", .device))
+        #expect(core.notifyAudiences() == departures("n", of: "a", .device))
         core.acknowledgeSettlement()
         #expect(core.committableOffset(core.registrations) == 1)
         #expect(core.recordsInProgress == 0)
@@ -211,11 +213,11 @@ import Testing
         let core = CoreHarness()
         core.receive(.end(1))
         core.carry()
-        core.acknowledgeSettlement(leaves: Self.leaves())
+        core.acknowledgeSettlement(departures: Self.departures())
         core.acknowledgeProductions()
         #expect(core.outcomes == ["e1 accepted"])
         #expect(core.committableOffset == 0)
-        #expect(core.notifyAudiences() == leaves())
+        #expect(core.notifyAudiences() == departures())
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlement()
         #expect(core.committableOffset == 1)
@@ -229,9 +231,9 @@ import Testing
         core.push()
         core.answer(.tokenDead, status: 410)
         core.acknowledgeProductions()
-        core.acknowledgeSettlement(leaves: Self.leaves())
+        core.acknowledgeSettlement(departures: Self.departures())
         #expect(core.waiting.isEmpty)
-        #expect(core.notifyAudiences() == leaves())
+        #expect(core.notifyAudiences() == departures())
         core.acknowledgeSettlement()
         #expect(core.waiting == ["hold u1"])
         core.reply(.held)
@@ -244,9 +246,9 @@ import Testing
     @Test func `An admission waits for audiences that do not know of a leave`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.leaves, leaves: Self.leaves())
+        core.reply(.departures, departures: Self.departures())
         #expect(core.waiting.isEmpty)
-        #expect(core.notifyAudiences() == leaves())
+        #expect(core.notifyAudiences() == departures())
         #expect(core.waiting.isEmpty)
         core.acknowledgeSettlement()
         #expect(core.waiting == ["admit u1"])
@@ -259,7 +261,7 @@ import Testing
     @Test func `A newer state replaces one that waits for the audiences`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.leaves, leaves: Self.leaves())
+        core.reply(.departures, departures: Self.departures())
         core.receive(.update(2))
         core.notifyAudiences()
         core.acknowledgeSettlement()
@@ -272,7 +274,7 @@ import Testing
     @Test func `An invalid list of leaves is an unexpected reply`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.leaves, leaves: [1, 2])
+        core.reply(.departures, departures: [1, 2])
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 failed"])
     }

@@ -22,7 +22,7 @@ import Testing
     private func take(_ core: CoreHarness, _ change: (inout ReloadableSettings) -> Void) {
         var numbers = core.configuration.settings
         change(&numbers)
-        core.delivery.take(numbers)
+        core.delivery.apply(numbers)
     }
 
     @Test func `A new spacing applies from the next push on`() {

@@ -102,7 +102,7 @@ import Testing
         let other = core.send()
         #expect(other.map { core.delivery.view($0).name } == "b.u2")
         #expect(core.send() == nil, "b's push is on its way, and one is all that may be")
-        if let other { core.answer(other, .accepted, retryPermitted: true) }
+        if let other { core.answer(other, .accepted, isRetryPermitted: true) }
         #expect(core.waiting == ["admit c.u2"], "which has waited longer")
         #expect(core.send() == nil)
         core.reply(.unchanged)
@@ -111,7 +111,7 @@ import Testing
         #expect(start.map { core.delivery.view($0).name } == "s1")
         core.receive(.update(3, of: "d"))
         #expect(core.waiting == [], "it is counted now")
-        if let start { core.answer(start, .accepted, retryPermitted: true) }
+        if let start { core.answer(start, .accepted, isRetryPermitted: true) }
         #expect(core.waiting == ["admit d.u3"])
     }
 
@@ -126,7 +126,7 @@ import Testing
         core.elapse(30_010)
         core.elapse(31_000)
         #expect(core.outcomes == [], "it is looked at when its turn comes")
-        if let other { core.answer(other, .accepted, retryPermitted: true) }
+        if let other { core.answer(other, .accepted, isRetryPermitted: true) }
         #expect(core.outcomes == ["b.u2 accepted", "s1 expired"])
         core.receive(.update(3, of: "d"))
         #expect(core.waiting == ["admit d.u3"])
@@ -240,7 +240,7 @@ private struct OutagePool {
                 permission.sent(now: core.now)
                 let disposition = requests % refused == 0 ? PushResult.Disposition.retryNow : answers
                 permission.answered(disposition)
-                core.answer(record, disposition, retryPermitted: permitsRetry(core.now))
+                core.answer(record, disposition, isRetryPermitted: permitsRetry(core.now))
             }
             core.acknowledgeAll()
         }
@@ -259,7 +259,7 @@ extension CoreHarness {
         return record
     }
 
-    fileprivate func answer(_ record: UInt32, _ disposition: PushResult.Disposition, retryPermitted: Bool) {
+    fileprivate func answer(_ record: UInt32, _ disposition: PushResult.Disposition, isRetryPermitted: Bool) {
         delivery.answered(
             record,
             PushResult(
@@ -269,7 +269,7 @@ extension CoreHarness {
                 invalidAtMilliseconds: -1,
                 sentMilliseconds: -1,
                 answeredMilliseconds: now.wallMilliseconds,
-                retryPermitted: retryPermitted
+                isRetryPermitted: isRetryPermitted
             ),
             now: now
         )
@@ -282,6 +282,6 @@ extension CoreHarness {
             Issue.record("no push waits")
             return
         }
-        answer(record, .retryLater, retryPermitted: false)
+        answer(record, .retryLater, isRetryPermitted: false)
     }
 }

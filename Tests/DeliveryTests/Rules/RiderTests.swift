@@ -12,7 +12,7 @@ import Testing
         #expect(try core.called.admission?.carriesAlert == false)
         core.reply(.alertHeld, held: .alert(1))
         #expect(core.waiting == ["admit u2"])
-        #expect(try core.called.admission?.carriesAlert == true && core.called.admission?.asksForHighPriority == true)
+        #expect(try core.called.admission?.carriesAlert == true && core.called.admission?.requestsHighPriority == true)
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
         core.answer(.accepted)
@@ -26,7 +26,7 @@ import Testing
         core.reply(.alertHeld, held: .alert(1))
         #expect(try core.called.admission?.carriesAlert == true)
         #expect(
-            try core.called.admission?.mayUseReserve == false && core.called.admission?.asksForHighPriority == false
+            try core.called.admission?.mayUseReserve == false && core.called.admission?.requestsHighPriority == false
         )
         core.carry()
         #expect(core.results.first?.outcome == "accepted")

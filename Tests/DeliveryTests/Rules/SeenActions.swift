@@ -174,9 +174,9 @@ extension StoreCall {
     /// Whether the call settles an outcome or only updates what Redis knows. Its reply permits nothing.
     var isSettlement: Bool {
         switch operation {
-        case .settle, .settleStart, .limit, .refundStart, .retire, .confirmDepartures, .noteLife: true
+        case .settle, .settleStart, .limit, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent: true
         case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister,
-            .checkLife:
+            .checkLifetime:
             false
         }
     }

@@ -82,7 +82,7 @@ import Testing
         core.reply(.noToken)
         let held = String(decoding: try #require(try core.called.heldCommand), as: UTF8.self)
         #expect(held.contains("commentary") && !held.contains("lineups"))
-        #expect(try Array(held.utf8).withUnsafeBytes { try Command.decodeWrittenByCauseway($0).fits })
+        #expect(try Array(held.utf8).withUnsafeBytes { try Command.decodeWrittenByCauseway($0).fitsBodyLimit })
         core.reply(.held)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 held"] && core.results.first?.dropped == "lineups")

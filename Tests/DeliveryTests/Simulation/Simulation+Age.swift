@@ -67,7 +67,7 @@ extension Simulation {
     ) {
         guard let admission = call.admission else { return }
         if reply.verdict == .send || reply.verdict == .noToken || reply.verdict == .wait {
-            if admission.isOld, !knownActivities.contains(activity) {
+            if admission.isTooOld, !knownActivities.contains(activity) {
                 violations.append("\(activity): \(view.version) is old and unknown: \(reply.verdict)")
             }
             knownActivities.insert(activity)

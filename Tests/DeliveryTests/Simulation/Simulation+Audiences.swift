@@ -88,7 +88,7 @@ extension Simulation {
             dueMilliseconds: due,
             member: change.member,
             identifier: String(decoding: view.member(change.member.kind), as: UTF8.self),
-            entries: change.leaves.map { ($0, leaving) } + change.joins.map { ($0, joining) }
+            entries: change.departures.map { ($0, leaving) } + change.joins.map { ($0, joining) }
         )
     }
 

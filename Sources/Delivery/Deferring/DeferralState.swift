@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// A record's deferrals: their number, the last cause, and the pause before the next push.
-struct DeferralMark: BitwiseCopyable {
+struct DeferralState: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
@@ -27,7 +27,7 @@ struct DeferralMark: BitwiseCopyable {
 /// pause of a command that was read again.
 struct ExpectedDeferral: BitwiseCopyable {
     /// How late a deferred command may be read again. Later, the activity no longer waits for it.
-    static let slackMilliseconds: Int64 = 5_000
+    static let latenessMillisecondsMax: Int64 = 5_000
 
     /// The end of the wait, a monotonic time; `.min`: nothing is expected.
     private(set) var untilMilliseconds: Int64 = .min

@@ -2,7 +2,7 @@ import Glibc
 
 /// A copy of a contract at fixed addresses, so that a check needs no reference counting. The owner must call
 /// ``deallocate()``.
-public struct ContractImage: BitwiseCopyable {
+public struct UnmanagedContract: BitwiseCopyable {
     let nodes: UnsafePointer<ShapeNode>
     let cases: UnsafeBufferPointer<ShapeCase>
     let types: UnsafeBufferPointer<ContractType>
@@ -40,30 +40,30 @@ public struct ContractImage: BitwiseCopyable {
     /// - Throws: the mismatch. If the command fits none of several types, the mismatch of the type that fits
     ///   the longest part of the record.
     public func check(_ command: Command, in record: UnsafeRawBufferPointer) throws(ContractMismatch) {
-        try check(command, in: record, noting: nil)
+        try check(command, in: record, recordingIn: nil)
     }
 
-    /// - Parameter form: receives the positions of the state's values; nil if they are not needed.
+    /// - Parameter template: receives the positions of the state's values; nil if they are not needed.
     func check(
         _ command: Command,
         in record: UnsafeRawBufferPointer,
-        noting form: UnsafeMutablePointer<StateTemplate>?
+        recordingIn template: UnsafeMutablePointer<StateTemplate>?
     ) throws(ContractMismatch) {
         // The command was decoded from these bytes, so they are never refused here.
         guard let text = try? JSONText(record) else { return }
-        let walk = ContractWalk(image: self, text: text, form: form)
+        let checker = ContractChecker(image: self, text: text, template: template)
         let isStart = command.event == .start
         guard isStart || !command.contentState.isAbsent else { return }
         var best: ContractMismatch?
         for type in types {
             if isStart, !isNamed(type, by: command.attributesType, of: record) { continue }
-            form?.pointee.valueCount = 0
+            template?.pointee.valueCount = 0
             do throws(ContractMismatch) {
                 if isStart, !command.attributes.isAbsent {
-                    _ = try walk.value(Int(type.attributes), Int(command.attributes.offset))
+                    _ = try checker.value(Int(type.attributes), Int(command.attributes.offset))
                 }
                 if !command.contentState.isAbsent {
-                    _ = try walk.value(Int(type.contentState), Int(command.contentState.offset))
+                    _ = try checker.value(Int(type.contentState), Int(command.contentState.offset))
                 }
                 return
             } catch {

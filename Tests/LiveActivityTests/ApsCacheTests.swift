@@ -7,10 +7,10 @@ import Testing
 
 /// The decoder remembers the last `aps` dictionary. This must never change the result of another command.
 @Suite("Apple's dictionary, repeated", .ownThread)
-struct RepeatedApsTests {
+struct ApsCacheTests {
     @Test func `Every command has the same result alone and after any other`() {
         var mutation = Mutation(randomness: SplitMix64(seed: 5), seeds: DifferentialTests.seeds)
-        var last = RepeatedAps()
+        var last = ApsCache()
         var recalled = 0
         for round in 0..<20_000 {
             // Alternates between mutated and valid texts. Each text is read twice, so that the second one
@@ -31,7 +31,7 @@ struct RepeatedApsTests {
     }
 
     @Test func `A dictionary is recalled at another place, and only as a whole`() throws {
-        var last = RepeatedAps()
+        var last = ApsCache()
         let first = Record(RecordText.update.text)
         let command = try Command.decode(first.bytes, recalling: &last)
         let aps = String(decoding: command.aps.bytes(in: first.bytes), as: UTF8.self)
@@ -51,7 +51,7 @@ struct RepeatedApsTests {
     }
 
     @Test func `A dictionary that is invalid, or larger than a body, is not remembered`() throws {
-        var last = RepeatedAps()
+        var last = ApsCache()
         let state = #"{"a":"\#(String(repeating: "x", count: Limits.bodyBytes))"}"#
         for text in [RecordText.update.with("aps.content-state", state), .update.with("aps.event", "7")] {
             let record = Record(text.text)
@@ -71,13 +71,13 @@ struct RepeatedApsTests {
         return text[...brace] + Array("  \n".utf8) + text[(brace + 1)...]
     }
 
-    private static func isRecalled(_ record: Record, _ last: borrowing RepeatedAps) -> Bool {
+    private static func isRecalled(_ record: Record, _ last: borrowing ApsCache) -> Bool {
         let text = String(decoding: record.bytes, as: UTF8.self)
         guard let place = text.utf8.firstRange(of: #""aps":"#.utf8)?.upperBound else { return false }
         return recalls(text, at: text.utf8.distance(from: text.utf8.startIndex, to: place), last)
     }
 
-    private static func recalls(_ text: String, at position: Int, _ last: borrowing RepeatedAps) -> Bool {
+    private static func recalls(_ text: String, at position: Int, _ last: borrowing ApsCache) -> Bool {
         let record = Record(text)
         guard let text = try? JSONText(record.bytes) else { return false }
         var command = Command.blank

@@ -1,7 +1,7 @@
 import Glibc
 
 /// Reads numbers by the rules of `JSONDecoder`.
-extension ContractWalk {
+extension ContractChecker {
     /// The maximum number of digits that ``integer(_:_:_:)`` reads. `longInteger` reads longer numbers.
     private static let plainDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`

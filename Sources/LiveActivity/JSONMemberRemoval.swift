@@ -2,7 +2,7 @@
 ///
 /// Invariant: `written <= taken <=` the position that is read. So a byte is overwritten only after it was
 /// read.
-struct MemberRemoval {
+struct JSONMemberRemoval {
     private let text: JSONText
     private let record: UnsafeMutableRawBufferPointer
     /// The length of the part of the result that is complete.
@@ -24,7 +24,7 @@ struct MemberRemoval {
     ///   decoded record.
     static func remove(_ path: [[UInt8]], from start: Int, in record: UnsafeMutableRawBufferPointer) -> Int? {
         do throws(Fault) {
-            var removal = MemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
+            var removal = JSONMemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
             _ = try removal.walk(start, path[...])
             return removal.finish()
         } catch {

@@ -7,7 +7,7 @@ import Glibc
 ///
 /// A dictionary ends at its closing brace, and no byte outside changes its meaning. So bytes that begin with
 /// the remembered dictionary have the same meaning, whichever bytes follow.
-public struct RepeatedAps: ~Copyable {
+public struct ApsCache: ~Copyable {
     /// Nil if this value never remembers a dictionary (``nothing``).
     private let bytes: UnsafeMutableRawPointer?
     private var count = 0
@@ -33,7 +33,7 @@ public struct RepeatedAps: ~Copyable {
     }
 
     /// A value that never remembers a dictionary, for decoding a single record.
-    static var nothing: RepeatedAps { RepeatedAps(remembering: nil) }
+    static var disabled: ApsCache { ApsCache(remembering: nil) }
 
     /// Copies the fields of the last dictionary into `command`, if the dictionary at `start` has the same
     /// bytes.
@@ -44,7 +44,7 @@ public struct RepeatedAps: ~Copyable {
             return nil
         }
         let distance = start &- Int(lastCommand.aps.offset)
-        command.takeAps(of: lastCommand, movedBy: distance)
+        command.copyAps(of: lastCommand, movedBy: distance)
         keys = self.keys
         keys.alertPosition &+= distance
         return start &+ count
@@ -70,7 +70,7 @@ public struct RepeatedAps: ~Copyable {
         }
         bytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
         count = Int(range.count)
-        lastCommand.takeAps(of: command, movedBy: 0)
+        lastCommand.copyAps(of: command, movedBy: 0)
         self.keys = keys
     }
 }
@@ -79,7 +79,7 @@ extension Command {
     /// Copies all fields that come from Apple's dictionary, and moves their positions to this record's
     /// dictionary.
     @inline(__always)
-    fileprivate mutating func takeAps(of other: borrowing Command, movedBy distance: Int) {
+    fileprivate mutating func copyAps(of other: borrowing Command, movedBy distance: Int) {
         event = other.event
         version.timestamp = other.version.timestamp
         attributesType = TextRange(

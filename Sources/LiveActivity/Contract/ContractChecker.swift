@@ -8,11 +8,11 @@ import Glibc
 ///
 /// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``. The
 /// recursion follows the shape, whose depth is at most ``Limits/shapeDepth``.
-struct ContractWalk {
-    let image: ContractImage
+struct ContractChecker {
+    let image: UnmanagedContract
     let text: JSONText
     /// Receives the positions of the values that may differ in another state; nil if they are not needed.
-    let form: UnsafeMutablePointer<StateTemplate>?
+    let template: UnsafeMutablePointer<StateTemplate>?
 
     @inline(__always)
     private func fail(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
@@ -137,19 +137,19 @@ struct ContractWalk {
         return self.end(end)
     }
 
-    /// Reads a field's value, and records its position in ``form``.
+    /// Reads a field's value, and records its position in ``template``.
     @inline(__always)
     func fieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = image.nodes + node
-        let noted = form?.pointee.valueCount ?? 0
+        let noted = template?.pointee.valueCount ?? 0
         let end: Int
-        if let quick = quick(shape, position) {
-            end = quick
+        if let shortValueEnd = endOfShortValue(shape, position) {
+            end = shortValueEnd
         } else {
             end = try value(node, position)
         }
-        if let form, shape.pointee.kind != .object || text.byte(position) == UInt8(ascii: "n") {
-            form.pointee.note(node, position, end, after: noted)
+        if let template, shape.pointee.kind != .object || text.byte(position) == UInt8(ascii: "n") {
+            template.pointee.note(node, position, end, after: noted)
         }
         return end
     }
@@ -157,11 +157,11 @@ struct ContractWalk {
     /// Reads a field's value in bytes that have not been validated.
     /// - Returns: the position after the value. Nil if the value is not valid JSON, does not fit, or may be
     ///   nested too deeply: the decoder must then read the whole state.
-    func unknownValue(_ node: Int, _ position: Int) -> Int? {
+    func unvalidatedValue(_ node: Int, _ position: Int) -> Int? {
         let shape = image.nodes + node
         let first = text.peek(position)
-        if let end = quick(shape, position) {
-            // JSON does not allow 0 as the first of several digits. `quick` does not check this rule.
+        if let end = endOfShortValue(shape, position) {
+            // JSON does not allow 0 as the first of several digits. `endOfShortValue` does not check this rule.
             return first == UInt8(ascii: "0") && end > position &+ 1 ? nil : end
         }
         let valid: Int?
@@ -198,7 +198,7 @@ struct ContractWalk {
     /// Returns the end of a short string without escapes, or of a whole number of at most ten digits. Returns
     /// nil for all other values, which ``value(_:_:)`` reads.
     @inline(__always)
-    private func quick(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
+    private func endOfShortValue(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
         switch shape.pointee.kind {
         case .string:
             guard text.count &- position > 16, text.byte(position) == UInt8(ascii: "\"") else { return nil }
