@@ -121,7 +121,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         entriesLeft[index] += 1
     }
 
-    private func isIssued(_ issue: CallIssue?) throws -> Bool {
+    private func isIssued(_ issue: IssueOutcome?) throws -> Bool {
         switch issue {
         case .issued?: return true
         case .full?: return false
@@ -199,7 +199,7 @@ enum Crowd {
     static func entry(_ index: Int, isLeaving: Bool = false, atMilliseconds: Int64) -> MemberEntry<[UInt8]> {
         let identifier = identifier(index)
         return MemberEntry(
-            place: identifier.withUnsafeBytes { MemberPlace(of: $0) },
+            place: identifier.withUnsafeBytes { MemberLocation(of: $0) },
             isLeaving: isLeaving,
             kind: .activity,
             environment: .production,

@@ -129,8 +129,8 @@ final class MemberCourse: AudienceStoreHandler {
     private func readDirectories() throws {
         directories = []
         var issued = 0
-        while directories.count < MemberPlace.segmentCount {
-            while issued < MemberPlace.segmentCount, try issue(.directory(segment: UInt8(issued)), &issued) {}
+        while directories.count < MemberLocation.segmentCount {
+            while issued < MemberLocation.segmentCount, try issue(.directory(segment: UInt8(issued)), &issued) {}
             try turn()
         }
     }

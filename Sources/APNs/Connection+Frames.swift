@@ -17,7 +17,7 @@ extension Connection {
             return fail(error)
         }
         if hasWindowOpened { sendWaiting() }
-        closeIfOver()
+        closeIfDrained()
         pool.roomMayHaveChanged()
     }
 

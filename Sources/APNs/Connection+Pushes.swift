@@ -12,7 +12,7 @@ extension Connection {
             return false
         }
         let timeout = configuration.requestTimeoutMilliseconds
-        let index = takeSlot(for: request, timeoutMilliseconds: timeout)
+        let index = allocateSlot(for: request, timeoutMilliseconds: timeout)
         let slot = slots.pointer(index)
 
         // Write the header block and the body together if the body fits into one frame and into both windows.
@@ -88,7 +88,7 @@ extension Connection {
     }
 
     /// Takes a free slot for the push, and assigns the slot to the next stream.
-    private func takeSlot(for request: borrowing PushRequest, timeoutMilliseconds: Int64) -> Int32 {
+    private func allocateSlot(for request: borrowing PushRequest, timeoutMilliseconds: Int64) -> Int32 {
         let index = slots.take(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
         let slot = slots.pointer(index)
         slot.pointee.tag = request.tag
@@ -212,7 +212,7 @@ extension Connection {
     }
 
     /// Gives a push its response. Every push in flight ends through this function.
-    func answer(_ index: Int32, wasRefused: Bool, ranOutOfTime: Bool = false) {
+    func answer(_ index: Int32, wasRefused: Bool, timedOut: Bool = false) {
         let slot = slots.pointer(index).pointee
         var body = ResponseBody()
         let isAnswered = slot.status >= 200
@@ -258,7 +258,7 @@ extension Connection {
             result,
             on: self,
             isBroadcast: slot.isBroadcast,
-            ranOutOfTime: ranOutOfTime,
+            timedOut: timedOut,
             roundTripMilliseconds: loop.nowMilliseconds - submittedAt
         )
     }
@@ -278,7 +278,7 @@ extension Connection {
         while slots.oldest >= 0, slots.pointer(slots.oldest).pointee.deadlineMilliseconds <= now {
             let index = slots.oldest
             writeReset(slots.pointer(index).pointee.streamIdentifier, .cancel)
-            answer(index, wasRefused: false, ranOutOfTime: true)
+            answer(index, wasRefused: false, timedOut: true)
             guard phase != .closed else { return }
             hasRunOut = true
         }
@@ -287,7 +287,7 @@ extension Connection {
         if hasRunOut, let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
             return close(.outputStalled, detail: "")
         }
-        guard slots.oldest >= 0 else { return closeIfOver() }
+        guard slots.oldest >= 0 else { return closeIfDrained() }
         let deadline = slots.pointer(slots.oldest).pointee.deadlineMilliseconds
         let half = configuration.requestTimeoutMilliseconds / 2
         guard now >= deadline - half else {

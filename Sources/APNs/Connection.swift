@@ -130,7 +130,7 @@ final class Connection {
     var isLive: Bool { phase.rawValue <= Phase.open.rawValue }
 
     /// Whether the connection takes pushes in this phase, even if it has no room at this moment.
-    var takesPushes: Bool { phase == .cold || phase == .open }
+    var acceptsPushes: Bool { phase == .cold || phase == .open }
 
     // MARK: - Opening
 
@@ -194,14 +194,14 @@ final class Connection {
     /// Takes no new push, and closes when the last push in flight is answered.
     func retire(_ cause: RetirementCause) {
         guard isLive else { return }
-        guard takesPushes else { return close(.retired, detail: "") }
+        guard acceptsPushes else { return close(.retired, detail: "") }
         enter(.draining)
         pool.connectionRetired(self, cause: cause)
-        closeIfOver()
+        closeIfDrained()
     }
 
     /// Closes a draining connection when no push is in flight.
-    func closeIfOver() {
+    func closeIfDrained() {
         guard phase == .draining, inFlight == 0 else { return }
         writeGoAway(.noError)
         close(.retired, detail: "")

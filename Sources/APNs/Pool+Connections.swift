@@ -40,7 +40,7 @@ extension Pool {
     /// the open connection with the fewest pushes in flight.
     func retireSurplus() {
         let wanted = sizing.wanted + (needsExtraConnection ? 1 : 0)
-        let carrying = connections.filter(\.takesPushes)
+        let carrying = connections.filter(\.acceptsPushes)
         guard carrying.count > wanted else { return }
         if let unused = carrying.first(where: { $0.phase == .cold && $0.inFlight == 0 && $0.trialToken == nil }) {
             return unused.retire(.surplus)
@@ -59,9 +59,9 @@ extension Pool {
         guard needsConnection || configuration.budget.hasRoom else { return awaitRoom() }
         opening.begin(now: loop.nowMilliseconds)
         let host = configuration.host
-        // The closure's weak reference targets `LookUp`, not the pool. A weak reference to the pool would
+        // The closure's weak reference targets `HostLookup`, not the pool. A weak reference to the pool would
         // make each retain of the pool slower, and every push retains the pool.
-        let lookUp = LookUp(pool: self)
+        let lookUp = HostLookup(pool: self)
         self.lookUp = lookUp
         loop.resolve(host: host, port: configuration.port) { [weak lookUp] result in
             guard let pool = lookUp?.pool, pool.phase == .running else { return }
@@ -158,7 +158,7 @@ extension Pool {
 
 /// Links a name look-up to its pool. The pool holds this object until the result arrives. If the pool is
 /// released before, the look-up's result is ignored.
-final class LookUp {
+final class HostLookup {
     unowned let pool: Pool
 
     init(pool: Pool) {

@@ -23,7 +23,7 @@ extension Pool {
     /// Whether a connection carries pushes with a token of a key that has been replaced.
     var hasOldKey: Bool {
         let generation = tokens.keyGeneration
-        return connections.contains { $0.takesPushes && $0.isOfAnotherKey(than: generation) }
+        return connections.contains { $0.acceptsPushes && $0.isOfAnotherKey(than: generation) }
     }
 
     /// Tries a new key, if the pool may. After APNs has accepted a key, retires the connections with the old
@@ -32,7 +32,7 @@ extension Pool {
     /// A pool without pushes in the last interval does not try a key: it has no push to try the key with, and
     /// other pools would wait for the verdict.
     private func replaceOldKey() {
-        for connection in connections where connection.takesPushes {
+        for connection in connections where connection.acceptsPushes {
             if let token = connection.trialToken, tokens.isTrialObsolete(token) { connection.retire(.providerToken) }
         }
         if let token = trialToken, tokens.isTrialObsolete(token) { trialToken = nil }
@@ -61,7 +61,7 @@ extension Pool {
         guard interval.ends > 0, trialToken == nil, isProven || isRefused else { return }
         trialToken = tokens.takeTrial(unixSeconds: loop.wallMilliseconds / 1_000)
         guard isRefused, trialToken != nil else { return }
-        for connection in connections where connection.takesPushes { connection.retire(.providerToken) }
+        for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
     }
 
     func beginInterval() {

@@ -35,7 +35,7 @@ public final class Pool {
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
     var opening: ConnectionOpening
-    var lookUp: LookUp?
+    var lookUp: HostLookup?
     /// The token of a candidate key, for the next connection to try.
     var trialToken: ProviderToken?
 
@@ -223,7 +223,7 @@ public final class Pool {
         _ response: borrowing PushResponse,
         on connection: Connection,
         isBroadcast: Bool,
-        ranOutOfTime: Bool,
+        timedOut: Bool,
         roundTripMilliseconds: Int64
     ) {
         let sample = BreakerSample(
@@ -231,7 +231,7 @@ public final class Pool {
             disposition: response.disposition,
             status: response.status,
             reason: response.reason,
-            isDeadline: ranOutOfTime
+            isDeadline: timedOut
         )
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
         interval.count(
@@ -296,7 +296,7 @@ public final class Pool {
             isRoomWanted = true
             return false
         }
-        if malformed.isEmpty { loop.atTurnEnd(self) }
+        if malformed.isEmpty { loop.callAtTurnEnd(self) }
         malformed.append(tag)
         statistics.submitted += 1
         return true

@@ -14,7 +14,7 @@ public enum ProviderTokenRenewal {
     static let clockSecondsMax: Int64 = 300
 
     /// The shared token's entry in Redis.
-    public struct Found: Equatable, Sendable {
+    public struct StoredToken: Equatable, Sendable {
         /// The entry's token; nil if this process's key cannot decrypt the entry.
         public var token: SharedToken?
         public var remainingMilliseconds: Int64
@@ -41,7 +41,7 @@ public enum ProviderTokenRenewal {
     ///   - refusedIssuedAt: when the newest token that APNs called expired was issued; nil if APNs called
     ///     none expired.
     public static func step(
-        _ found: Found?,
+        _ found: StoredToken?,
         inUseIssuedAt: Int64?,
         refusedIssuedAt: Int64?,
         unixSeconds: Int64
@@ -56,7 +56,7 @@ public enum ProviderTokenRenewal {
 
     /// Returns the step if renewal is due but another worker has the lease. A worker that has no token then
     /// uses the old shared token until the renewal.
-    public static func stepWithoutLease(_ found: Found?, inUseIssuedAt: Int64?, unixSeconds: Int64) -> Step {
+    public static func stepWithoutLease(_ found: StoredToken?, inUseIssuedAt: Int64?, unixSeconds: Int64) -> Step {
         guard inUseIssuedAt == nil, let token = found?.token, isUsable(token, unixSeconds: unixSeconds) else {
             return .keep
         }

@@ -23,13 +23,13 @@ public struct SigningKeyFile {
 
     public let path: String
     /// What identified the file at the last check that found it; nil if no check has found it.
-    private var seen: Identity?
+    private var lastIdentity: Identity?
     private var isMissing = false
 
     /// Watches a file. The caller has already read its key, so the first `poll` reports only a later change.
     public init(path: String) {
         self.path = path
-        seen = SigningKeyFile.identity(path)
+        lastIdentity = SigningKeyFile.identity(path)
     }
 
     /// Checks whether the file has changed since the last check.
@@ -39,8 +39,8 @@ public struct SigningKeyFile {
             return isMissing ? .unchanged : .broken(SigningKeyError(path, .unreadable(errno)))
         }
         isMissing = false
-        guard identity != seen else { return .unchanged }
-        seen = identity
+        guard identity != lastIdentity else { return .unchanged }
+        lastIdentity = identity
         do {
             return .replaced(try SigningKey(path: path))
         } catch {

@@ -59,7 +59,7 @@ public final class ActivityStore {
     /// registrations of activities and confirmations of departures
     /// (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``) also share one. Each call succeeds or fails
     /// alone, but if the script call itself fails, all its calls fail.
-    public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> CallIssue {
+    public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
         else {
             return .outOfBounds
@@ -75,7 +75,7 @@ public final class ActivityStore {
     private func issueAboutLifetime(
         _ call: StoreCall<UnsafeRawBufferPointer>,
         activityKey: UnsafeRawBufferPointer
-    ) -> CallIssue {
+    ) -> IssueOutcome {
         LifetimeKey.all[LifetimeKey.number(ofActivityKey: activityKey)]
             .withUnsafeBytes { key in
                 guard let connection = redis.connection(for: key) else { return .notReady }

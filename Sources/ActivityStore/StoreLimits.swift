@@ -11,7 +11,7 @@ public enum StoreLimits {
     public static let heldStartsMax = 8
     /// The maximum number of audiences that may not know yet that a member left them. A registration that
     /// would exceed it is repeated later.
-    public static let leavesMax = 16
+    public static let departuresMax = 16
     /// The longest token that is stored.
     public static let tokenBytesMax = 256
     /// The longest attributes type, in bytes.

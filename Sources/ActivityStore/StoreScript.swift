@@ -58,7 +58,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("RECORD_BYTES", Int64(StoredRecord.token)),
         ("ANSWERED_ALERT", Int64(StoredRecord.answeredAlertFollows)),
         ("AUDIENCES", Int64(StoredRecord.audiencesFollow)),
-        ("LEAVES_MAX", Int64(StoreLimits.leavesMax)),
+        ("LEAVES_MAX", Int64(StoreLimits.departuresMax)),
         ("VERSION_BYTES", Int64(StoredVersion.bytes)),
         // Where a token comes from.
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),

@@ -9,7 +9,7 @@ extension StoreSession {
     /// - Parameters:
     ///   - call: a call within its bounds; see `isWithinBounds(of:)`.
     ///   - key: the subject's key.
-    func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> CallIssue {
+    func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         let tag = call.tag
         switch call.operation {

@@ -12,7 +12,7 @@ extension StoreSession {
         activityKey: Bytes,
         key: Bytes,
         on connection: RedisConnection
-    ) -> CallIssue {
+    ) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         let bytes = 64 + activityKey.count
         switch operation {

@@ -15,7 +15,7 @@ import Numbers
 ///   returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``,
 ///   ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)``.
-/// - for a record of the fan-out topic: ``receive(_:order:dropped:now:)``, even if there is no room. The
+/// - for a record of the fan-out topic: ``receive(_:instruction:dropped:now:)``, even if there is no room. The
 ///   shell reads the partition again as ``rereading(_:now:)`` says, and calls
 ///   ``rereadingBegan(_:from:now:)``.
 /// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``, ``storeCallPostponed()``,
@@ -137,7 +137,7 @@ public struct Audiences: ~Copyable {
         pageReads = PageReadBatch(limit: pagesMax)
         queues = configuration.applications.map { _ in ApplicationQueues() }
         parked = Slab(limit: configuration.parkedMax)
-        refusedMembers = Slab(limit: configuration.noticesMax)
+        refusedMembers = Slab(limit: configuration.refusedMembersMax)
         broadcasts = Slab(limit: configuration.recordsMax)
         // Abandoned channels keep their slots until their pushes are answered, and idle channels keep theirs
         // for some time, unless a new channel needs the slot. So there can be more channels than records.
@@ -152,12 +152,12 @@ public struct Audiences: ~Copyable {
         )
         let callsMax =
             configuration.commandsMax * Self.sampledSegments.count + configuration.recordsMax * 6 + pagesMax
-            + configuration.noticesMax + configuration.membershipsMax * 2
+            + configuration.refusedMembersMax + configuration.membershipsMax * 2
         storeQueue = StoreQueue(limit: callsMax)
-        activityQueue = StoreQueue(limit: configuration.noticesMax)
+        activityQueue = StoreQueue(limit: configuration.refusedMembersMax)
         productions = ProductionQueue(
-            limit: configuration.commandsMax * (MemberPlace.segmentCount + 2) + configuration.recordsMax * 4
-                + configuration.noticesMax * 2 + configuration.startsMax
+            limit: configuration.commandsMax * (MemberLocation.segmentCount + 2) + configuration.recordsMax * 4
+                + configuration.refusedMembersMax * 2 + configuration.startsMax
         )
     }
 
@@ -179,18 +179,18 @@ public struct Audiences: ~Copyable {
     /// `.min`: some members are missing.
     ///
     /// A round that the store has lost waits until this time is later than the loss.
-    public var membersCompleteMilliseconds = Int64.max
+    public var membersLastCompleteMilliseconds = Int64.max
     /// When the shell last lost a connection to the store (monotonic milliseconds). The store may be empty
     /// since then.
     public var storeLostMilliseconds = Int64.min
     /// Whether the shell has lost a connection to the store and has not yet found all members there since.
-    public var mayLackMembers: Bool { membersCompleteMilliseconds <= storeLostMilliseconds }
+    public var mayLackMembers: Bool { membersLastCompleteMilliseconds <= storeLostMilliseconds }
 
     /// Number of commands that are not returned yet.
-    public var commandsHeld: Int { commands.count }
+    public var commandsInProgress: Int { commands.count }
     /// Number of fan-out records that are not settled.
     public var recordsInProgress: Int { versions.count + broadcasts.count }
-    public var roundsHeld: Int { rounds.count }
+    public var roundsInProgress: Int { rounds.count }
     /// Number of members that wait for another attempt.
     public var membersParked: Int { parked.count }
 
@@ -218,7 +218,7 @@ public struct Audiences: ~Copyable {
     public var nextDueMilliseconds: Int64? {
         var due = timers.firstMilliseconds ?? .max
         due = min(due, storeQueue.dueMilliseconds ?? .max)
-        due = min(due, pageReads.leaveAtMilliseconds ?? .max)
+        due = min(due, pageReads.sendDueMilliseconds ?? .max)
         due = min(due, activityQueue.dueMilliseconds ?? .max)
         due = min(due, productions.dueMilliseconds ?? .max)
         return due == .max ? nil : due
@@ -244,7 +244,7 @@ public struct AudienceCounters: Sendable {
     /// Pages that were damaged: all of the page, or its members from one entry on, could not be read.
     public var pagesDamaged: UInt64 = 0
     public var versionsFinished: UInt64 = 0
-    public var versionsOvertaken: UInt64 = 0
+    public var versionsSuperseded: UInt64 = 0
     public var checkpoints: UInt64 = 0
     /// Rounds that another worker has claimed, or that the store has lost.
     public var roundsLost: UInt64 = 0

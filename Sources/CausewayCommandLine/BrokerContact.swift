@@ -28,19 +28,19 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
 
     /// Prints the message once it is due. Call this regularly while waiting for a broker.
     ///
-    /// - Parameter hasMetBroker: whether a broker has answered the client. Evaluated only when the message is
+    /// - Parameter hasReachedBroker: whether a broker has answered the client. Evaluated only when the message is
     ///   due.
-    package func check(_ hasMetBroker: @autoclosure () -> Bool) {
+    package func check(_ hasReachedBroker: @autoclosure () -> Bool) {
         guard !hasAnswered, !isPrinted, Clock.milliseconds - startMilliseconds >= Self.waitMilliseconds else { return }
-        hasAnswered = hasMetBroker()
+        hasAnswered = hasReachedBroker()
         guard !hasAnswered else { return }
         isPrinted = true
         StandardStreams.printError("\(command): no Kafka broker answers at \(servers) (\(lastReason)); still trying")
     }
 
     /// Returns the final error message if no broker has ever answered; nil if one has.
-    package func failure(_ hasMetBroker: @autoclosure () -> Bool) -> String? {
-        guard !hasAnswered, !hasMetBroker() else { return nil }
+    package func failure(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
+        guard !hasAnswered, !hasReachedBroker() else { return nil }
         let seconds = (Clock.milliseconds - startMilliseconds + 500) / 1_000
         return "no Kafka broker answered at \(servers) within \(seconds) s (\(lastReason))"
     }

@@ -69,7 +69,7 @@ final class AwaitedProducer {
             flushesLeft -= 1
         }
         guard acknowledged == records.count else {
-            if let reason = contact?.failure(producer.hasMetBroker) { throw KafkaError.noBroker(reason) }
+            if let reason = contact?.failure(producer.hasReachedBroker) { throw KafkaError.noBroker(reason) }
             throw unacknowledged(code: failure)
         }
     }

@@ -1,7 +1,7 @@
 import CRdkafka
 
 /// Whether a broker has answered the client since the client was made. Does not wait.
-func hasMetBroker(_ client: OpaquePointer) -> Bool {
+func hasReachedBroker(_ client: OpaquePointer) -> Bool {
     if rd_kafka_controllerid(client, 0) >= 0 { return true }
     guard let identifier = rd_kafka_clusterid(client, 0) else { return false }
     rd_kafka_mem_free(client, identifier)
@@ -17,7 +17,7 @@ func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWai
     // Each request waits longer than the one before. A request that times out is lost, so a slow broker can
     // answer only a request that waits long enough.
     var attemptMilliseconds: Int32 = 500
-    while !hasMetBroker(client) {
+    while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }
         var answer: UnsafePointer<rd_kafka_metadata>?
         let wait = deadline.wait(atMostMilliseconds: attemptMilliseconds)
@@ -33,12 +33,12 @@ func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWai
 
 extension Producer {
     /// Whether a broker has answered since the producer was made.
-    public var hasMetBroker: Bool { isOpen && Kafka.hasMetBroker(handle) }
+    public var hasReachedBroker: Bool { isOpen && Kafka.hasReachedBroker(handle) }
 }
 
 extension Consumer {
     /// Whether a broker has answered since the consumer was made.
-    public var hasMetBroker: Bool { isOpen && Kafka.hasMetBroker(handle) }
+    public var hasReachedBroker: Bool { isOpen && Kafka.hasReachedBroker(handle) }
 }
 
 extension TopicAdministrator {

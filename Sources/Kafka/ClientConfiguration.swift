@@ -19,7 +19,7 @@ struct ClientConfiguration: ~Copyable {
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property] = [],
         overrides: [KafkaProperties.Property],
-        promises: [KafkaProperties.Promise]
+        promises: [KafkaProperties.PropertyRule]
     ) throws(KafkaError) {
         let faults = faults(
             defaults: defaults,
@@ -35,7 +35,7 @@ struct ClientConfiguration: ~Copyable {
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property],
         overrides: [KafkaProperties.Property],
-        promises: [KafkaProperties.Promise]
+        promises: [KafkaProperties.PropertyRule]
     ) -> [KafkaPropertyFault] {
         var faults: [KafkaPropertyFault] = []
         for property in defaults + defaultsWhereKnown.filter({ hasProperty($0.name) }) + overrides {
@@ -43,7 +43,7 @@ struct ClientConfiguration: ~Copyable {
                 faults.append(KafkaPropertyFault(name: property.name, reason: reason))
             }
         }
-        for promise in promises where !promise.isKept(value(of: promise.name) ?? "") {
+        for promise in promises where !promise.isSatisfied(value(of: promise.name) ?? "") {
             faults.append(KafkaPropertyFault(name: promise.name, reason: promise.reason))
         }
         return faults

@@ -110,54 +110,54 @@ public enum KafkaProperties {
     /// A rule for a property on which one of Causeway's promises depends. The final value is checked, after
     /// the user's properties are applied. It is read under its canonical name, so the check also covers
     /// librdkafka's aliases.
-    struct Promise {
+    struct PropertyRule {
         var name: String
-        var isKept: @Sendable (_ value: String) -> Bool
+        var isSatisfied: @Sendable (_ value: String) -> Bool
         var reason: String
     }
 
     static let commonPromises = [
-        Promise(
+        PropertyRule(
             name: "log.queue",
-            isKept: { $0 == "true" },
+            isSatisfied: { $0 == "true" },
             reason: "must be true: log lines are delivered on the polling thread, not on the client's own threads"
         )
     ]
 
     static let consumerPromises =
         commonPromises + [
-            Promise(
+            PropertyRule(
                 name: "enable.auto.offset.store",
-                isKept: { $0 == "false" },
+                isSatisfied: { $0 == "false" },
                 reason: "must be false: offsets are stored only for settled commands, or a crash would lose commands"
             ),
-            Promise(
+            PropertyRule(
                 name: "enable.auto.commit",
-                isKept: { $0 == "false" },
+                isSatisfied: { $0 == "false" },
                 reason: "must be false: Causeway commits offsets itself, with what is settled above them"
             ),
-            Promise(
+            PropertyRule(
                 name: "auto.commit.interval.ms",
-                isKept: { $0 != "0" },
+                isSatisfied: { $0 != "0" },
                 reason: "must not be 0: stored offsets would never be committed"
             ),
         ]
 
     static let producerPromises =
         commonPromises + [
-            Promise(
+            PropertyRule(
                 name: "enable.idempotence",
-                isKept: { $0 == "true" },
+                isSatisfied: { $0 == "true" },
                 reason: "must be true: without it a retry can duplicate or reorder results"
             ),
-            Promise(
+            PropertyRule(
                 name: "delivery.report.only.error",
-                isKept: { $0 == "false" },
+                isSatisfied: { $0 == "false" },
                 reason: "must be false: an offset is stored only after its result is reported as delivered"
             ),
-            Promise(
+            PropertyRule(
                 name: "transactional.id",
-                isKept: { $0.isEmpty },
+                isSatisfied: { $0.isEmpty },
                 reason: "must not be set: results are not produced in transactions"
             ),
         ]

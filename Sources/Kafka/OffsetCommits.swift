@@ -37,7 +37,7 @@ struct OffsetCommits {
     private var dueMilliseconds: Int64 = 0
     /// Whether the broker has refused metadata because of its length (`offset.metadata.max.bytes`). From then
     /// on, commits have no metadata.
-    private(set) var leavesOutMetadata = false
+    private(set) var omitsMetadata = false
     /// The temporary error of the last answer, if it refused offsets because of a rebalance. The next commit
     /// sends them again.
     private(set) var refusal: KafkaError?
@@ -89,7 +89,7 @@ struct OffsetCommits {
                 topics.name(of: partition.topic),
                 partition.partition,
                 offset: entry.nextOffset,
-                metadata: leavesOutMetadata ? [] : entry.metadata
+                metadata: omitsMetadata ? [] : entry.metadata
             )
             stored[partition]?.isCommitted = true
         }
@@ -115,7 +115,7 @@ struct OffsetCommits {
         refusesMetadata = false
         var failure: KafkaError?
         let code = rd_kafka_event_error(answer)
-        if Self.passes(code) {
+        if Self.isTemporary(code) {
             refusal = KafkaError(code)
         } else if code != RD_KAFKA_RESP_ERR_NO_ERROR {
             failure = KafkaError(code)
@@ -130,12 +130,12 @@ struct OffsetCommits {
             stored[partition]?.isCommitted = false
             // A rebalance refused the offset. The next commit sends it again, at the latest when the
             // partition is revoked.
-            if Self.passes(refusal) {
+            if Self.isTemporary(refusal) {
                 self.refusal = KafkaError(refusal, partition: partition)
                 continue
             }
-            if refusal == RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE, !leavesOutMetadata {
-                leavesOutMetadata = true
+            if refusal == RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE, !omitsMetadata {
+                omitsMetadata = true
                 refusesMetadata = true
             }
             failure = KafkaError(refusal, partition: partition)
@@ -145,7 +145,9 @@ struct OffsetCommits {
 
     /// Whether an error is temporary. In a rebalance, the coordinator refuses commits from the joining of the
     /// members until the leader has assigned the partitions.
-    private static func passes(_ code: rd_kafka_resp_err_t) -> Bool { code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS }
+    private static func isTemporary(_ code: rd_kafka_resp_err_t) -> Bool {
+        code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS
+    }
 }
 
 extension Consumer {

@@ -16,7 +16,7 @@ extension Consumer {
     /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without the
     /// names of servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
-        ClientTrial(
+        PropertyTest(
             type: RD_KAFKA_CONSUMER,
             defaults: KafkaProperties.consumer,
             defaultsWhereKnown: KafkaProperties.consumerWhereKnown,
@@ -31,7 +31,7 @@ extension Producer {
     /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without the
     /// names of servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
-        ClientTrial(
+        PropertyTest(
             type: RD_KAFKA_PRODUCER,
             defaults: KafkaProperties.producer,
             defaultsWhereKnown: [],
@@ -44,11 +44,11 @@ extension Producer {
 
 /// Makes a client without servers. This finds faults that librdkafka reports only when a client is made: in
 /// certificates and keys, and of properties that exclude each other.
-private struct ClientTrial {
+private struct PropertyTest {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
     let defaultsWhereKnown: [KafkaProperties.Property]
-    let promises: [KafkaProperties.Promise]
+    let promises: [KafkaProperties.PropertyRule]
     let required: [String]
 
     private static let servers: Set<String> = ["bootstrap.servers", "metadata.broker.list"]

@@ -52,13 +52,13 @@ public struct Policy: Sendable, Equatable {
         private let spacing: Int32
         private let throttledSpacingMax: Int32
         private let throttleRecovery: Int32
-        private let smallBudget: PackedBucket
+        private let packedBudget: PackedBucket
         private let smallFrequentBudget: PackedBucket
 
         public var spacingMilliseconds: Int64 { Int64(spacing) }
         public var throttledSpacingMaxMilliseconds: Int64 { Int64(throttledSpacingMax) }
         public var throttleRecoveryMilliseconds: Int64 { Int64(throttleRecovery) }
-        public var budget: Bucket { smallBudget.bucket }
+        public var budget: Bucket { packedBudget.bucket }
         public var frequentBudget: Bucket { smallFrequentBudget.bucket }
 
         public init(
@@ -71,7 +71,7 @@ public struct Policy: Sendable, Equatable {
             spacing = Int32(clamping: spacingMilliseconds)
             throttledSpacingMax = Int32(clamping: throttledSpacingMaxMilliseconds)
             throttleRecovery = Int32(clamping: throttleRecoveryMilliseconds)
-            smallBudget = PackedBucket(budget)
+            packedBudget = PackedBucket(budget)
             smallFrequentBudget = PackedBucket(frequentBudget)
         }
     }

@@ -51,7 +51,7 @@ public final class EventLoop {
     private var turnEndHandlersRunning: ContiguousArray<any TurnEndHandler> = []
     private var resolver: Resolver?
     /// Looks up host names. Only tests replace the function.
-    var lookUp: Resolver.LookUp = systemLookUp
+    var lookUp: Resolver.HostLookup = systemLookUp
     private var isStopping = false
 
     /// CLOCK_MONOTONIC in ms, read now. All loops use this clock, so other threads can compare times with a
@@ -291,7 +291,7 @@ public final class EventLoop {
     /// A handler that is registered by a turn-end handler runs in the same turn, in a further pass. After
     /// `turnEndPassesMax` passes, the remaining handlers run at the end of the next turn, which does not wait
     /// for events.
-    public func atTurnEnd(_ handler: any TurnEndHandler) {
+    public func callAtTurnEnd(_ handler: any TurnEndHandler) {
         precondition(turnEndHandlers.count < EventLoop.turnEndHandlersMax, "turn-end handlers are not deduplicated")
         turnEndHandlers.append(handler)
     }
@@ -320,7 +320,7 @@ public final class EventLoop {
             self.resolver = resolver
             resolver.resolve(host: host, port: port, completion: completion)
         } catch {
-            atTurnEnd(FailedResolution(error: ResolveError(systemError: error), completion: completion))
+            callAtTurnEnd(FailedResolution(error: ResolveError(systemError: error), completion: completion))
         }
     }
 }

@@ -3,7 +3,7 @@ import Synchronization
 /// Guards the starts of other programs. A program that is being started has copies of all descriptors of this
 /// process for a moment.
 public enum ProgramStart {
-    private static let gate = Mutex(())
+    private static let startLock = Mutex(())
 
     /// Runs `body` while no other call runs. `body` starts a program, or does work that would fail if another
     /// process had a copy of a descriptor.
@@ -11,6 +11,6 @@ public enum ProgramStart {
     /// `posix_spawn` returns only after the new program has closed its copies. So when this call ends, no
     /// copy is left for the next call.
     public static func exclusively<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
-        try gate.withLock { _ throws(Failure) in try body() }
+        try startLock.withLock { _ throws(Failure) in try body() }
     }
 }

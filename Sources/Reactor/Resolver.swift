@@ -47,14 +47,14 @@ typealias Resolution = Result<[SocketAddress], ResolveError>
 /// results are dropped, and the last thread releases the mailbox.
 final class Resolver: DescriptorHandler {
     /// Looks up a name, and blocks until the result is known.
-    typealias LookUp = @Sendable (_ host: String, _ port: UInt16) -> Resolution
+    typealias HostLookup = @Sendable (_ host: String, _ port: UInt16) -> Resolution
 
     private let mailbox: ResolverMailbox
-    private let lookUp: LookUp
+    private let lookUp: HostLookup
     private var completions: [UInt64: (Resolution) -> Void] = [:]
     private var nextIdentifier: UInt64 = 0
 
-    init(loop: EventLoop, lookUp: @escaping LookUp) throws(SystemError) {
+    init(loop: EventLoop, lookUp: @escaping HostLookup) throws(SystemError) {
         self.lookUp = lookUp
         mailbox = ResolverMailbox(wakeup: try Wakeup())
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)

@@ -16,12 +16,12 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         @usableFromInline let index: Atomic<Int>
         /// The opposite side's index at the last time that this side read it. The real index may have grown
         /// since.
-        @usableFromInline var oppositeSeen: Int
+        @usableFromInline var cachedOppositeIndex: Int
 
         @usableFromInline
         init() {
             index = Atomic(0)
-            oppositeSeen = 0
+            cachedOppositeIndex = 0
         }
     }
 
@@ -59,9 +59,9 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     @inlinable
     public func push(_ element: Element) -> Bool {
         let tail = producer.pointee.index.load(ordering: .relaxed)
-        if tail &- producer.pointee.oppositeSeen > mask {
-            producer.pointee.oppositeSeen = consumer.pointee.index.load(ordering: .acquiring)
-            guard tail &- producer.pointee.oppositeSeen <= mask else { return false }
+        if tail &- producer.pointee.cachedOppositeIndex > mask {
+            producer.pointee.cachedOppositeIndex = consumer.pointee.index.load(ordering: .acquiring)
+            guard tail &- producer.pointee.cachedOppositeIndex <= mask else { return false }
         }
         (elements + (tail & mask)).initialize(to: element)
         producer.pointee.index.store(tail &+ 1, ordering: .releasing)
@@ -74,9 +74,9 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     @inlinable
     public func pop() -> Element? {
         let head = consumer.pointee.index.load(ordering: .relaxed)
-        if head == consumer.pointee.oppositeSeen {
-            consumer.pointee.oppositeSeen = producer.pointee.index.load(ordering: .acquiring)
-            guard head != consumer.pointee.oppositeSeen else { return nil }
+        if head == consumer.pointee.cachedOppositeIndex {
+            consumer.pointee.cachedOppositeIndex = producer.pointee.index.load(ordering: .acquiring)
+            guard head != consumer.pointee.cachedOppositeIndex else { return nil }
         }
         let element = elements[head & mask]
         consumer.pointee.index.store(head &+ 1, ordering: .releasing)
@@ -91,7 +91,7 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     @inlinable
     public func peek(behind others: Int) -> Element? {
         let place = consumer.pointee.index.load(ordering: .relaxed) &+ others
-        return place < consumer.pointee.oppositeSeen ? elements[place & mask] : nil
+        return place < consumer.pointee.cachedOppositeIndex ? elements[place & mask] : nil
     }
 
     /// The number of elements, between 0 and the capacity. While another thread pushes or pops, the number

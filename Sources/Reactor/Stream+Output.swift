@@ -2,7 +2,7 @@ extension Stream {
     /// Appends to the output, which the stream sends at the end of the turn. Ignored after
     /// `shutdownAfterFlush`, and if the stream has failed or is closed.
     public func write(_ bytes: UnsafeRawBufferPointer) {
-        guard takesOutput else { return }
+        guard acceptsOutput else { return }
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
         output.reserve(bytes.count).copyMemory(from: bytes)
         output.commit(bytes.count)
@@ -21,7 +21,7 @@ extension Stream {
 
     /// Appends the first `count` bytes of the reserved room to the output, as `write` does with its bytes.
     public func commit(_ count: Int) {
-        guard takesOutput else { return }
+        guard acceptsOutput else { return }
         output.commit(count)
         guard output.count <= Stream.outputBytesMax else { return failForOutputLimit() }
         outputWasAdded()
@@ -38,9 +38,9 @@ extension Stream {
 
     /// Sends the waiting output, ends our side (close_notify under TLS), and waits until the peer ends its
     /// side. The handler gets `streamClosed` when the peer has ended its side, at the latest after
-    /// `endedVisibleMilliseconds`. Until then the stream delivers input and ignores writes.
+    /// `peerEndTimeoutMilliseconds`. Until then the stream delivers input and ignores writes.
     public func shutdownAfterFlush() {
-        guard takesOutput else { return }
+        guard acceptsOutput else { return }
         isShutdownRequested = true
         if case .open = state { scheduleTurnEnd() }
     }
@@ -65,7 +65,7 @@ extension Stream {
 
     // MARK: -
 
-    private var takesOutput: Bool {
+    private var acceptsOutput: Bool {
         switch state {
         case .idle, .connecting, .accepted, .handshaking, .open: !isShutdownRequested
         case .finishing, .failing, .closed: false
@@ -109,7 +109,7 @@ extension Stream {
     private func endOutput() {
         state = .finishing
         transport.shutDownWriting()
-        startDeadline(afterMilliseconds: Stream.endedVisibleMilliseconds)
+        startDeadline(afterMilliseconds: Stream.peerEndTimeoutMilliseconds)
         updateInterest()
     }
 }

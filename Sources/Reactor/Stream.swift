@@ -37,7 +37,7 @@ public final class Stream {
     /// How long an accepted stream waits for the TLS handshake of the client.
     public static let acceptTimeoutMilliseconds: Int64 = 10_000
     /// How long the peer may take to end its side after our side has ended by `shutdownAfterFlush`.
-    public static let endedVisibleMilliseconds: Int64 = 5_000
+    public static let peerEndTimeoutMilliseconds: Int64 = 5_000
 
     enum State {
         /// The first state. Next: `connecting` after `connect`, `accepted` or `handshaking` for an accepted
@@ -142,7 +142,7 @@ public final class Stream {
 
     /// Ends the stream as `close` does, but without close_notify. A TLS peer then sees a truncated
     /// connection.
-    public func cut() {
+    public func closeWithoutNotify() {
         if case .closed = state { return }
         release()
     }
@@ -231,7 +231,7 @@ public final class Stream {
     func scheduleTurnEnd() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true
-        loop.atTurnEnd(self)
+        loop.callAtTurnEnd(self)
     }
 }
 

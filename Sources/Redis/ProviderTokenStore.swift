@@ -46,7 +46,7 @@ public final class ProviderTokenStore {
     /// Takes the lease to sign a token. Redis ends the lease after `milliseconds`.
     ///
     /// - Returns: false if another worker has the lease.
-    public func takeLease(_ name: String, milliseconds: Int64) throws(RedisError) -> Bool {
+    public func acquireLease(_ name: String, milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["SET", Self.leaseKey(name), "1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(name, [words])[0] != .null
     }

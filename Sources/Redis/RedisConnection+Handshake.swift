@@ -9,7 +9,7 @@ extension RedisConnection {
     /// when it knows the server's version.
     func beginHandshake() {
         hasReloaded = false
-        serverTakesFlags = false
+        serverSupportsScriptFlags = false
         if let credentials = configuration.url.credentials {
             command(.authenticate, credentials.authentication)
         }
@@ -22,7 +22,7 @@ extension RedisConnection {
     private func loadScripts() {
         // With the line `#!lua`, Redis 7 refuses the whole script when it is out of memory, before the script
         // has written anything. To an older version the line is a syntax error.
-        let flags = serverTakesFlags ? "#!lua\n" : ""
+        let flags = serverSupportsScriptFlags ? "#!lua\n" : ""
         nextLoadedScript = 0
         for script in session.scripts { command(.loadScript, ["SCRIPT", "LOAD", flags + script]) }
     }
@@ -64,7 +64,7 @@ extension RedisConnection {
                 let information = ServerInformation(reply.bytes)
                 if let version = information.majorVersion {
                     guard version >= Self.majorVersionMin else { return disconnect(RedisError(.tooOld)) }
-                    serverTakesFlags = version >= 7
+                    serverSupportsScriptFlags = version >= 7
                 }
                 guard configuration.topology.takes(information) else { return disconnect(RedisError(.clusterEnabled)) }
             }

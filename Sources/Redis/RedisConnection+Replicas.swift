@@ -9,12 +9,12 @@ import Reactor
 extension RedisConnection {
     /// WAIT's timeout is the response deadline divided by this number. The timeout must be short, because a
     /// reply may wait for two WAITs: the one of the turn before, and its own.
-    private static let partOfDeadline: Int64 = 10
+    private static let deadlineDivisor: Int64 = 10
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
     static func replicaWait(_ configuration: RedisConfiguration) -> [UInt8] {
         guard configuration.replicas > 0 else { return [] }
-        let milliseconds = max(1, configuration.responseDeadlineMilliseconds / partOfDeadline)
+        let milliseconds = max(1, configuration.responseDeadlineMilliseconds / deadlineDivisor)
         var command: [UInt8] = []
         _ = withCommandText(["WAIT", String(configuration.replicas), String(milliseconds)]) { command = Array($0) }
         return command

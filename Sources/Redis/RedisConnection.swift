@@ -71,7 +71,7 @@ public final class RedisConnection {
     /// The index of the script to which the next reply to SCRIPT LOAD belongs.
     var nextLoadedScript = 0
     /// Whether the server accepts the line `#!lua` at the beginning of a script (Redis 7 and later).
-    var serverTakesFlags = false
+    var serverSupportsScriptFlags = false
     /// Whether this connection has loaded the scripts a second time, because the server had lost them.
     var hasReloaded = false
     /// The fingerprint of the next call's key. The cluster sets it when it returns this connection for the
@@ -261,7 +261,7 @@ public final class RedisConnection {
     // MARK: - The session's calls
 
     /// Why no call can be issued now; nil if one can be.
-    public var obstacle: CallIssue? {
+    public var obstacle: IssueOutcome? {
         guard state == .ready, let stream else { return .notReady }
         guard outstanding.count < configuration.outstandingCallsMax,
             stream.pendingOutputBytes < Stream.highWaterBytes
@@ -320,7 +320,7 @@ public final class RedisConnection {
     func scheduleTurnEnd() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true
-        loop.atTurnEnd(self)
+        loop.callAtTurnEnd(self)
     }
 
     // MARK: - The deadline

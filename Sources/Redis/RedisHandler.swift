@@ -1,5 +1,5 @@
 /// Whether a call was issued, or why not.
-public enum CallIssue: Sendable {
+public enum IssueOutcome: Sendable {
     /// The call was issued. Exactly one reply or failure will follow.
     case issued
     /// There is no connection now. The handler gets `redisReady` when there is one.

@@ -62,14 +62,14 @@ extension SharedHashes {
 
     /// Claims those of the names that are still due. After the first claim, a name is due again after
     /// `leaseMilliseconds`. Each further claim doubles this time, up to 32 times `leaseMilliseconds`. If the
-    /// time in the name's text is longer ago than `ageMaxMilliseconds`, the name is removed and not claimed.
+    /// time in the name's text is longer ago than `ageMillisecondsMax`, the name is removed and not claimed.
     public func claim(
         _ key: [UInt8],
         _ names: [[UInt8]],
         leaseMilliseconds: Int64,
-        ageMaxMilliseconds: Int64
+        ageMillisecondsMax: Int64
     ) throws(RedisError) -> Claims {
-        let head = [leaseMilliseconds, ageMaxMilliseconds].map { Array(String($0).utf8) }
+        let head = [leaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
         let (now, count, parts) = try timetable(Self.claiming, key, head + names)
         var claims = Claims(nowMilliseconds: now, namesInTimetable: Int(clamping: count), claimed: [])
         for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {

@@ -104,19 +104,19 @@ public final class SharedHashes {
     /// Takes a lease. Redis ends the lease after `milliseconds`.
     ///
     /// - Returns: false if another process has the lease.
-    public func takeLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Bool {
+    public func acquireLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(key, ["SET"], words) != .null
     }
 
     /// Extends a lease that this process has: it ends `milliseconds` from now.
-    public func keepLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
+    public func extendLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
         _ = try ask(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
     }
 
     public func isLeased(_ key: [UInt8]) throws(RedisError) -> Bool { try ask(key, ["EXISTS"]) == .integer(1) }
 
-    public func endLease(_ key: [UInt8]) throws(RedisError) { _ = try ask(key, ["DEL"]) }
+    public func releaseLease(_ key: [UInt8]) throws(RedisError) { _ = try ask(key, ["DEL"]) }
 
     private typealias Question = (key: [UInt8], command: [String], rest: [[UInt8]])
 

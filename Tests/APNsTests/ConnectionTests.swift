@@ -236,7 +236,7 @@ import Testing
         }
         for tag in 0..<50 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { held == 50 })
-        fixture.server.connections[0].cut()
+        fixture.server.connections[0].closeWithoutNotify()
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 50)
         #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
@@ -257,7 +257,7 @@ import Testing
         fixture.server.connections[0].isMute = true
         for tag in 0..<20 { #expect(fixture.submit(UInt64(tag)) == (tag < 6)) }
         fixture.turn(until: { fixture.server.requests == 6 })
-        fixture.server.connections[0].cut()
+        fixture.server.connections[0].closeWithoutNotify()
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 5)
         #expect(fixture.recorder.count(.notProcessed) == 1)

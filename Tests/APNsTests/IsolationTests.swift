@@ -171,7 +171,7 @@ private final class TroubledApp {
         case .noAnswers: server.respond = { $0.ordinal == 0 ? .accepted : nil }
         case .endsAtEachPush:
             server.respond = {
-                $0.connection.cut()
+                $0.connection.closeWithoutNotify()
                 return nil
             }
         case .refusedKey: server.respond = { _ in .status(403, reason: "InvalidProviderToken") }

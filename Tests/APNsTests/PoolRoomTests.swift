@@ -71,7 +71,7 @@ import Testing
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
         let waited = milliseconds(fixture) {
-            fixture.server.connections[0].cut()
+            fixture.server.connections[0].closeWithoutNotify()
             fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
             // A pool without a connection may always open one, so it does not wait for room.
             #expect(!fixture.pool.gauges.awaitsRoom)
@@ -108,7 +108,7 @@ import Testing
         #expect(!fixture.pool.opening.isUnderWay)
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
         // The pool wants a connection again, and opens one.
-        fixture.server.connections[0].cut()
+        fixture.server.connections[0].closeWithoutNotify()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
         #expect(fixture.pool.statistics.connectionsOpened == 2)

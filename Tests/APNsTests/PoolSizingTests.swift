@@ -47,7 +47,7 @@ import Testing
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = {
-            $0.connection.cut()
+            $0.connection.closeWithoutNotify()
             return nil
         }
         fixture.pool.interval = PoolSizing.Interval()

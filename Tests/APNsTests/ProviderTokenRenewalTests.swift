@@ -9,15 +9,15 @@ import Testing
 @Suite(.ownThread) struct ProviderTokenRenewalTests {
     private let now: Int64 = 1_800_000_000
 
-    private func found(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenRenewal.Found {
-        ProviderTokenRenewal.Found(
+    private func found(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenRenewal.StoredToken {
+        ProviderTokenRenewal.StoredToken(
             token: SharedToken(text: "a.b.c", issuedAtSeconds: iat ?? now - ageSeconds),
             remainingMilliseconds: ProviderTokenRenewal.keptMilliseconds - ageSeconds * 1_000
         )
     }
 
     private func step(
-        _ found: ProviderTokenRenewal.Found?,
+        _ found: ProviderTokenRenewal.StoredToken?,
         inUse: Int64? = nil,
         refused: Int64? = nil
     ) -> ProviderTokenRenewal.Step {
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func `Another fleet's token is left alone`() {
-        #expect(step(ProviderTokenRenewal.Found(token: nil, remainingMilliseconds: 3_000_000)) == .keep)
+        #expect(step(ProviderTokenRenewal.StoredToken(token: nil, remainingMilliseconds: 3_000_000)) == .keep)
     }
 
     @Test func `A process without a token uses the old one while another process signs`() {

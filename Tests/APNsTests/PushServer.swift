@@ -125,7 +125,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     }
 
     /// Closes the TCP connection below TLS, so that the client gets no close_notify.
-    func cut() {
+    func closeWithoutNotify() {
         shutdown(descriptor, Int32(SHUT_RDWR))
     }
 
@@ -322,7 +322,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     private func scheduleWrite() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true
-        server.loop.atTurnEnd(self)
+        server.loop.callAtTurnEnd(self)
     }
 
     func turnEnded() {

@@ -116,7 +116,7 @@ struct SimulatorFixture {
     /// - Parameter lookUp: resolves the pool's host name.
     func send(
         _ count: Int,
-        lookUp: @escaping Resolver.LookUp,
+        lookUp: @escaping Resolver.HostLookup,
         _ adjust: @escaping @Sendable (inout PoolConfiguration) -> Void
     ) async throws -> SentPushes {
         let (port, token) = (simulator.port, token)
@@ -153,7 +153,7 @@ struct SentPushes: Sendable {
         _ count: Int,
         port: UInt16,
         token: String,
-        _ lookUp: @escaping Resolver.LookUp,
+        _ lookUp: @escaping Resolver.HostLookup,
         _ adjust: (inout PoolConfiguration) -> Void
     ) throws -> SentPushes {
         let sender = try Sender(count: count, port: port, token: token, adjust)

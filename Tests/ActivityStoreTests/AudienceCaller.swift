@@ -50,7 +50,7 @@ final class AudienceCaller: AudienceStoreHandler {
     func issue(_ operation: Operation, audience: AudienceDigest = AudienceScene.audience) throws -> UInt64 {
         nextTag += 1
         let call = AudienceCall(tag: nextTag, app: AudienceScene.app, audience: audience, operation: operation)
-        var issue = CallIssue.full
+        var issue = IssueOutcome.full
         _ = turn {
             issue = call.withBorrowedBytes { store.issue($0) }
             return issue != .full && issue != .notReady

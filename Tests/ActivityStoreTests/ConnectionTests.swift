@@ -59,7 +59,7 @@ import Testing
                 .ready,
             ]
         )
-        #expect(try !caller.connection().serverTakesFlags)
+        #expect(try !caller.connection().serverSupportsScriptFlags)
         #expect(works(caller))
         caller.store.close()
     }
@@ -268,7 +268,7 @@ import Testing
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
         #expect(caller.turnUntilReady())
-        #expect(try caller.connection().serverTakesFlags)
+        #expect(try caller.connection().serverSupportsScriptFlags)
         let registration = OwnedToken(token: Array("00ff".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
         #expect(
             caller.store.issue(

@@ -296,6 +296,6 @@ extension SharedHashes {
     /// Claims all lives that are due in a timetable.
     fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
         let names = try dueNames(key, from: 0, limit: 9).names.map(\.name)
-        return try claim(key, names, leaseMilliseconds: lease, ageMaxMilliseconds: ageMax).claimed
+        return try claim(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claimed
     }
 }

@@ -37,9 +37,9 @@ import Testing
     @Test func `Only one of many workers gets the lease`() throws {
         let server = try RedisServer()
         let holders = try (0..<8).map { _ in try share(server) }
-        let taken = try holders.map { try $0.takeLease(name, milliseconds: 60_000) }
+        let taken = try holders.map { try $0.acquireLease(name, milliseconds: 60_000) }
         #expect(taken == [true] + Array(repeating: false, count: 7))
-        #expect(try holders[1].takeLease("TEAM123456/KEY7654321", milliseconds: 60_000), "of each key its own")
+        #expect(try holders[1].acquireLease("TEAM123456/KEY7654321", milliseconds: 60_000), "of each key its own")
     }
 
     @Test func `A server that was away is found again`() throws {

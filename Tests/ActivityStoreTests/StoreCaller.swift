@@ -61,8 +61,8 @@ final class StoreCaller: ActivityStoreHandler {
 
     /// Issues a call as soon as the connection has room for it. While the server is slow, the connection may
     /// be full.
-    func issues(_ call: (ActivityStore) -> CallIssue) -> Bool {
-        var issue = CallIssue.full
+    func issues(_ call: (ActivityStore) -> IssueOutcome) -> Bool {
+        var issue = IssueOutcome.full
         _ = turn {
             issue = call(store)
             return issue != .full
@@ -107,7 +107,7 @@ typealias OwnedToken = TokenRegistration<[UInt8]>
 typealias Operation = StoreCall<[UInt8]>.Operation
 
 extension ActivityStore {
-    func issue(_ operation: Operation, key: TestKey, tag: UInt64) -> CallIssue {
+    func issue(_ operation: Operation, key: TestKey, tag: UInt64) -> IssueOutcome {
         key.call(operation, tag: tag).withBorrowedBytes { issue($0) }
     }
 }

@@ -23,13 +23,13 @@ import Testing
         _ channel: AudienceChannel? = nil,
         expiration: Int64 = -1
     ) -> [ChannelNeed.Kind] {
-        let bench = RoundHarness(channelRule: rule)
+        let harness = RoundHarness(channelRule: rule)
         if let channel {
-            bench.store.set(channel, in: .production, of: RoundHarness.digest, app: RoundHarness.application)
+            harness.store.set(channel, in: .production, of: RoundHarness.digest, app: RoundHarness.application)
         }
-        bench.handOver(1, event, expiration: expiration)
-        bench.settle()
-        return bench.needs().map(\.kind)
+        harness.handOver(1, event, expiration: expiration)
+        harness.settle()
+        return harness.needs().map(\.kind)
     }
 
     @Test func `A star in a pattern matches any text that follows`() {
@@ -74,11 +74,11 @@ import Testing
     /// The list of requests is limited, because the keeper may take none for a long time. A later command
     /// repeats a request that the core dropped.
     @Test func `The number of channel requests is limited`() throws {
-        let bench = RoundHarness(channelRule: rule("*"))
+        let harness = RoundHarness(channelRule: rule("*"))
         let audience = RoundHarness.audience
         for _ in 0..<Audiences.channelNeedsMax + 10 {
-            audience.withUnsafeBytes { _ = bench.core.need(.wanted, application: 0, audience: $0) }
+            audience.withUnsafeBytes { _ = harness.core.need(.wanted, application: 0, audience: $0) }
         }
-        #expect(bench.needs().count == Audiences.channelNeedsMax)
+        #expect(harness.needs().count == Audiences.channelNeedsMax)
     }
 }

@@ -10,78 +10,79 @@ import Testing
 
     /// Hands commands that name the channel to the core until they are admitted. Then lets the core read the
     /// fan-out records that it produced for them.
-    private func handOver(_ numbers: Int..., event: Event = .update, to bench: RoundHarness) {
+    private func handOver(_ numbers: Int..., event: Event = .update, to harness: RoundHarness) {
         for number in numbers {
-            bench.results.removeAll()
-            bench.handOver(number, event, channel: Self.channel)
-            bench.settle()
-            bench.log += zip(bench.results, bench.orders).map { SimulatedFanout(value: Array($0.utf8), order: $1) }
-            bench.results.removeAll()
-            bench.orders.removeAll()
-            bench.read()
-            bench.settle()
+            harness.results.removeAll()
+            harness.handOver(number, event, channel: Self.channel)
+            harness.settle()
+            harness.log += zip(harness.results, harness.orders)
+                .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
+            harness.results.removeAll()
+            harness.orders.removeAll()
+            harness.read()
+            harness.settle()
         }
     }
 
-    private func endings(_ bench: RoundHarness) -> [HandoverEnding] {
+    private func endings(_ harness: RoundHarness) -> [HandoverEnding] {
         var endings: [HandoverEnding] = []
-        while let command = bench.core.nextReturnedCommand() { endings.append(command.ending) }
+        while let command = harness.core.nextReturnedCommand() { endings.append(command.ending) }
         return endings
     }
 
     @Test(arguments: [Event.update, .end]) func `A command is one broadcast with one result`(event: Event) throws {
-        let bench = RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
-        bench.join("somebody", Self.channel)
-        handOver(1, event: event, to: bench)
-        #expect(bench.log.count == 1 && endings(bench) == [.fannedOut])
-        #expect(bench.send().map(\.member) == [Self.channel])
-        bench.answerPushes()
-        #expect(bench.results.count == 1)
-        let result = try #require(bench.results.first)
+        let harness = RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
+        harness.join("somebody", Self.channel)
+        handOver(1, event: event, to: harness)
+        #expect(harness.log.count == 1 && endings(harness) == [.fannedOut])
+        #expect(harness.send().map(\.member) == [Self.channel])
+        harness.answerPushes()
+        #expect(harness.results.count == 1)
+        let result = try #require(harness.results.first)
         #expect(result.contains(#""channel":"\#(Self.channel)","environment":"production","outcome":"delivered""#))
         #expect(!result.contains("audience"))
-        #expect(bench.core.recordsInProgress == 0 && bench.committableOffset == 1)
-        #expect(bench.needs().isEmpty, "the keeper has nothing to do with it")
+        #expect(harness.core.recordsInProgress == 0 && harness.committableOffset == 1)
+        #expect(harness.needs().isEmpty, "the keeper has nothing to do with it")
     }
 
     @Test func `A version is sent once, and no older one after it`() {
-        let bench = RoundHarness()
-        handOver(50, to: bench)
-        bench.send()
-        bench.answerPushes()
-        bench.pass(milliseconds: 20_000)
+        let harness = RoundHarness()
+        handOver(50, to: harness)
+        harness.send()
+        harness.answerPushes()
+        harness.pass(milliseconds: 20_000)
         // Timestamps count from the test's clock, which is 20 s later now. So command 30 has the version of
         // command 50.
-        handOver(30, 10, to: bench)
-        #expect(endings(bench) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
-        #expect(bench.send().isEmpty)
+        handOver(30, 10, to: harness)
+        #expect(endings(harness) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
+        #expect(harness.send().isEmpty)
     }
 
     /// The producer created the channel, so only APNs knows whether the channel stores the newest state.
     @Test func `A channel without storage is recognized by its refusal`() throws {
-        let bench = RoundHarness()
-        handOver(1, to: bench)
-        bench.send()
-        #expect(try #require(bench.underWay.first?.push).expiration > 0)
-        bench.answerPushes(.rejected, reason: "BadExpirationDate")
-        bench.pass(milliseconds: 1_000)
-        bench.send()
-        #expect(bench.underWay.map(\.push.expiration) == [0])
-        bench.answerPushes()
-        #expect(bench.results.count { $0.contains(#""outcome":"delivered""#) } == 1)
-        bench.pass(milliseconds: 30_000)
-        handOver(60, to: bench)
-        bench.send()
-        #expect(bench.underWay.map(\.push.expiration) == [0])
+        let harness = RoundHarness()
+        handOver(1, to: harness)
+        harness.send()
+        #expect(try #require(harness.underWay.first?.push).expiration > 0)
+        harness.answerPushes(.rejected, reason: "BadExpirationDate")
+        harness.pass(milliseconds: 1_000)
+        harness.send()
+        #expect(harness.underWay.map(\.push.expiration) == [0])
+        harness.answerPushes()
+        #expect(harness.results.count { $0.contains(#""outcome":"delivered""#) } == 1)
+        harness.pass(milliseconds: 30_000)
+        handOver(60, to: harness)
+        harness.send()
+        #expect(harness.underWay.map(\.push.expiration) == [0])
     }
 
     @Test func `An unknown channel fails at once`() throws {
-        let bench = RoundHarness()
-        handOver(1, to: bench)
-        bench.send()
-        bench.answerPushes(.channelGone, reason: "ChannelNotRegistered")
-        let result = try #require(bench.results.first)
+        let harness = RoundHarness()
+        handOver(1, to: harness)
+        harness.send()
+        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        let result = try #require(harness.results.first)
         #expect(result.contains(#""outcome":"failed""#) && result.contains("ChannelNotRegistered"))
-        #expect(bench.needs().isEmpty && bench.core.recordsInProgress == 0)
+        #expect(harness.needs().isEmpty && harness.core.recordsInProgress == 0)
     }
 }

@@ -20,53 +20,53 @@ import Testing
 
     /// Returns a core with two apps. The first app's host does not answer; each of its audiences has one
     /// member. The second app has one audience.
-    private func bench(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
-        let bench = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
-        for number in 1...audiences { bench.join(Self.names[0], audience(number)) }
-        bench.join(Self.names[1], application: 1)
-        return bench
+    private func harness(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
+        let harness = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
+        for number in 1...audiences { harness.join(Self.names[0], audience(number)) }
+        harness.join(Self.names[1], application: 1)
+        return harness
     }
 
     @Test func `An app whose host is away leaves room for the other apps`() {
-        let bench = bench(audiences: 200)
+        let harness = harness(audiences: 200)
         for number in 1...200 {
-            bench.command(number, audience(number))
-            bench.settle()
+            harness.command(number, audience(number))
+            harness.settle()
         }
-        #expect(bench.passedOver > 0)
-        #expect(bench.core.recordsInProgress + bench.passedOver == 200)
-        #expect(bench.gauges.oldestRoundMilliseconds == 1_790_000_000_000)
+        #expect(harness.passedOver > 0)
+        #expect(harness.core.recordsInProgress + harness.passedOver == 200)
+        #expect(harness.gauges.oldestRoundMilliseconds == 1_790_000_000_000)
         for number in 201...260 {
-            bench.command(number, application: 1)
-            #expect(bench.finish(application: 1).map(\.content) == [number])
-            bench.pass(milliseconds: 60_000 / 60)
+            harness.command(number, application: 1)
+            #expect(harness.finish(application: 1).map(\.content) == [number])
+            harness.pass(milliseconds: 60_000 / 60)
         }
-        #expect(bench.core.recordBytes <= Self.recordBytesMax)
-        #expect(bench.committableOffset == 0)
+        #expect(harness.core.recordBytes <= Self.recordBytesMax)
+        #expect(harness.committableOffset == 0)
     }
 
     /// Audiences with a round in progress get their newer versions. The other audiences' records are neither
     /// lost nor reordered.
     @Test func `Skipped records are read again in their order`() {
-        let bench = bench(audiences: 60)
+        let harness = harness(audiences: 60)
         for round in 0..<5 {
             for number in 1...60 {
-                bench.command(round * 60 + number, hasAlert: round == 3, audience(number))
-                bench.settle()
+                harness.command(round * 60 + number, hasAlert: round == 3, audience(number))
+                harness.settle()
             }
-            bench.now += 15_000
+            harness.now += 15_000
         }
-        #expect(bench.passedOver > 0)
-        #expect(bench.rereadings.isEmpty, "there was no room")
+        #expect(harness.passedOver > 0)
+        #expect(harness.rereadings.isEmpty, "there was no room")
         var sent: [RoundHarness.Sent] = []
-        for _ in 0..<100 where bench.core.recordsInProgress + bench.passedOver > 0 {
-            sent += bench.finish()
-            bench.now += 5_000
-            bench.read()
+        for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOver > 0 {
+            sent += harness.finish()
+            harness.now += 5_000
+            harness.read()
         }
-        #expect(bench.core.recordsInProgress + bench.passedOver == 0)
-        #expect(bench.rereadings.count > 1)
-        #expect(bench.committableOffset == 300)
+        #expect(harness.core.recordsInProgress + harness.passedOver == 0)
+        #expect(harness.rereadings.count > 1)
+        #expect(harness.committableOffset == 300)
         // Each audience shows its last version, and each alert rings once.
         #expect(Set(sent.map(\.content)).isSuperset(of: 241...300))
         var heard: [Int: Int] = [:]
@@ -77,18 +77,18 @@ import Testing
     /// A newer version uses the room of the version that it replaces, so 720 versions of eight audiences need
     /// room for eight records.
     @Test func `Newer versions of the same ranges need no more room`() {
-        let bench = bench(audiences: 8)
+        let harness = harness(audiences: 8)
         var number = 0
         for _ in 0..<720 {
             for audience in 1...8 {
                 number += 1
-                bench.command(number, self.audience(audience))
+                harness.command(number, self.audience(audience))
             }
-            bench.pass(milliseconds: 5_000)
+            harness.pass(milliseconds: 5_000)
         }
-        #expect(bench.passedOver == 0)
-        #expect(bench.core.recordsInProgress == 8)
-        #expect(bench.committableOffset == Int64(number - 8))
+        #expect(harness.passedOver == 0)
+        #expect(harness.core.recordsInProgress == 8)
+        #expect(harness.committableOffset == Int64(number - 8))
     }
 
     /// A worker died with two versions in progress. The next owner has room for the first version only. Later
@@ -108,60 +108,60 @@ import Testing
             checkpoint.entries[1].counts[.delivered] = 3
             checkpoint.parked = [parked]
         }
-        let bench = RoundHarness(recordBytesMax: 100)
-        for name in Self.names { bench.join(name) }
-        bench.record(try #require(checkpoint.text()))
-        bench.command(1)
-        bench.command(2)
-        #expect(bench.passedOver == 1)
-        #expect(bench.finish() == [])
-        bench.pass(milliseconds: 5_000)
-        bench.read()
-        #expect(bench.finish().map(\.member) == (hasParked ? [Self.names[2]] : []))
-        let results = try [1, 2].map { try #require(bench.result(of: $0)) }
+        let harness = RoundHarness(recordBytesMax: 100)
+        for name in Self.names { harness.join(name) }
+        harness.record(try #require(checkpoint.text()))
+        harness.command(1)
+        harness.command(2)
+        #expect(harness.passedOver == 1)
+        #expect(harness.finish() == [])
+        harness.pass(milliseconds: 5_000)
+        harness.read()
+        #expect(harness.finish().map(\.member) == (hasParked ? [Self.names[2]] : []))
+        let results = try [1, 2].map { try #require(harness.result(of: $0)) }
         for result in results { #expect(SimulatedText.contains("\"members\":{\"delivered\":4}", in: result)) }
-        #expect(bench.committableOffset == 2)
+        #expect(harness.committableOffset == 2)
     }
 
     /// A record whose offset does not fit the ledger pauses its partition. The core tries the partition again
     /// every few seconds.
     @Test func `A full ledger stops the partition for a while`() {
-        let bench = bench(audiences: 1, window: 64)
-        bench.command(1, audience(1))
-        bench.settle()
+        let harness = harness(audiences: 1, window: 64)
+        harness.command(1, audience(1))
+        harness.settle()
         for number in 2...100 {
-            bench.command(number, application: 1)
-            _ = bench.finish(application: 1)
-            bench.pass(milliseconds: 1_000)
+            harness.command(number, application: 1)
+            _ = harness.finish(application: 1)
+            harness.pass(milliseconds: 1_000)
         }
-        #expect(bench.committableOffset == 0)
-        #expect(bench.rereadings.allSatisfy { $0 == FanoutRereading(offset: 64, pauseMilliseconds: 5_000) })
-        #expect((3...20).contains(bench.rereadings.count))
-        _ = bench.finish()
-        bench.pass(milliseconds: 10_000)
-        bench.read()
-        #expect(bench.finish(application: 1).map(\.content) == [100])
-        bench.pass(milliseconds: 1_000)
-        #expect(bench.committableOffset == 100)
+        #expect(harness.committableOffset == 0)
+        #expect(harness.rereadings.allSatisfy { $0 == FanoutRereading(offset: 64, pauseMilliseconds: 5_000) })
+        #expect((3...20).contains(harness.rereadings.count))
+        _ = harness.finish()
+        harness.pass(milliseconds: 10_000)
+        harness.read()
+        #expect(harness.finish(application: 1).map(\.content) == [100])
+        harness.pass(milliseconds: 1_000)
+        #expect(harness.committableOffset == 100)
     }
 
     /// Kafka may delete records (retention) before the core has room for them.
     @Test func `Records that are gone from the log are settled`() {
-        let bench = bench(audiences: 60)
+        let harness = harness(audiences: 60)
         for number in 1...60 {
-            bench.command(number, audience(number))
-            bench.settle()
+            harness.command(number, audience(number))
+            harness.settle()
         }
-        let first = 60 - bench.passedOver
-        _ = bench.finish()
-        bench.pass(milliseconds: 5_000)
-        bench.skipRereading(to: first + 10)
-        for _ in 0..<100 where bench.core.recordsInProgress + bench.passedOver > 0 {
-            _ = bench.finish()
-            bench.now += 5_000
-            bench.read()
+        let first = 60 - harness.passedOver
+        _ = harness.finish()
+        harness.pass(milliseconds: 5_000)
+        harness.skipRereading(to: first + 10)
+        for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOver > 0 {
+            _ = harness.finish()
+            harness.now += 5_000
+            harness.read()
         }
-        #expect(bench.committableOffset == 60)
+        #expect(harness.committableOffset == 60)
     }
 
     private func channel() throws -> AudienceChannel {
@@ -176,54 +176,54 @@ import Testing
     /// app has more channels than there are slots. A new channel gets the slot that was idle for the longest
     /// time.
     @Test func `Idle channels make room for the next channels of every app`() throws {
-        let bench = RoundHarness(recordsMax: 8)
+        let harness = RoundHarness(recordsMax: 8)
         for number in 1...40 {
-            bench.command(number, audience(number), channel: try channel())
-            #expect(bench.finish().map(\.content) == [number])
-            bench.pass(milliseconds: 1_000)
+            harness.command(number, audience(number), channel: try channel())
+            #expect(harness.finish().map(\.content) == [number])
+            harness.pass(milliseconds: 1_000)
         }
-        bench.command(41, application: 1, channel: try channel())
-        #expect(bench.finish(application: 1).map(\.content) == [41])
-        #expect(bench.core.channels.count == bench.core.channels.limit)
+        harness.command(41, application: 1, channel: try channel())
+        #expect(harness.finish(application: 1).map(\.content) == [41])
+        #expect(harness.core.channels.count == harness.core.channels.limit)
         // Kafka repeats the records of the ten channels that were used last.
-        bench.log += bench.log.suffix(10)
-        bench.read()
-        #expect(bench.finish().isEmpty && bench.finish(application: 1).isEmpty)
-        #expect(bench.passedOver == 0 && bench.committableOffset == 51)
+        harness.log += harness.log.suffix(10)
+        harness.read()
+        #expect(harness.finish().isEmpty && harness.finish(application: 1).isEmpty)
+        #expect(harness.passedOver == 0 && harness.committableOffset == 51)
     }
 
     /// Each push sets a timer for the end of the channel's idle time, 300 s later. The timers of earlier
     /// pushes stay in the queue until the queue is full. (R4)
     @Test func `The timers of a busy channel stay within their limit`() throws {
-        let bench = RoundHarness(recordsMax: 4, membershipsMax: 4, commandsMax: 4)
+        let harness = RoundHarness(recordsMax: 4, membershipsMax: 4, commandsMax: 4)
         for number in 1...200 {
-            bench.command(number, channel: try channel())
-            #expect(bench.finish().map(\.content) == [number])
-            bench.pass(milliseconds: 1_000)
+            harness.command(number, channel: try channel())
+            #expect(harness.finish().map(\.content) == [number])
+            harness.pass(milliseconds: 1_000)
         }
-        #expect(bench.core.timers.limit == 2 * (4 + 4 + 8 + 8 + 4))
-        #expect(bench.core.channels.count == 1)
-        bench.pass(milliseconds: ChannelPace.idleMilliseconds)
-        #expect(bench.core.channels.count == 0, "the current entry was kept")
+        #expect(harness.core.timers.limit == 2 * (4 + 4 + 8 + 8 + 4))
+        #expect(harness.core.channels.count == 1)
+        harness.pass(milliseconds: ChannelPace.idleMilliseconds)
+        #expect(harness.core.channels.count == 0, "the current entry was kept")
     }
 
     /// APNs may answer 429 if a channel gets two pushes within a second. (R31)
     @Test func `A channel keeps its slot during the spacing after its push`() throws {
-        let bench = RoundHarness(recordsMax: 4)
+        let harness = RoundHarness(recordsMax: 4)
         for number in 1...8 {
-            bench.command(number, audience(number), channel: try channel())
-            #expect(bench.finish().map(\.content) == [number])
+            harness.command(number, audience(number), channel: try channel())
+            #expect(harness.finish().map(\.content) == [number])
         }
-        bench.command(9, audience(1), channel: try channel())
-        #expect(bench.passedOver == 0, "the channel has a slot")
-        bench.command(10, audience(10), channel: try channel())
-        #expect(bench.passedOver == 1)
-        #expect(bench.finish().isEmpty)
-        bench.pass(milliseconds: 1_000)
-        #expect(bench.finish().map(\.content) == [9])
-        bench.pass(milliseconds: 5_000)
-        bench.read()
-        #expect(bench.finish().map(\.content) == [10])
-        #expect(bench.passedOver == 0 && bench.committableOffset == 10)
+        harness.command(9, audience(1), channel: try channel())
+        #expect(harness.passedOver == 0, "the channel has a slot")
+        harness.command(10, audience(10), channel: try channel())
+        #expect(harness.passedOver == 1)
+        #expect(harness.finish().isEmpty)
+        harness.pass(milliseconds: 1_000)
+        #expect(harness.finish().map(\.content) == [9])
+        harness.pass(milliseconds: 5_000)
+        harness.read()
+        #expect(harness.finish().map(\.content) == [10])
+        #expect(harness.passedOver == 0 && harness.committableOffset == 10)
     }
 }

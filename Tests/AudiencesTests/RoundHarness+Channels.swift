@@ -70,7 +70,7 @@ extension RoundHarness {
         let timestamp = 1_790_000_000 + Int64(number)
         let value =
             #"{"app":"com.example.match","audience":"match-1","activity":"final-{device}","id":"\#(number)","aps":{\#(members)"timestamp":\#(timestamp),"event":"start","attributes-type":"A","attributes":{},"content-state":{"c":\#(number)},"alert":{"title":"t","body":"b"}}}"#
-        let order = FanoutInstruction(
+        let instruction = FanoutInstruction(
             range: try #require(SegmentRange(index: 0, count: 1)),
             grant: AudienceGrant(
                 timestamp: timestamp,
@@ -84,7 +84,7 @@ extension RoundHarness {
             admittedMilliseconds: now,
             startChannels: channels
         )
-        log.append(SimulatedFanout(value: Array(value.utf8), order: order))
+        log.append(SimulatedFanout(value: Array(value.utf8), instruction: instruction))
         read()
     }
 

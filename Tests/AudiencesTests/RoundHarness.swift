@@ -140,7 +140,7 @@ final class RoundHarness {
             rangeCount: 1,
             broadcastCount: broadcastCount
         )
-        let order = FanoutInstruction(
+        let instruction = FanoutInstruction(
             range: range,
             channel: channel,
             grant: grant,
@@ -148,7 +148,7 @@ final class RoundHarness {
             offset: Int64(number),
             admittedMilliseconds: now
         )
-        log.append(SimulatedFanout(value: value, order: order))
+        log.append(SimulatedFanout(value: value, instruction: instruction))
         read()
     }
 
@@ -270,7 +270,7 @@ final class RoundHarness {
                         key: nil,
                         value: value
                     ),
-                    order: record.order,
+                    instruction: record.instruction,
                     now: moment
                 )
             }
@@ -301,7 +301,7 @@ final class RoundHarness {
         while isBusy || !core.pageReads.isEmpty {
             isBusy = false
             core.advance(now: moment)
-            if let due = core.pageReads.leaveAtMilliseconds { now = max(now, due) }
+            if let due = core.pageReads.sendDueMilliseconds { now = max(now, due) }
             while let call = nextCall() {
                 answer(call)
                 isBusy = true
@@ -309,7 +309,7 @@ final class RoundHarness {
             while let production = core.nextProduction(now: moment) {
                 let record = core.compose(production)
                 results.append(String(decoding: record.value, as: UTF8.self))
-                if let order = record.order { orders.append(order) }
+                if let instruction = record.instruction { orders.append(instruction) }
                 core.productionTaken()
                 core.produced(production, .acknowledged, now: moment)
                 isBusy = true

@@ -9,69 +9,69 @@ import Testing
     private let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
 
-    private func bench() -> RoundHarness {
-        let bench = RoundHarness()
-        for name in names { bench.join(name) }
-        return bench
+    private func harness() -> RoundHarness {
+        let harness = RoundHarness()
+        for name in names { harness.join(name) }
+        return harness
     }
 
-    private func members(of command: Int, in bench: RoundHarness) -> String? {
-        bench.result(of: command)?.split(separator: "\"members\":").last?.split(separator: "}").first.map { "\($0)}" }
+    private func members(of command: Int, in harness: RoundHarness) -> String? {
+        harness.result(of: command)?.split(separator: "\"members\":").last?.split(separator: "}").first.map { "\($0)}" }
     }
 
     @Test func `Every member is reached once, and counted`() {
-        let bench = bench()
-        bench.command(1)
-        #expect(bench.finish().map(\.member) == names)
-        bench.pass(milliseconds: 1_000)
-        #expect(members(of: 1, in: bench) == "{\"delivered\":4}")
-        #expect(bench.core.roundsHeld == 0 && bench.core.recordsInProgress == 0)
-        #expect(bench.committableOffset == 1)
+        let harness = harness()
+        harness.command(1)
+        #expect(harness.finish().map(\.member) == names)
+        harness.pass(milliseconds: 1_000)
+        #expect(members(of: 1, in: harness) == "{\"delivered\":4}")
+        #expect(harness.core.roundsInProgress == 0 && harness.core.recordsInProgress == 0)
+        #expect(harness.committableOffset == 1)
     }
 
     /// The newer version begins at the older version's position and continues to the end of the range. Then
     /// it goes through the members before this position.
     @Test func `A newer version continues at the position of the older one`() {
-        let bench = bench()
-        bench.command(1)
-        bench.settle()
-        #expect(bench.send(atMost: 2).map(\.content) == [1, 1])
-        bench.answerPushes()
-        bench.command(2)
-        let sent = bench.finish()
+        let harness = harness()
+        harness.command(1)
+        harness.settle()
+        #expect(harness.send(atMost: 2).map(\.content) == [1, 1])
+        harness.answerPushes()
+        harness.command(2)
+        let sent = harness.finish()
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
         #expect(sent.map(\.content) == [2, 2, 2, 2])
-        bench.pass(milliseconds: 1_000)
-        #expect(members(of: 1, in: bench) == "{\"delivered\":2,\"superseded\":2}")
-        #expect(members(of: 2, in: bench) == "{\"delivered\":4}")
-        #expect(SimulatedText.contains("\"outcome\":\"delivered\"", in: bench.result(of: 2) ?? ""))
+        harness.pass(milliseconds: 1_000)
+        #expect(members(of: 1, in: harness) == "{\"delivered\":2,\"superseded\":2}")
+        #expect(members(of: 2, in: harness) == "{\"delivered\":4}")
+        #expect(SimulatedText.contains("\"outcome\":\"delivered\"", in: harness.result(of: 2) ?? ""))
     }
 
     @Test func `A version of which nothing was sent ends at once`() {
-        let bench = bench()
-        bench.command(1)
-        bench.settle()
-        bench.command(2)
-        #expect(bench.finish().map(\.content) == [2, 2, 2, 2])
-        bench.pass(milliseconds: 1_000)
-        #expect(members(of: 1, in: bench) == "{}")
-        #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
-        #expect(bench.core.recordsInProgress == 0)
+        let harness = harness()
+        harness.command(1)
+        harness.settle()
+        harness.command(2)
+        #expect(harness.finish().map(\.content) == [2, 2, 2, 2])
+        harness.pass(milliseconds: 1_000)
+        #expect(members(of: 1, in: harness) == "{}")
+        #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
+        #expect(harness.core.recordsInProgress == 0)
     }
 
     /// The newer version carries the alert to exactly those members that the older version did not reach.
     @Test func `An alert rides on for the members that have not heard it`() {
-        let bench = bench()
-        bench.command(1, hasAlert: true)
-        bench.settle()
-        #expect(bench.send(atMost: 1).map(\.alert) == [1])
-        bench.answerPushes()
-        bench.command(2)
-        bench.settle()
-        #expect(bench.send(atMost: 1).map(\.alert) == [1])
-        bench.answerPushes()
-        bench.command(3)
-        let sent = bench.finish()
+        let harness = harness()
+        harness.command(1, hasAlert: true)
+        harness.settle()
+        #expect(harness.send(atMost: 1).map(\.alert) == [1])
+        harness.answerPushes()
+        harness.command(2)
+        harness.settle()
+        #expect(harness.send(atMost: 1).map(\.alert) == [1])
+        harness.answerPushes()
+        harness.command(3)
+        let sent = harness.finish()
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
         #expect(sent.map(\.content) == [3, 3, 3, 3])
         #expect(sent.map(\.alert) == [1, 1, nil, nil])
@@ -80,39 +80,39 @@ import Testing
     /// A push with an alert failed, so the member is parked. Its next push has the newer state with that
     /// alert, and does not wait until the round reaches the member again.
     @Test func `A parked member gets the older alert with the newer state`() {
-        let bench = bench()
-        bench.command(1, hasAlert: true)
-        bench.settle()
-        #expect(bench.send().count == 4)
-        bench.answerPushes(.retryLater)
-        bench.command(2)
-        bench.pass(milliseconds: 60_000)
-        bench.settle()
+        let harness = harness()
+        harness.command(1, hasAlert: true)
+        harness.settle()
+        #expect(harness.send().count == 4)
+        harness.answerPushes(.retryLater)
+        harness.command(2)
+        harness.pass(milliseconds: 60_000)
+        harness.settle()
         var heard: [String: Int] = [:]
-        for sent in bench.finish() where sent.alert == 1 { heard[sent.member, default: 0] += 1 }
+        for sent in harness.finish() where sent.alert == 1 { heard[sent.member, default: 0] += 1 }
         #expect(heard == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
     }
 
     @Test func `The oldest version closes early beyond the limit`() {
-        let bench = RoundHarness()
+        let harness = RoundHarness()
         let many = Array(SimulatedNames.names[0].prefix(60))
-        for name in many { bench.join(name) }
+        for name in many { harness.join(name) }
         for number in 1...40 {
-            bench.command(number)
-            bench.settle()
-            #expect(bench.send(atMost: 1).map(\.content) == [number])
-            bench.answerPushes()
-            bench.pass(milliseconds: 600)
+            harness.command(number)
+            harness.settle()
+            #expect(harness.send(atMost: 1).map(\.content) == [number])
+            harness.answerPushes()
+            harness.pass(milliseconds: 600)
         }
         // A version that the round has closed keeps its record until a checkpoint has recorded its counts. So
         // there may be one record more.
-        #expect(bench.core.recordsInProgress <= Audiences.versionsPerRoundMax + 1)
-        #expect(members(of: 1, in: bench) == "{\"delivered\":1,\"superseded\":31}")
-        #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
-        #expect(Set(bench.finish().map(\.content)) == [40])
-        bench.pass(milliseconds: 1_000)
-        #expect(members(of: 40, in: bench) == "{\"delivered\":60}")
-        #expect(bench.core.recordsInProgress == 0)
+        #expect(harness.core.recordsInProgress <= Audiences.versionsPerRoundMax + 1)
+        #expect(members(of: 1, in: harness) == "{\"delivered\":1,\"superseded\":31}")
+        #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
+        #expect(Set(harness.finish().map(\.content)) == [40])
+        harness.pass(milliseconds: 1_000)
+        #expect(members(of: 40, in: harness) == "{\"delivered\":60}")
+        #expect(harness.core.recordsInProgress == 0)
     }
 
     // MARK: - Claims
@@ -120,7 +120,7 @@ import Testing
     /// Two workers claim the same round. The worker with the earlier claim reports no counts until it has
     /// claimed the round again.
     @Test func `A lost round is claimed again`() {
-        let first = bench()
+        let first = harness()
         first.command(1)
         first.settle()
         #expect(first.send().count == 4)
@@ -143,11 +143,11 @@ import Testing
         first.store = second.store
         first.pass(milliseconds: 1_000)
         #expect(first.send().isEmpty)
-        #expect(first.core.recordsInProgress == 0 && first.core.roundsHeld == 0)
+        #expect(first.core.recordsInProgress == 0 && first.core.roundsInProgress == 0)
     }
 
     @Test func `The next owner continues from the checkpoint`() {
-        let first = bench()
+        let first = harness()
         first.command(1)
         first.settle()
         #expect(first.send(atMost: 2).count == 2)
@@ -167,98 +167,98 @@ import Testing
 
     /// Members join a page that is about to be read, so that it is split after the page before it was read.
     @Test func `A page that is split while it is read loses no member`() {
-        let bench = RoundHarness()
+        let harness = RoundHarness()
         let all = SimulatedNames.longNames[0]
-        for name in all.prefix(45) { bench.join(name) }
-        bench.command(1)
+        for name in all.prefix(45) { harness.join(name) }
+        harness.command(1)
         var reached: [String] = []
         var joined = 45
         for _ in 0..<400 {
-            guard let call = bench.nextCall() else {
-                reached += bench.send().map(\.member)
-                bench.answerPushes()
-                if bench.core.roundsHeld == 0 { break }
-                bench.now += 500
+            guard let call = harness.nextCall() else {
+                reached += harness.send().map(\.member)
+                harness.answerPushes()
+                if harness.core.roundsInProgress == 0 { break }
+                harness.now += 500
                 continue
             }
             if case .page = call.operation, joined < all.count {
                 // The joins may split the page that the core has just asked for.
-                for name in all[joined...].prefix(7) { bench.join(name) }
+                for name in all[joined...].prefix(7) { harness.join(name) }
                 joined = min(all.count, joined + 7)
             }
-            bench.answer(call)
+            harness.answer(call)
         }
         #expect(Set(reached).isSuperset(of: all.prefix(45)))
         #expect(Set(reached).count == reached.count)
-        #expect(bench.core.roundsHeld == 0)
+        #expect(harness.core.roundsInProgress == 0)
     }
 
     /// The core asks for the first pages at once, because nothing else is in progress. While many reads are
     /// in progress, further reads are batched.
     @Test func `Pages are requested together`() {
-        let bench = RoundHarness()
-        for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { bench.join(name) }
-        bench.command(1)
+        let harness = RoundHarness()
+        for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { harness.join(name) }
+        harness.command(1)
         // The store's model has not admitted the version, so the core claims the round a second time.
-        for _ in 0..<2 { if let claim = bench.nextCall() { bench.answer(claim) } }
+        for _ in 0..<2 { if let claim = harness.nextCall() { harness.answer(claim) } }
         var asked: [AudienceCall<[UInt8]>] = []
-        while let call = bench.nextCall() { asked.append(call) }
+        while let call = harness.nextCall() { asked.append(call) }
         #expect(asked.count > 8)
-        let held = bench.core.pageReads.count + asked.count
+        let held = harness.core.pageReads.count + asked.count
         // A further read waits until a quarter of all pages wait, or until `PageReadBatch.waitMilliseconds`
         // are over.
-        bench.answer(asked.removeFirst())
-        while bench.core.pageReads.isEmpty, !asked.isEmpty { bench.answer(asked.removeFirst()) }
-        #expect(!bench.core.pageReads.isEmpty && bench.core.pageReads.count * 4 < held)
-        #expect(bench.nextCall() == nil)
-        #expect(bench.core.nextDueMilliseconds == bench.now + PageReadBatch.waitMilliseconds)
-        bench.now += PageReadBatch.waitMilliseconds
-        #expect(bench.nextCall() != nil)
+        harness.answer(asked.removeFirst())
+        while harness.core.pageReads.isEmpty, !asked.isEmpty { harness.answer(asked.removeFirst()) }
+        #expect(!harness.core.pageReads.isEmpty && harness.core.pageReads.count * 4 < held)
+        #expect(harness.nextCall() == nil)
+        #expect(harness.core.nextDueMilliseconds == harness.now + PageReadBatch.waitMilliseconds)
+        harness.now += PageReadBatch.waitMilliseconds
+        #expect(harness.nextCall() != nil)
     }
 
     /// The core has room for eight full pages, and at first keeps room for a full page for each read. When it
     /// has learned that the pages of the forty audiences are small, it reads more than a hundred pages at
     /// once.
     @Test func `Pages of small audiences share the room`() {
-        let bench = RoundHarness(pageBytesMax: 1)
+        let harness = RoundHarness(pageBytesMax: 1)
         let names = SimulatedNames.names[0].prefix(3) + SimulatedNames.names[1].prefix(3)
         for number in 1...40 {
-            for name in names { bench.join(name, "match-\(number)") }
-            bench.command(number, "match-\(number)")
+            for name in names { harness.join(name, "match-\(number)") }
+            harness.command(number, "match-\(number)")
         }
         var (held, sent) = (0, [RoundHarness.Sent]())
-        for _ in 0..<10_000 where bench.core.roundsHeld > 0 {
-            bench.core.advance(now: bench.moment)
-            if let due = bench.core.pageReads.leaveAtMilliseconds { bench.now = max(bench.now, due) }
+        for _ in 0..<10_000 where harness.core.roundsInProgress > 0 {
+            harness.core.advance(now: harness.moment)
+            if let due = harness.core.pageReads.sendDueMilliseconds { harness.now = max(harness.now, due) }
             var calls: [AudienceCall<[UInt8]>] = []
-            while let call = bench.nextCall() { calls.append(call) }
-            held = max(held, bench.core.pages.count)
-            #expect(bench.core.queues[0].pageBytes <= 8 * PageSlot.bytesMax)
-            for call in calls { bench.answer(call) }
-            if calls.isEmpty { sent += bench.finish() }
+            while let call = harness.nextCall() { calls.append(call) }
+            held = max(held, harness.core.pages.count)
+            #expect(harness.core.queues[0].pageBytes <= 8 * PageSlot.bytesMax)
+            for call in calls { harness.answer(call) }
+            if calls.isEmpty { sent += harness.finish() }
         }
         #expect(held > 100)
         #expect(sent.count == 40 * names.count)
-        #expect(bench.core.queues[0].pageBytes == 0 && bench.core.queues[0].pages == 0)
+        #expect(harness.core.queues[0].pageBytes == 0 && harness.core.queues[0].pages == 0)
     }
 
     /// The core has no room for the segment's next page until it has pushed to all members of the first page.
     @Test func `No member is read twice when a newer version takes over`() {
-        let bench = RoundHarness(pagesMax: 8)
+        let harness = RoundHarness(pagesMax: 8)
         let all = SimulatedNames.longNames[0]
-        for name in all { bench.join(name) }
-        bench.command(1, hasAlert: true)
-        bench.settle()
-        let first = bench.send()
+        for name in all { harness.join(name) }
+        harness.command(1, hasAlert: true)
+        harness.settle()
+        let first = harness.send()
         #expect((1..<all.count).contains(first.count))
-        bench.command(2)
-        bench.settle()
-        bench.answerPushes()
-        let sent = bench.finish()
-        bench.pass(milliseconds: 1_000)
+        harness.command(2)
+        harness.settle()
+        harness.answerPushes()
+        let sent = harness.finish()
+        harness.pass(milliseconds: 1_000)
         #expect(sent.count == all.count && Set(sent.map(\.member)) == Set(all))
         #expect((first + sent).filter { $0.alert == 1 }.count == all.count)
-        #expect(members(of: 2, in: bench) == "{\"delivered\":80}")
-        #expect(bench.core.roundsHeld == 0)
+        #expect(members(of: 2, in: harness) == "{\"delivered\":80}")
+        #expect(harness.core.roundsInProgress == 0)
     }
 }

@@ -20,17 +20,17 @@ import Testing
 
     /// Returns the addresses that the start of each device names, by device.
     private func addresses(_ members: String = "", on channels: AudienceChannels) throws -> [String: [String]] {
-        let bench = RoundHarness()
+        let harness = RoundHarness()
         for (device, environment, supportsChannels) in [
             ("new", DeviceEnvironment.production, true), ("old", .production, false), ("test-new", .sandbox, true),
             ("test-old", .sandbox, false),
         ] {
-            bench.join(device, kind: .device, environment: environment, supportsChannels: supportsChannels)
+            harness.join(device, kind: .device, environment: environment, supportsChannels: supportsChannels)
         }
-        try bench.start(1, members, on: channels)
-        bench.settle()
+        try harness.start(1, members, on: channels)
+        harness.settle()
         var addresses: [String: [String]] = [:]
-        for start in bench.results where start.contains(#""device":""#) {
+        for start in harness.results where start.contains(#""device":""#) {
             let device = try #require(start.split(separator: #""device":""#).last?.split(separator: "\"").first)
             addresses[String(device)] = ["input-push-token", "input-push-channel"]
                 .filter { start.contains("\"\($0)\"") }
@@ -91,29 +91,29 @@ import Testing
     }
 
     private func bodyCount(_ members: String) throws -> Int {
-        let bench = RoundHarness()
-        bench.join("new", kind: .device)
-        try bench.start(1, members, on: AudienceChannels())
-        bench.settle()
-        let start = try #require(bench.results.first { $0.contains(#""device":""#) })
+        let harness = RoundHarness()
+        harness.join("new", kind: .device)
+        try harness.start(1, members, on: AudienceChannels())
+        harness.settle()
+        let start = try #require(harness.results.first { $0.contains(#""device":""#) })
         return try Array(start.utf8).withUnsafeBytes { try Command.decode($0).bodyCount }
     }
 
     /// Redis knows the audience's channels when it admits the start. The fan-out records bring them to the
     /// worker that writes each device's start.
     @Test func `The fanout records of a start name the channels`() throws {
-        let bench = RoundHarness()
+        let harness = RoundHarness()
         let channels = try channels(.production)
-        bench.store.set(channels.production, in: .production, of: RoundHarness.digest, app: RoundHarness.application)
-        bench.handOver(1, .start)
-        bench.settle()
-        #expect(!bench.orders.isEmpty)
-        #expect(bench.orders.allSatisfy { $0.startChannels == channels && $0.channel == nil })
-        bench.orders.removeAll()
-        bench.pass(milliseconds: 30_000)
-        bench.handOver(2, .update)
-        bench.settle()
-        #expect(bench.orders.contains { $0.channel == channels.production })
-        #expect(bench.orders.allSatisfy { $0.startChannels.count == 0 })
+        harness.store.set(channels.production, in: .production, of: RoundHarness.digest, app: RoundHarness.application)
+        harness.handOver(1, .start)
+        harness.settle()
+        #expect(!harness.orders.isEmpty)
+        #expect(harness.orders.allSatisfy { $0.startChannels == channels && $0.channel == nil })
+        harness.orders.removeAll()
+        harness.pass(milliseconds: 30_000)
+        harness.handOver(2, .update)
+        harness.settle()
+        #expect(harness.orders.contains { $0.channel == channels.production })
+        #expect(harness.orders.allSatisfy { $0.startChannels.count == 0 })
     }
 }

@@ -13,110 +13,110 @@ import Testing
 
     /// Returns a core whose round had reached some members when the store lost all data. The core has noticed
     /// the loss.
-    private func benchAfterLoss() -> (bench: RoundHarness, reached: Set<String>) {
-        let bench = RoundHarness()
-        for name in Self.members { bench.join(name) }
-        bench.command(1, hasAlert: true)
-        bench.settle()
-        let reached = Set(bench.send(atMost: 30).map(\.member))
-        bench.answerPushes()
-        bench.pass(milliseconds: 1_000)
-        bench.store = AudienceStoreModel(nowMilliseconds: bench.now)
-        bench.core.membersCompleteMilliseconds = .min
-        bench.send(atMost: 1)
-        bench.answerPushes()
-        bench.pass(milliseconds: 1_000)
-        return (bench, reached)
+    private func benchAfterLoss() -> (harness: RoundHarness, reached: Set<String>) {
+        let harness = RoundHarness()
+        for name in Self.members { harness.join(name) }
+        harness.command(1, hasAlert: true)
+        harness.settle()
+        let reached = Set(harness.send(atMost: 30).map(\.member))
+        harness.answerPushes()
+        harness.pass(milliseconds: 1_000)
+        harness.store = AudienceStoreModel(nowMilliseconds: harness.now)
+        harness.core.membersLastCompleteMilliseconds = .min
+        harness.send(atMost: 1)
+        harness.answerPushes()
+        harness.pass(milliseconds: 1_000)
+        return (harness, reached)
     }
 
     @Test func `After a loss of the store a round waits for its members, and reaches them with the alert`() throws {
-        let (bench, reached) = benchAfterLoss()
+        let (harness, reached) = benchAfterLoss()
         for _ in 0..<20 {
-            bench.pass(milliseconds: 500)
-            _ = bench.finish()
+            harness.pass(milliseconds: 500)
+            _ = harness.finish()
         }
-        #expect(bench.result(of: 1) == nil, "pages without members end no range")
+        #expect(harness.result(of: 1) == nil, "pages without members end no range")
 
-        for name in Self.members { bench.join(name) }
-        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
+        for name in Self.members { harness.join(name) }
+        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
         var sent: [RoundHarness.Sent] = []
         for _ in 0..<10 {
-            bench.pass(milliseconds: 500)
-            sent += bench.finish()
+            harness.pass(milliseconds: 500)
+            sent += harness.finish()
         }
         #expect(Set(sent.map(\.member)) == Set(Self.members).subtracting(reached))
         #expect(sent.allSatisfy { $0.alert == 1 })
-        #expect(try #require(bench.result(of: 1)).contains("\"delivered\":60"))
-        #expect(bench.committableOffset == 1)
+        #expect(try #require(harness.result(of: 1)).contains("\"delivered\":60"))
+        #expect(harness.committableOffset == 1)
     }
 
     @Test func `A round that begins while the store lacks its members waits for them, and reaches them with the alert`()
         throws
     {
-        let bench = RoundHarness()
-        bench.core.membersCompleteMilliseconds = .min
-        admit(1, in: bench)
-        let sent = passUntilMembersReturn(to: bench)
+        let harness = RoundHarness()
+        harness.core.membersLastCompleteMilliseconds = .min
+        admit(1, in: harness)
+        let sent = passUntilMembersReturn(to: harness)
         #expect(Set(sent.map(\.member)) == Set(Self.members))
         #expect(sent.allSatisfy { $0.alert == 1 })
-        #expect(try #require(bench.result(of: 1)).contains("\"delivered\":60"))
+        #expect(try #require(harness.result(of: 1)).contains("\"delivered\":60"))
     }
 
     /// The connection was lost after the marks were read, so the server may have restarted without its data
     /// since then.
     @Test func `A poll from before a lost connection proves nothing`() {
-        let bench = RoundHarness()
-        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
-        bench.pass(milliseconds: 10)
-        bench.core.storeLostMilliseconds = bench.moment.monotonicMilliseconds
-        admit(1, in: bench)
-        #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
+        let harness = RoundHarness()
+        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+        harness.pass(milliseconds: 10)
+        harness.core.storeLostMilliseconds = harness.moment.monotonicMilliseconds
+        admit(1, in: harness)
+        #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
     }
 
     /// The worker has not read the marks since the loss.
     @Test func `A round whose version the store does not know waits for the next poll`() {
-        let bench = RoundHarness()
-        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
-        bench.command(1, hasAlert: true)
-        bench.settle()
-        bench.pass(milliseconds: 10)
-        #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
+        let harness = RoundHarness()
+        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+        harness.command(1, hasAlert: true)
+        harness.settle()
+        harness.pass(milliseconds: 10)
+        #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
     }
 
     /// The Redis user has no right to read the marks, so no reading ever succeeds.
     @Test func `A round that no poll releases begins after ten minutes`() {
-        let bench = RoundHarness()
-        for name in Self.members { bench.join(name) }
-        bench.core.membersCompleteMilliseconds = .min
-        admit(1, in: bench)
-        bench.pass(milliseconds: 590_000)
-        #expect(bench.finish().isEmpty)
-        bench.pass(milliseconds: 11_000)
+        let harness = RoundHarness()
+        for name in Self.members { harness.join(name) }
+        harness.core.membersLastCompleteMilliseconds = .min
+        admit(1, in: harness)
+        harness.pass(milliseconds: 590_000)
+        #expect(harness.finish().isEmpty)
+        harness.pass(milliseconds: 11_000)
         var sent: [RoundHarness.Sent] = []
         for _ in 0..<10 {
-            bench.pass(milliseconds: 500)
-            sent += bench.finish()
+            harness.pass(milliseconds: 500)
+            sent += harness.finish()
         }
         #expect(Set(sent.map(\.member)) == Set(Self.members))
     }
 
     /// One server of a cluster does not answer. Each failed attempt to connect is reported as a loss.
     @Test func `Losses that are reported all the time delay a round by a few polls`() {
-        let bench = RoundHarness()
-        for name in Self.members { bench.join(name) }
-        admit(1, in: bench)
+        let harness = RoundHarness()
+        for name in Self.members { harness.join(name) }
+        admit(1, in: harness)
         var sent: [RoundHarness.Sent] = []
         for _ in 0..<20 {
-            bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
-            bench.pass(milliseconds: 1_000)
-            bench.core.storeLostMilliseconds = bench.moment.monotonicMilliseconds
-            sent += bench.finish()
+            harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+            harness.pass(milliseconds: 1_000)
+            harness.core.storeLostMilliseconds = harness.moment.monotonicMilliseconds
+            sent += harness.finish()
         }
         #expect(Set(sent.map(\.member)) == Set(Self.members))
     }
 
     /// Admits a command after the loss, so that the store knows its version.
-    private func admit(_ number: Int, in bench: RoundHarness) {
+    private func admit(_ number: Int, in harness: RoundHarness) {
         let admission = AudienceAdmission<[UInt8]>(
             version: Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0),
             digest: 1,
@@ -129,62 +129,62 @@ import Testing
             body: [],
             expiration: 0
         )
-        #expect(bench.store.perform(bench.call(.admit(admission))).verdict == .send)
-        bench.command(number, hasAlert: true)
-        bench.settle()
+        #expect(harness.store.perform(harness.call(.admit(admission))).verdict == .send)
+        harness.command(number, hasAlert: true)
+        harness.settle()
     }
 
-    private func passUntilMembersReturn(to bench: RoundHarness) -> [RoundHarness.Sent] {
+    private func passUntilMembersReturn(to harness: RoundHarness) -> [RoundHarness.Sent] {
         for _ in 0..<20 {
-            bench.pass(milliseconds: 500)
-            #expect(bench.finish().isEmpty)
+            harness.pass(milliseconds: 500)
+            #expect(harness.finish().isEmpty)
         }
-        #expect(bench.result(of: 1) == nil, "pages without members end no range")
-        for name in Self.members { bench.join(name) }
-        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
+        #expect(harness.result(of: 1) == nil, "pages without members end no range")
+        for name in Self.members { harness.join(name) }
+        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
         var sent: [RoundHarness.Sent] = []
         for _ in 0..<10 {
-            bench.pass(milliseconds: 500)
-            sent += bench.finish()
+            harness.pass(milliseconds: 500)
+            sent += harness.finish()
         }
         return sent
     }
 
     /// The shell read the marks just before the loss. It reports them after the core has noticed the loss.
     @Test func `A check before the loss releases no round`() {
-        let (bench, reached) = benchAfterLoss()
-        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds - 3_000
-        bench.pass(milliseconds: 10_000)
-        #expect(bench.finish().isEmpty)
-        for name in Self.members { bench.join(name) }
-        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
-        bench.pass(milliseconds: 1_000)
-        #expect(Set(bench.finish().map(\.member)) == Set(Self.members).subtracting(reached))
+        let (harness, reached) = benchAfterLoss()
+        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds - 3_000
+        harness.pass(milliseconds: 10_000)
+        #expect(harness.finish().isEmpty)
+        for name in Self.members { harness.join(name) }
+        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+        harness.pass(milliseconds: 1_000)
+        #expect(Set(harness.finish().map(\.member)) == Set(Self.members).subtracting(reached))
     }
 
     @Test func `A newer version takes over as usual`() throws {
-        let (bench, _) = benchAfterLoss()
-        bench.command(2)
-        for name in Self.members { bench.join(name) }
-        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
+        let (harness, _) = benchAfterLoss()
+        harness.command(2)
+        for name in Self.members { harness.join(name) }
+        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
         var sent: [RoundHarness.Sent] = []
         for _ in 0..<10 {
-            bench.pass(milliseconds: 500)
-            sent += bench.finish()
+            harness.pass(milliseconds: 500)
+            sent += harness.finish()
         }
         #expect(Set(sent.filter { $0.content == 2 }.map(\.member)) == Set(Self.members))
-        #expect(bench.result(of: 2) != nil)
-        #expect(bench.committableOffset == 2)
+        #expect(harness.result(of: 2) != nil)
+        #expect(harness.committableOffset == 2)
     }
 
     /// A worker died after it had fanned out more commands than it had committed. A store without its data
     /// takes each of these commands for a new one.
     @Test func `Only the newest of commands that come together is admitted`() {
-        let bench = RoundHarness()
-        for name in Self.members { bench.join(name) }
-        for number in 1...3 { bench.handOver(number, .update) }
-        bench.settle()
-        bench.pass(milliseconds: 2_000)
-        #expect(bench.orders.map(\.offset) == [3])
+        let harness = RoundHarness()
+        for name in Self.members { harness.join(name) }
+        for number in 1...3 { harness.handOver(number, .update) }
+        harness.settle()
+        harness.pass(milliseconds: 2_000)
+        #expect(harness.orders.map(\.offset) == [3])
     }
 }

@@ -11,17 +11,17 @@ import Testing
     }
 
     @Test func `A round leaves the last tenth of the streams while a single command waits`() {
-        let bench = RoundHarness()
-        for name in SimulatedNames.names[0].prefix(24) { bench.join(name) }
-        bench.command(1)
-        bench.settle()
+        let harness = RoundHarness()
+        for name in SimulatedNames.names[0].prefix(24) { harness.join(name) }
+        harness.command(1)
+        harness.settle()
         func send(whileSingleCommandsWait isWaiting: Bool) -> Int {
-            bench.send(inFlightMax: Audiences.inFlightMax(streams: 10, singleCommandsWait: isWaiting)).count
+            harness.send(inFlightMax: Audiences.inFlightMax(streams: 10, singleCommandsWait: isWaiting)).count
         }
         #expect(send(whileSingleCommandsWait: true) == 9)
         #expect(send(whileSingleCommandsWait: true) == 0)
         #expect(send(whileSingleCommandsWait: false) == 1)
-        bench.answerPushes()
+        harness.answerPushes()
         #expect(send(whileSingleCommandsWait: true) == 9)
     }
 }

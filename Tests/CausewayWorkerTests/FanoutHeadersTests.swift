@@ -4,7 +4,7 @@ import Testing
 @testable import CausewayWorker
 
 @Suite struct FanoutHeadersTests {
-    private static func order(range: (index: Int, count: Int)) throws -> FanoutInstruction {
+    private static func instruction(range: (index: Int, count: Int)) throws -> FanoutInstruction {
         FanoutInstruction(
             range: try #require(SegmentRange(index: range.index, count: range.count)),
             grant: AudienceGrant(
@@ -25,15 +25,17 @@ import Testing
     }
 
     private static func plain() throws -> FanoutInstruction {
-        var order = try order(range: (0, 1))
-        order.grant.isDemoted = false
-        (order.recordMilliseconds, order.alertVersion, order.isAlertExpired) = (-1, nil, false)
-        return order
+        var instruction = try instruction(range: (0, 1))
+        instruction.grant.isDemoted = false
+        (instruction.recordMilliseconds, instruction.alertVersion, instruction.isAlertExpired) = (-1, nil, false)
+        return instruction
     }
 
     @Test func `Headers keep what the reader of the range needs`() throws {
-        for order in [try Self.order(range: (255, 256)), try Self.order(range: (0, 2)), try Self.plain()] {
-            #expect(FanoutHeaders.order(FanoutHeaders.state(of: order)) == order)
+        for instruction in [
+            try Self.instruction(range: (255, 256)), try Self.instruction(range: (0, 2)), try Self.plain(),
+        ] {
+            #expect(FanoutHeaders.instruction(FanoutHeaders.state(of: instruction)) == instruction)
         }
     }
 
@@ -42,61 +44,69 @@ import Testing
         throws
     {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
-        var order = try Self.order(range: (0, 4))
+        var instruction = try Self.instruction(range: (0, 4))
         let channel = AudienceChannel(environment: environment, storage: storage, identifier: identifier)
-        order.channel = channel
-        order.grant.broadcastCount = 2
-        let state = FanoutHeaders.state(of: order)
+        instruction.channel = channel
+        instruction.grant.broadcastCount = 2
+        let state = FanoutHeaders.state(of: instruction)
         let text = FanoutHeaders.text(of: channel, count: 2)
-        #expect(FanoutHeaders.order(state, channel: text) == order)
+        #expect(FanoutHeaders.instruction(state, channel: text) == instruction)
         // A record of a broadcast must have the header that names the channel. Without the header, it is not
         // read as a record of a range.
-        #expect(FanoutHeaders.order(state) == nil)
+        #expect(FanoutHeaders.instruction(state) == nil)
         let others = [text.replacing("=", with: "-"), text.replacing(" 2 ", with: " 3 ")]
         for wrong in ["", "production", "\(text) x"] + others {
-            #expect(FanoutHeaders.order(state, channel: wrong) == nil)
+            #expect(FanoutHeaders.instruction(state, channel: wrong) == nil)
         }
-        order.channel = nil
-        #expect(FanoutHeaders.order(FanoutHeaders.state(of: order), channel: text) == nil)
+        instruction.channel = nil
+        #expect(FanoutHeaders.instruction(FanoutHeaders.state(of: instruction), channel: text) == nil)
     }
 
     @Test func `A start brings the channels of its audience`() throws {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
-        var order = try Self.order(range: (0, 4))
-        order.startChannels.sandbox = AudienceChannel(environment: .sandbox, storage: .none, identifier: identifier)
-        let state = FanoutHeaders.state(of: order)
-        let one = FanoutHeaders.text(of: order.startChannels)
-        #expect(FanoutHeaders.order(state, startChannels: one) == order)
-        order.startChannels.production =
+        var instruction = try Self.instruction(range: (0, 4))
+        instruction.startChannels.sandbox = AudienceChannel(
+            environment: .sandbox,
+            storage: .none,
+            identifier: identifier
+        )
+        let state = FanoutHeaders.state(of: instruction)
+        let one = FanoutHeaders.text(of: instruction.startChannels)
+        #expect(FanoutHeaders.instruction(state, startChannels: one) == instruction)
+        instruction.startChannels.production =
             AudienceChannel(environment: .production, storage: .newest, identifier: identifier)
-        let both = FanoutHeaders.text(of: order.startChannels)
-        #expect(FanoutHeaders.order(state, startChannels: both) == order)
+        let both = FanoutHeaders.text(of: instruction.startChannels)
+        #expect(FanoutHeaders.instruction(state, startChannels: both) == instruction)
         for wrong in ["", ";", "\(both);", "\(both);\(one)", "\(one);\(one)", both.replacing("=", with: "-")] {
-            #expect(FanoutHeaders.order(state, startChannels: wrong) == nil, "\(wrong)")
+            #expect(FanoutHeaders.instruction(state, startChannels: wrong) == nil, "\(wrong)")
         }
     }
 
     @Test(arguments: ChannelAbsence.allCases)
     func `Headers keep the reason why there is no channel`(absence: ChannelAbsence) throws {
-        var order = try Self.order(range: (0, 4))
-        let state = FanoutHeaders.state(of: order)
-        #expect(FanoutHeaders.order(state, absence: "later") == order)
-        order.channelAbsence = absence
-        #expect(FanoutHeaders.order(state, absence: "\(absence.name)") == order)
+        var instruction = try Self.instruction(range: (0, 4))
+        let state = FanoutHeaders.state(of: instruction)
+        #expect(FanoutHeaders.instruction(state, absence: "later") == instruction)
+        instruction.channelAbsence = absence
+        #expect(FanoutHeaders.instruction(state, absence: "\(absence.name)") == instruction)
     }
 
     @Test func `Headers that no lane has written are refused`() throws {
-        var numbers = FanoutHeaders.state(of: try Self.order(range: (3, 16))).split(separator: " ").map(String.init)
-        #expect(FanoutHeaders.order(numbers.joined(separator: " ")) != nil)
-        #expect(FanoutHeaders.order(numbers.dropLast().joined(separator: " ")) == nil)
-        #expect(FanoutHeaders.order((numbers + ["0"]).joined(separator: " ")) == nil)
-        #expect(FanoutHeaders.order("") == nil)
-        #expect(FanoutHeaders.order(String(repeating: " ", count: 100_000)) == nil)
+        var numbers = FanoutHeaders.state(of: try Self.instruction(range: (3, 16))).split(separator: " ")
+            .map(String.init)
+        #expect(FanoutHeaders.instruction(numbers.joined(separator: " ")) != nil)
+        #expect(FanoutHeaders.instruction(numbers.dropLast().joined(separator: " ")) == nil)
+        #expect(FanoutHeaders.instruction((numbers + ["0"]).joined(separator: " ")) == nil)
+        #expect(FanoutHeaders.instruction("") == nil)
+        #expect(FanoutHeaders.instruction(String(repeating: " ", count: 100_000)) == nil)
         for position in numbers.indices {
             for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999", "1\u{0}", "١"] {
                 let right = numbers[position]
                 numbers[position] = wrong
-                #expect(FanoutHeaders.order(numbers.joined(separator: " ")) == nil, "number \(position): \(wrong)")
+                #expect(
+                    FanoutHeaders.instruction(numbers.joined(separator: " ")) == nil,
+                    "number \(position): \(wrong)"
+                )
                 numbers[position] = right
             }
         }
@@ -108,7 +118,7 @@ import Testing
         ] {
             let right = numbers[position]
             numbers[position] = wrong
-            #expect(FanoutHeaders.order(numbers.joined(separator: " ")) == nil, "number \(position): \(wrong)")
+            #expect(FanoutHeaders.instruction(numbers.joined(separator: " ")) == nil, "number \(position): \(wrong)")
             numbers[position] = right
         }
     }

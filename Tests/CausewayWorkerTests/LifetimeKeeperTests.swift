@@ -133,7 +133,7 @@ import Testing
 
     @Test func `A life of any app leaves the timetable when it is overdue for too long`() async throws {
         let scene = try Scene()
-        scene.put(Self.foreign("a"), "b \(began - LifetimeKeeper.ageMaxMilliseconds) 0")
+        scene.put(Self.foreign("a"), "b \(began - LifetimeKeeper.ageMillisecondsMax) 0")
         await scene.keeper.poll()
         #expect(scene.keys == [])
     }
@@ -187,7 +187,7 @@ import Testing
             pageMax: 4,
             claimMax: 2,
             apps: [Array("own".utf8)],
-            ageMaxMilliseconds: 1_000
+            ageMillisecondsMax: 1_000
         )
     }
 

@@ -51,7 +51,7 @@ extension ReplayScene {
     /// Returns the members' tokens by their ids.
     fileprivate func members(of audience: String) throws -> [String: String] {
         let writer = try writer(audience)
-        let segments = (0..<MemberPlace.segmentCount).map { UInt8($0) }
+        let segments = (0..<MemberLocation.segmentCount).map { UInt8($0) }
         let directories = try writer.perform(segments.map { .directory(segment: $0) })
         var pages: [AudienceWriter.Operation] = []
         for (segment, directory) in zip(segments, directories) {

@@ -243,7 +243,7 @@ extension MemberEntry<[UInt8]> {
     fileprivate static func joining(_ identifier: String, token: String, at: Int64 = 1) -> Self {
         let bytes = Array(identifier.utf8)
         return MemberEntry(
-            place: bytes.withUnsafeBytes { MemberPlace(of: $0) },
+            place: bytes.withUnsafeBytes { MemberLocation(of: $0) },
             isLeaving: false,
             kind: .activity,
             environment: .production,

@@ -190,7 +190,7 @@ extension ReactorTests {
             recorder.onTurnEnd = { order.append("end") }
             try loop.add(descriptor: ends.write, interest: .writable, handler: recorder)
             _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: 0)
-            loop.atTurnEnd(recorder)
+            loop.callAtTurnEnd(recorder)
             loop.turn(waitMilliseconds: 0)
             #expect(order == ["event", "timer", "end"])
             loop.remove(descriptor: ends.write)
@@ -202,8 +202,8 @@ extension ReactorTests {
         {
             let loop = try EventLoop()
             let recorder = Recorder()
-            recorder.onTurnEnd = { loop.atTurnEnd(recorder) }
-            loop.atTurnEnd(recorder)
+            recorder.onTurnEnd = { loop.callAtTurnEnd(recorder) }
+            loop.callAtTurnEnd(recorder)
             loop.turn(waitMilliseconds: 0)
             #expect(recorder.turnEnds == EventLoop.turnEndPassesMax)
             // Turn-end handlers are still registered, so the next turn must not wait for events, even without

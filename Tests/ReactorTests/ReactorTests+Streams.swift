@@ -76,7 +76,7 @@ extension ReactorTests {
             stream.shutdownAfterFlush()
             turn(loop) { recorder.isClosed }
             #expect(recorder.closed == [nil])
-            #expect(loop.nowMilliseconds - start >= Stream.endedVisibleMilliseconds)
+            #expect(loop.nowMilliseconds - start >= Stream.peerEndTimeoutMilliseconds)
             close(ends[1])
         }
 

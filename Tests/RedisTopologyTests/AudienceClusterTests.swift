@@ -15,7 +15,7 @@ import Testing
         // Some digests have the bytes of `{` and `}`, which begin and end a hash tag.
         for digest: UInt64 in [0, .max, 0x7B7B_7B7B_7B7B_7B7B, 0x7D7D_7D7D_7D7D_7D7D, 0x007B_7D00_7D7B_0102] {
             var slots: Set<Int> = []
-            for segment in 0..<MemberPlace.segmentCount {
+            for segment in 0..<MemberLocation.segmentCount {
                 let count = app.withUnsafeBytes { app in
                     memory.withUnsafeMutableBytes {
                         AudienceKey.write(app: app, AudienceDigest(value: digest), segment: UInt8(segment), to: $0)
@@ -205,7 +205,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         defer { scratch.deallocate() }
         var members: Set<[UInt8]> = []
         var memory = [UInt8](repeating: 0, count: Limits.identifierBytes)
-        for segment in 0..<MemberPlace.segmentCount {
+        for segment in 0..<MemberLocation.segmentCount {
             let directory = try ask(.directory(segment: UInt8(segment))).bytes ?? []
             for offset in stride(from: 0, to: directory.count, by: AudienceKey.boundBytes) {
                 let bound = UInt32(LittleEndian.read(directory[offset..<(offset + AudienceKey.boundBytes)]))
@@ -234,7 +234,7 @@ private final class AudienceCaller: AudienceStoreHandler {
     // MARK: - Slots
 
     static func slot(ofMember member: [UInt8]) -> Int {
-        slot(ofSegment: member.withUnsafeBytes { MemberPlace(of: $0) }.segment)
+        slot(ofSegment: member.withUnsafeBytes { MemberLocation(of: $0) }.segment)
     }
 
     /// - Parameter segment: nil for the slot of the audience's record.
@@ -250,7 +250,7 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     private static func entry(_ identifier: [UInt8], now: Int64) -> MemberEntry<[UInt8]> {
         MemberEntry(
-            place: identifier.withUnsafeBytes { MemberPlace(of: $0) },
+            place: identifier.withUnsafeBytes { MemberLocation(of: $0) },
             isLeaving: false,
             kind: .activity,
             environment: .production,

@@ -143,7 +143,7 @@ final class Caller {
         }
     }
 
-    private func issue(_ call: Call) -> CallIssue {
+    private func issue(_ call: Call) -> IssueOutcome {
         let operation: StoreCall<[UInt8]>.Operation =
             if call.isRegistration {
                 .register(Self.token, frequentUpdates: nil, shows: nil, source: .record, audiences: nil)

@@ -90,6 +90,6 @@ import Testing
 
     @Test func `Tags are spread evenly`() {
         let slots = SlotAnchors.ofCluster.tags.map(\.slot)
-        #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / SlotAnchors.slotsApart == $0 })
+        #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / SlotAnchors.slotsPerAnchor == $0 })
     }
 }

@@ -92,13 +92,13 @@ import Testing
         )
         let names = (0..<24).map { "TEAM/KEY\($0)" }
         for name in names {
-            #expect(try one.takeLease(name, milliseconds: 600_000))
+            #expect(try one.acquireLease(name, milliseconds: 600_000))
             try one.write(name, text: bytes(name), milliseconds: 600_000)
         }
         #expect(cluster.primaries.allSatisfy { cluster.keyCount([$0]) > 0 })
         for name in names {
             #expect(try other.read(name)?.text == bytes(name))
-            #expect(try !other.takeLease(name, milliseconds: 600_000))
+            #expect(try !other.acquireLease(name, milliseconds: 600_000))
         }
         var resharding = try Resharding(cluster)
         var steps = 0
@@ -110,7 +110,7 @@ import Testing
         }
         for name in names {
             try eventually(name) { (try? other.read(name)?.text) == bytes(name) }
-            #expect(try !other.takeLease(name, milliseconds: 600_000))
+            #expect(try !other.acquireLease(name, milliseconds: 600_000))
         }
     }
 

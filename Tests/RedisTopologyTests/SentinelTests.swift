@@ -123,8 +123,8 @@ import Testing
         let (one, other) = (
             try ProviderTokenStore(configuration: configuration), try ProviderTokenStore(configuration: configuration)
         )
-        #expect(try one.takeLease("TEAM/KEY", milliseconds: 600_000))
-        #expect(try !other.takeLease("TEAM/KEY", milliseconds: 600_000))
+        #expect(try one.acquireLease("TEAM/KEY", milliseconds: 600_000))
+        #expect(try !other.acquireLease("TEAM/KEY", milliseconds: 600_000))
         try one.write("TEAM/KEY", text: [0, 255], milliseconds: 600_000)
         #expect(try other.read("TEAM/KEY")?.text == [0, 255])
         // The replica has the token and the lease before its primary dies.
@@ -135,7 +135,7 @@ import Testing
         // A call fails until the Sentinels name the new primary. Each further call asks the Sentinels again.
         try eventually("the key") { (try? one.read("TEAM/KEY")?.text) == [0, 255] }
         try eventually("the key") { (try? other.read("TEAM/KEY")?.text) == [0, 255] }
-        #expect(try !other.takeLease("TEAM/KEY", milliseconds: 600_000), "the lease has gone over as well")
+        #expect(try !other.acquireLease("TEAM/KEY", milliseconds: 600_000), "the lease has gone over as well")
     }
 
     @Test func `An unknown name, and a wrong password of the Sentinels, are reported`() throws {

@@ -23,7 +23,7 @@ struct Huffman: @unchecked Sendable {
     /// For each length of a code: the first code of this length, left-aligned in 32 bits, and the index of
     /// its symbol in `symbols`.
     private let firstCodes: UnsafeMutablePointer<UInt32>
-    private let firstPlaces: UnsafeMutablePointer<Int>
+    private let firstSymbolIndices: UnsafeMutablePointer<Int>
     /// The symbols in the order of their codes.
     private let symbols: UnsafeMutablePointer<UInt8>
     /// For each symbol: its code.
@@ -33,7 +33,7 @@ struct Huffman: @unchecked Sendable {
         shortCodes = .allocate(capacity: 256)
         pairs = .allocate(capacity: 1 << Self.pairBits)
         firstCodes = .allocate(capacity: Self.bitsMax + 2)
-        firstPlaces = .allocate(capacity: Self.bitsMax + 2)
+        firstSymbolIndices = .allocate(capacity: Self.bitsMax + 2)
         symbols = .allocate(capacity: 256)
         codes = .allocate(capacity: 256)
         shortCodes.initialize(repeating: 0, count: 256)
@@ -42,7 +42,7 @@ struct Huffman: @unchecked Sendable {
         for bits in 1...Self.bitsMax {
             code <<= 1
             firstCodes.advanced(by: bits).initialize(to: code << UInt32(32 - bits))
-            firstPlaces.advanced(by: bits).initialize(to: place)
+            firstSymbolIndices.advanced(by: bits).initialize(to: place)
             for symbol in 0..<256 where Int(codeBits[symbol]) == bits {
                 symbols.advanced(by: place).initialize(to: UInt8(symbol))
                 codes.advanced(by: symbol).initialize(to: code)
@@ -66,7 +66,7 @@ struct Huffman: @unchecked Sendable {
         }
         // The last code, thirty ones, is the end-of-string symbol, which is not allowed within a string.
         firstCodes.advanced(by: Self.bitsMax + 1).initialize(to: code << UInt32(32 - Self.bitsMax))
-        firstPlaces.advanced(by: Self.bitsMax + 1).initialize(to: place)
+        firstSymbolIndices.advanced(by: Self.bitsMax + 1).initialize(to: place)
     }
 
     // MARK: - Decoding
@@ -145,7 +145,7 @@ struct Huffman: @unchecked Sendable {
         var length = Int(Self.shortBits) + 1
         while length < Self.bitsMax, bits >= firstCodes[length + 1] { length += 1 }
         guard bits < firstCodes[Self.bitsMax + 1] else { return nil }
-        let place = firstPlaces[length] + Int((bits - firstCodes[length]) >> UInt32(32 - length))
+        let place = firstSymbolIndices[length] + Int((bits - firstCodes[length]) >> UInt32(32 - length))
         return (symbols[place], length)
     }
 

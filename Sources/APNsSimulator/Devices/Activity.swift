@@ -191,7 +191,7 @@ struct Activity {
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latest = min(
-            atMilliseconds + DeviceRules.endedVisibleMilliseconds,
+            atMilliseconds + DeviceRules.peerEndTimeoutMilliseconds,
             startedAtMilliseconds + DeviceRules.totalMilliseconds
         )
         let dismissal = min(dismissalMilliseconds ?? latest, latest)

@@ -48,7 +48,7 @@ import Reactor
 /// - `POST /broadcasts`. Takes `app`, `enabled`: the capability for broadcasts. `false` deletes the app's
 ///   channels.
 /// - `POST /goaway`. Takes nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds`.
-/// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
+/// - `POST /closeWithoutNotify`. Takes nothing: closes all connections without GOAWAY and close_notify.
 /// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all connections half open.
 /// - `POST /clock`. Takes `advanceMilliseconds`.
 /// - `POST /reset`. Takes nothing: see `Simulator.reset`.
@@ -189,7 +189,7 @@ struct ControlHandler: Sendable {
         case ("PUT", "/faults"): try await putFaults(call)
         case ("DELETE", "/faults"): try await clearFaults()
         case ("POST", "/goaway"): try await goAway(call)
-        case ("POST", "/cut"): try await cut()
+        case ("POST", "/cut"): try await closeWithoutNotify()
         case ("POST", "/silence"): try await silence(call)
         case ("POST", "/clock"): try await advanceClock(call)
         case ("POST", "/reset"): try await reset()

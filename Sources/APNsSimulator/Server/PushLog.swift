@@ -132,7 +132,7 @@ final class PushLog: TurnEndHandler {
         if buffer.count >= Self.bufferBytesMax { return flush() }
         guard !isFlushRequested else { return }
         isFlushRequested = true
-        loop.atTurnEnd(self)
+        loop.callAtTurnEnd(self)
     }
 
     func turnEnded() {

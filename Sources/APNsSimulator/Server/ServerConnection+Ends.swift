@@ -53,12 +53,12 @@ extension ServerConnection {
     }
 
     /// Closes the connection without GOAWAY and without TLS's close_notify.
-    func cut() {
+    func closeWithoutNotify() {
         guard state != .closed else { return }
         owner.statistics.connectionsCut += 1
         noteLostResponses()
         release()
-        stream?.cut()
+        stream?.closeWithoutNotify()
         stream = nil
         owner.forget(self)
     }

@@ -351,7 +351,7 @@ extension ServerConnection: StreamHandler {
         guard count >= 0 else { return abandon() }
         if isCutDue {
             owner.announceRegistrations()
-            return cut()
+            return closeWithoutNotify()
         }
         send()
         owner.announceRegistrations()

@@ -200,7 +200,7 @@ final class ServerLoop {
     }
 
     func cutAll() {
-        for connection in Array(connections.values) { connection.cut() }
+        for connection in Array(connections.values) { connection.closeWithoutNotify() }
     }
 
     func silenceAll(stopsReading: Bool) {

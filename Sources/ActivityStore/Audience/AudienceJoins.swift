@@ -39,7 +39,7 @@ final class AudienceJoins: RedisHandler {
         app: UnsafeRawBufferPointer,
         _ audience: AudienceDigest,
         _ entry: MemberEntry<UnsafeRawBufferPointer>
-    ) -> CallIssue {
+    ) -> IssueOutcome {
         switch table.insert(tag: tag, app: app, audience, entry) {
         case .full: return .full
         case .outOfBounds: return .outOfBounds
@@ -50,7 +50,7 @@ final class AudienceJoins: RedisHandler {
         }
     }
 
-    private func append(_ slot: UInt16) -> CallIssue {
+    private func append(_ slot: UInt16) -> IssueOutcome {
         table[slot].stage = .appending
         table[slot].bounds = directories.page(of: table[slot].position, tag: table.tag(slot))
         guard let (session, connection) = redis?.audienceSession(for: pageKey(slot)) else { return .notReady }
@@ -75,7 +75,7 @@ final class AudienceJoins: RedisHandler {
         }
     }
 
-    private func lookUp(_ slot: UInt16) -> CallIssue {
+    private func lookUp(_ slot: UInt16) -> IssueOutcome {
         let key = directoryKey(slot)
         guard let (session, connection) = redis?.audienceSession(for: key) else { return .notReady }
         return session.get(key, AudienceSessionCall(tag: 0, kind: .lookUp, slot: slot), on: connection)
@@ -105,13 +105,13 @@ final class AudienceJoins: RedisHandler {
         }
     }
 
-    private func arrange(_ slot: UInt16) -> CallIssue {
+    private func arrange(_ slot: UInt16) -> IssueOutcome {
         guard let (session, connection) = redis?.audienceSession(for: directoryKey(slot)) else { return .notReady }
         return session.arrange(slot, on: connection)
     }
 
     /// Fails the join if its next step could not be issued. The caller repeats the join.
-    private func failUnlessIssued(_ slot: UInt16, _ issue: CallIssue) {
+    private func failUnlessIssued(_ slot: UInt16, _ issue: IssueOutcome) {
         if issue != .issued { failed(slot, RedisError(.busy, "the connection takes no call for a join's next step")) }
     }
 

@@ -110,7 +110,7 @@ extension AudienceSession {
             let timestamp = reader.number(1, in: 0...Limits.timestampMax),
             let priority = reader.number(2, in: 5...10), let frequentPriority = reader.number(3, in: 5...10),
             let demoted = reader.number(4, in: 0...1),
-            let rangeCount = reader.number(5, in: 1...Int64(MemberPlace.segmentCount)),
+            let rangeCount = reader.number(5, in: 1...Int64(MemberLocation.segmentCount)),
             SegmentRange(index: 0, count: Int(rangeCount)) != nil
         else { return nil }
         var result = AudienceReply<Bytes>(.send)
@@ -174,7 +174,7 @@ extension AudienceSession {
 
     private func finished(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 2 || reply.elementCount == 3, reader.element(0).isWord("finished"),
-            let left = reader.number(1, in: 0...Int64(MemberPlace.segmentCount + DeviceEnvironment.allCases.count)),
+            let left = reader.number(1, in: 0...Int64(MemberLocation.segmentCount + DeviceEnvironment.allCases.count)),
             (left == 0) == (reply.elementCount == 3)
         else { return nil }
         var result = AudienceReply<Bytes>(.finished)

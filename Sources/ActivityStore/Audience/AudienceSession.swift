@@ -48,7 +48,7 @@ final class AudienceSession: RedisSession {
     // MARK: - Joins
 
     /// Collects a join's entry for the command that leaves at the end of the turn.
-    func append(_ slot: UInt16, on connection: RedisConnection) -> CallIssue {
+    func append(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         flushCheckpoints(on: connection)
         batch.initializeElement(at: batchCount, to: slot)
@@ -83,7 +83,7 @@ final class AudienceSession: RedisSession {
     }
 
     /// Runs the script `arrange`, which makes or rearranges the page of a join.
-    func arrange(_ slot: UInt16, on connection: RedisConnection) -> CallIssue {
+    func arrange(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         let tag = joins.table.tag(slot)
         let bounds = joins.table[slot].bounds
@@ -121,7 +121,7 @@ final class AudienceSession: RedisSession {
         tag: UInt64,
         key: Bytes,
         on connection: RedisConnection
-    ) -> CallIssue {
+    ) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         flushJoins(on: connection)
         if !checkpoints.takes(text, of: key) { flushCheckpoints(on: connection) }
@@ -150,7 +150,7 @@ final class AudienceSession: RedisSession {
     // MARK: - Single calls
 
     /// Reads a page or a directory.
-    func get(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> CallIssue {
+    func get(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         write(call, argumentCount: 2, bytesMax: key.count, on: connection) { writer in
             writer.argument(count: 3) { $0.verbatim(Bytes("GET" as StaticString)) }
@@ -160,7 +160,7 @@ final class AudienceSession: RedisSession {
     }
 
     /// Runs the script `audience`.
-    func perform(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> CallIssue {
+    func perform(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         let (kind, argumentCount, argumentBytes) = call.operation.recordCall
         write(

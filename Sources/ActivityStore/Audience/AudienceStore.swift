@@ -79,7 +79,7 @@ public final class AudienceStore {
     ///
     /// Entries that are appended in one turn leave as one command. In a cluster each entry leaves alone,
     /// because the pages are in different slots.
-    public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> CallIssue {
+    public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {
         case .append(let entry):
@@ -107,7 +107,7 @@ public final class AudienceStore {
         }
     }
 
-    private func get(_ kind: AudienceCallKind, tag: UInt64, keyBytes: Int) -> CallIssue {
+    private func get(_ kind: AudienceCallKind, tag: UInt64, keyBytes: Int) -> IssueOutcome {
         let key = UnsafeRawBufferPointer(rebasing: key[..<keyBytes])
         guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
         return session.get(key, AudienceSessionCall(tag: tag, kind: kind), on: connection)

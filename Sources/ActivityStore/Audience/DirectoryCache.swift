@@ -86,7 +86,7 @@ struct PageBounds: Equatable, BitwiseCopyable {
 
     /// Where the page is split; nil if it has only one position.
     var middle: UInt32? {
-        let end = next == 0 ? MemberPlace.positionsPerSegment : UInt64(next)
+        let end = next == 0 ? MemberLocation.positionsPerSegment : UInt64(next)
         guard end > UInt64(lower) + 1 else { return nil }
         return UInt32(UInt64(lower) + (end - UInt64(lower)) / 2)
     }

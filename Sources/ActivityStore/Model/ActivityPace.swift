@@ -3,7 +3,7 @@ import LiveActivity
 /// The draws on an activity's budget and the spacing of its pushes.
 public struct ActivityPace: Hashable, Sendable {
     /// When Redis first learned of the activity.
-    public internal(set) var bornAtMilliseconds: Int64
+    public internal(set) var beganAtMilliseconds: Int64
     /// When the bucket will be full again if nothing is drawn. A time in the past means that the bucket is
     /// full.
     public internal(set) var fullAtMilliseconds: Int64 = 0
@@ -14,12 +14,12 @@ public struct ActivityPace: Hashable, Sendable {
     /// When the last 429 was recorded.
     public internal(set) var limitedAtMilliseconds: Int64?
 
-    init(bornAtMilliseconds: Int64) {
-        self.bornAtMilliseconds = bornAtMilliseconds
+    init(beganAtMilliseconds: Int64) {
+        self.beganAtMilliseconds = beganAtMilliseconds
     }
 
     /// The last second of the activity's life.
-    public var endSeconds: Int64 { bornAtMilliseconds / 1_000 + StoreLimits.updatesSeconds }
+    public var endSeconds: Int64 { beganAtMilliseconds / 1_000 + StoreLimits.updatesSeconds }
 
     func isOver(at now: Int64) -> Bool { now / 1_000 > endSeconds }
 

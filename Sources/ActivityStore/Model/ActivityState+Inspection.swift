@@ -36,7 +36,7 @@ extension ActivityState {
             Start(version: $0.version, isSettled: $0.isSettled, timestamp: $0.version.timestamp, claim: nil)
         }
         pace = inspection.updatesUntilMilliseconds.map {
-            ActivityPace(bornAtMilliseconds: ($0 / 1_000 - StoreLimits.updatesSeconds) * 1_000)
+            ActivityPace(beganAtMilliseconds: ($0 / 1_000 - StoreLimits.updatesSeconds) * 1_000)
         }
     }
 

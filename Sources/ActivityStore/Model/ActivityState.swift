@@ -190,7 +190,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         lastSendMilliseconds = now
         digest = nil
         hasDrawn = false
-        pace = ActivityPace(bornAtMilliseconds: now)
+        pace = ActivityPace(beganAtMilliseconds: now)
         let start = Start(version: version, isSettled: false, timestamp: lastTimestamp, claim: claim)
         self.start = start
         return (startVerdict(start), .renewed)
@@ -346,7 +346,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     /// Begins the activity's life, with the first command or registration that names the activity.
     private mutating func beginLife(at now: Int64) {
-        if pace == nil { pace = ActivityPace(bornAtMilliseconds: now) }
+        if pace == nil { pace = ActivityPace(beganAtMilliseconds: now) }
     }
 
     private mutating func takes(_ registration: TokenRegistration<[UInt8]>) -> Bool {

@@ -12,7 +12,7 @@ extension DeviceState {
         let old = slots[type]?.audiences ?? []
         let leaving = old.filter { !new.contains($0) && !others.contains($0) && !left.contains($0) }
         let kept = left.filter { !new.contains($0) }
-        guard kept.count + leaving.count <= StoreLimits.leavesMax else { return false }
+        guard kept.count + leaving.count <= StoreLimits.departuresMax else { return false }
         left = kept + leaving
         if !leaving.isEmpty { leftAtMilliseconds = max(milliseconds, leftAtMilliseconds + 1) }
         if left.isEmpty { leftAtMilliseconds = 0 }

@@ -12,7 +12,7 @@ public struct MemberAudiences: Hashable, Sendable {
     /// - Returns: false, without a change, if too many audiences do not know yet that the member left them.
     mutating func change(to new: [UInt64]) -> Bool {
         let leaving = left.filter { !new.contains($0) } + current.filter { !new.contains($0) }
-        guard leaving.count <= StoreLimits.leavesMax else { return false }
+        guard leaving.count <= StoreLimits.departuresMax else { return false }
         (current, left) = (new, leaving)
         return true
     }

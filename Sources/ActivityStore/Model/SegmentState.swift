@@ -120,7 +120,7 @@ struct PageState: Sendable {
 
     /// The middle of the bounds; nil if they enclose only one position.
     var middle: UInt32? {
-        let end = nextBound == 0 ? MemberPlace.positionsPerSegment : UInt64(nextBound)
+        let end = nextBound == 0 ? MemberLocation.positionsPerSegment : UInt64(nextBound)
         let width = end - UInt64(lowerBound)
         return width > 1 ? UInt32(UInt64(lowerBound) + width / 2) : nil
     }

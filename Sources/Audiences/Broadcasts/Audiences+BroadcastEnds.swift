@@ -16,12 +16,12 @@ extension Audiences {
         }
         broadcasts[broadcast].stage = .finishing
         broadcasts[broadcast].outcome = outcome
-        let isOwn = channels[broadcasts[broadcast].channel].isOwn
-        broadcasts[broadcast].outstanding = isOwn ? 1 : 2
+        let isManagedByProducer = channels[broadcasts[broadcast].channel].isManagedByProducer
+        broadcasts[broadcast].outstanding = isManagedByProducer ? 1 : 2
         productions.append(AudienceProduction(kind: .broadcastResult, index: broadcast))
         // A command to a producer's own channel consists of one broadcast. So the store has no parts to add
         // up.
-        guard !isOwn else { return }
+        guard !isManagedByProducer else { return }
         storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
     }
 
@@ -29,8 +29,8 @@ extension Audiences {
         let slot = broadcasts[broadcast]
         let part = BroadcastPart(
             environment: channels[slot.channel].key.environment,
-            rangeCount: slot.record.order.grant.rangeCount,
-            broadcastCount: slot.record.order.grant.broadcastCount
+            rangeCount: slot.record.instruction.grant.rangeCount,
+            broadcastCount: slot.record.instruction.grant.broadcastCount
         )
         return .finishBroadcast(part, version: slot.record.version, slot.outcome, slot.times)
     }
@@ -157,7 +157,7 @@ extension Audiences {
 
     /// Stops the broadcasts to the channels of a partition that is being revoked, and drops the states that
     /// wait. The partition's next owner reads their records again.
-    mutating func leaveChannels(of place: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
+    mutating func stopChannels(of place: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
         guard let epoch = partitions[place]?.pointee.epoch else { return }
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {
             guard channels[channel].partition == place, channels[channel].epoch == epoch else { continue }
@@ -197,7 +197,7 @@ extension Audiences {
 
     mutating func composeBroadcastResult(_ broadcast: UInt32) -> ComposedRecord {
         let slot = broadcasts[broadcast]
-        let channel = slot.record.order.channel ?? channels[slot.channel].channel
+        let channel = slot.record.instruction.channel ?? channels[slot.channel].channel
         let reason = slot.outcome == .failed ? slot.reason.bytes : UnsafeRawBufferPointer(start: nil, count: 0)
         return composeResult(of: name(ofChannel: slot.channel), slot.record) { name, writer in
             var result = BroadcastResultRecord(
@@ -226,6 +226,10 @@ extension Audiences {
 
     private func name(ofChannel channel: UInt32) -> NamedAudience {
         let slot = channels[channel]
-        return NamedAudience(application: slot.key.application, key: slot.audience.bytes, isChannel: slot.isOwn)
+        return NamedAudience(
+            application: slot.key.application,
+            key: slot.audience.bytes,
+            isChannel: slot.isManagedByProducer
+        )
     }
 }

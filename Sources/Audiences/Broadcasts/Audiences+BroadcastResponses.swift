@@ -15,11 +15,11 @@ extension Audiences {
         case .accepted:
             channels[channel].spacingMilliseconds = ChannelPace.accepted(channels[channel].spacingMilliseconds)
             finish(broadcast, .delivered, now: now)
-        case .rejected where learnsStorage(of: channel, from: result.reason):
+        case .rejected where noteMissingStorage(of: channel, from: result.reason):
             retryLater(broadcast, pause: 0, now: now)
         // The core asks for no new channel if the producer manages the channel itself. It asks for none for
         // an end either: the new channel would have no subscribers, and nothing would delete it.
-        case .channelGone where channels[channel].isOwn || broadcasts[broadcast].record.event == .end:
+        case .channelGone where channels[channel].isManagedByProducer || broadcasts[broadcast].record.event == .end:
             finish(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
         case .channelGone:

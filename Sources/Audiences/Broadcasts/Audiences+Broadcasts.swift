@@ -18,7 +18,7 @@ extension Audiences {
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
-        _ order: FanoutInstruction,
+        _ instruction: FanoutInstruction,
         _ dropped: UnsafeRawBufferPointer,
         to target: AudienceChannel,
         of application: UInt16,
@@ -34,7 +34,7 @@ extension Audiences {
         )
         guard hasRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
             return partition.pointee.passedOver
-                .insert(record.offset, of: application, admittedMilliseconds: order.admittedMilliseconds)
+                .insert(record.offset, of: application, admittedMilliseconds: instruction.admittedMilliseconds)
         }
         partition.pointee.passedOver.remove(record.offset)
         partition.pointee.outstanding += 1
@@ -44,7 +44,7 @@ extension Audiences {
             command,
             from: value,
             record,
-            order,
+            instruction,
             dropped,
             of: application,
             epoch: epoch,
@@ -65,13 +65,13 @@ extension Audiences {
         _ partition: UInt32,
         _ epoch: UInt32
     ) -> UInt32 {
-        let isOwn = !command.channel.isAbsent
-        let audience = unescaped(isOwn ? command.channel : command.audience, from: value)
+        let isManagedByProducer = !command.channel.isAbsent
+        let audience = unescaped(isManagedByProducer ? command.channel : command.audience, from: value)
         let channel = channels.allocate(
             ChannelSlot(
                 key: key,
                 audience: audience,
-                isOwn: isOwn,
+                isManagedByProducer: isManagedByProducer,
                 partition: partition,
                 epoch: epoch,
                 channel: target
@@ -99,8 +99,8 @@ extension Audiences {
     ) {
         let slot = channels[channel]
         let record = broadcasts[broadcast].record
-        var timestamp = record.order.grant.timestamp
-        let (version, admitted) = (record.version, record.order.admittedMilliseconds)
+        var timestamp = record.instruction.grant.timestamp
+        let (version, admitted) = (record.version, record.instruction.admittedMilliseconds)
         if timestamp <= slot.newestTimestamp {
             guard version > slot.newestVersion, admitted > slot.newestAdmittedMilliseconds else {
                 guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
@@ -126,7 +126,7 @@ extension Audiences {
         if target.identifier != channels[channel].channel.identifier { channels[channel].awaitsChannel = false }
         // A record does not have the storage policy of a producer's own channel. The core learned this policy
         // from APNs' answer, so the record must not replace it.
-        if !channels[channel].isOwn { channels[channel].channel = target }
+        if !channels[channel].isManagedByProducer { channels[channel].channel = target }
         let older = channels[channel].waiting
         channels[channel].waiting = broadcast
         if older != .max { supersede(older, by: broadcast, now: now) }
@@ -134,7 +134,7 @@ extension Audiences {
     }
 
     private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: UInt32) {
-        broadcasts[broadcast].record.order.grant.timestamp = timestamp
+        broadcasts[broadcast].record.instruction.grant.timestamp = timestamp
         let record = broadcasts[broadcast].record
         Body.setTimestamp(timestamp, in: record.body.room, record.layout)
     }
@@ -143,10 +143,10 @@ extension Audiences {
     /// alert of its own and its body stays within the limit.
     mutating func supersede(_ older: UInt32, by newer: UInt32, now: Moment) {
         let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
-        let isOwn = channels[broadcasts[newer].channel].isOwn
+        let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
         guard replaced.hasAlert, !record.hasAlert, !replaced.isAlertOld(now: now),
             Body.count(record.body.bytes, record.layout, carryingAlertOf: Int(replaced.layout.alert.count))
-                <= (isOwn ? Limits.broadcastBodyBytes : Limits.bodyBytes)
+                <= (isManagedByProducer ? Limits.broadcastBodyBytes : Limits.bodyBytes)
         else {
             // If the older broadcast carries an alert, this alert is dropped too.
             return finish(older, .superseded, now: now)
@@ -287,7 +287,7 @@ extension Audiences {
             token: address,
             isBroadcast: true,
             body: slot.record.body.bytes,
-            priority: slot.record.order.grant.priority,
+            priority: slot.record.instruction.grant.priority,
             // APNs refuses any other expiration on a channel without storage.
             expiration: target.storage == .none
                 ? 0

@@ -69,7 +69,7 @@ struct ChannelSlot: BitwiseCopyable {
     var audience: HeapBytes
     /// Whether the producer manages the channel itself. The producer's commands then name the channel, and no
     /// audience.
-    var isOwn: Bool
+    var isManagedByProducer: Bool
     var partition: UInt32
     var epoch: UInt32
     var phase = Phase.running

@@ -23,7 +23,7 @@ extension Audiences {
     /// hashes of their ids.
     mutating func sized(_ command: UInt32, by bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
-            let part = page.nextBound.map { Double($0) / Double(MemberPlace.positionsPerSegment) } ?? 1
+            let part = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
             commands[command].sampledBytes += Double(bytes.count - MemberPage.Header.bytes) / max(part, 1e-6)
         }
         commands[command].outstanding -= 1
@@ -34,7 +34,7 @@ extension Audiences {
     }
 
     func rangeCount(of command: UInt32) -> UInt16 {
-        let segments = Double(MemberPlace.segmentCount) / Double(Self.sampledSegments.count)
+        let segments = Double(MemberLocation.segmentCount) / Double(Self.sampledSegments.count)
         let members = commands[command].sampledBytes / Self.bytesPerMember * segments
         return UInt16(Self.rangeCount(members: members, membersPerRange: configuration.membersPerRange))
     }
@@ -52,7 +52,7 @@ extension Audiences {
         -> Int
     {
         var count = 1
-        while count < MemberPlace.segmentCount, members > Double(count * membersPerRange) { count *= 2 }
+        while count < MemberLocation.segmentCount, members > Double(count * membersPerRange) { count *= 2 }
         return count
     }
 

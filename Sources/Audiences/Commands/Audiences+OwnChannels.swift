@@ -38,8 +38,8 @@ extension Audiences {
     ///
     /// On a channel without storage APNs accepts only the expiration 0, and otherwise answers
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.
-    mutating func learnsStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
-        guard channels[channel].isOwn, channels[channel].channel.storage == .newest,
+    mutating func noteMissingStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
+        guard channels[channel].isManagedByProducer, channels[channel].channel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)
         else { return false }
         channels[channel].channel.storage = .none

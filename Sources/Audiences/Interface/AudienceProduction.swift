@@ -66,7 +66,7 @@ public struct ComposedRecord {
     public var key: UnsafeRawBufferPointer
     public var value: UnsafeRawBufferPointer
     /// The contents of the headers, for a fan-out record.
-    public var order: FanoutInstruction?
+    public var instruction: FanoutInstruction?
     /// The trace that was received with the command; empty for none.
     public var trace: UnsafeRawBufferPointer
     /// For a fan-out record: the names of the fields that were dropped because the body was too large; empty

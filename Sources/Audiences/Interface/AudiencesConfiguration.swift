@@ -26,7 +26,7 @@ public struct AudiencesConfiguration: Sendable {
     /// lane's pushes in flight, and be at least 64.
     public var parkedMax = 16_384
     /// The maximum number of members whose refused push or dead token is being recorded.
-    public var noticesMax = 4_096
+    public var refusedMembersMax = 4_096
     /// The maximum number of changes of members' audiences in the core. A change stays until its audiences
     /// have acknowledged it and a member that joined has been shown its audience's state. At least 1.
     public var membershipsMax = 4_096
@@ -42,7 +42,7 @@ public struct AudiencesConfiguration: Sendable {
     /// The time between two checkpoints of a round that makes progress.
     public var checkpointMilliseconds: Int64 = 500
     /// How long a round waits for the fan-out record of a newer version that the store has admitted.
-    public var newerPatienceMilliseconds: Int64 = 10_000
+    public var newerVersionWaitMilliseconds: Int64 = 10_000
     /// The maximum number of members in a range, unless the audience needs more than 256 ranges for that.
     public var membersPerRange = Self.membersPerRange
     package static let membersPerRange = 4_000
@@ -60,11 +60,13 @@ public struct AudiencesConfiguration: Sendable {
     func validate() {
         precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))
         precondition((1...DeliveryConfiguration.policiesMax).contains(policies.count))
-        precondition(commandsMax > 0 && recordsMax > 0 && recordBytesMax > 0 && parkedMax >= 64 && noticesMax > 0)
+        precondition(
+            commandsMax > 0 && recordsMax > 0 && recordBytesMax > 0 && parkedMax >= 64 && refusedMembersMax > 0
+        )
         precondition(membershipsMax > 0 && startsMax > 0)
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
         precondition(retryBaseMilliseconds > 0 && retryMaxMilliseconds >= retryBaseMilliseconds)
-        precondition(retryBudgetPauseMilliseconds > 0 && checkpointMilliseconds > 0 && newerPatienceMilliseconds > 0)
+        precondition(retryBudgetPauseMilliseconds > 0 && checkpointMilliseconds > 0 && newerVersionWaitMilliseconds > 0)
         precondition(membersPerRange > 0)
     }
 

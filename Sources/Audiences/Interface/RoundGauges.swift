@@ -49,7 +49,7 @@ extension Audiences {
             let oldest = rounds[round].oldest
             guard oldest != .max else { continue }
             gauges[application].rounds += 1
-            let admitted = versions[oldest].record.order.admittedMilliseconds
+            let admitted = versions[oldest].record.instruction.admittedMilliseconds
             gauges[application].oldestVersionMilliseconds = min(
                 gauges[application].oldestVersionMilliseconds ?? .max,
                 admitted
@@ -67,7 +67,7 @@ extension Audiences {
     /// Parked members do not count: they are few, and block no other member.
     private func unreachedSince(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
-        case .claiming, .awaitingVersions: versions[rounds[round].oldest].record.order.admittedMilliseconds
+        case .claiming, .awaitingVersions: versions[rounds[round].oldest].record.instruction.admittedMilliseconds
         case .restoring, .running, .lost: hasReachedAll(round) ? nil : rounds[round].unreachedSinceMilliseconds
         case .closing, .draining, .abandoned: nil
         }
@@ -79,7 +79,7 @@ extension Audiences {
     /// the previous version.
     mutating func noteBegun(_ round: UInt32, by version: UInt32) {
         guard hasReachedAll(round) else { return }
-        rounds[round].unreachedSinceMilliseconds = versions[version].record.order.admittedMilliseconds
+        rounds[round].unreachedSinceMilliseconds = versions[version].record.instruction.admittedMilliseconds
     }
 }
 
@@ -142,13 +142,13 @@ extension Audiences {
     ) -> FinishedRound {
         FinishedRound(
             outcome: isSuperseded ? .superseded : members.outcome,
-            recordMilliseconds: record.order.recordMilliseconds,
+            recordMilliseconds: record.instruction.recordMilliseconds,
             lastResponseMilliseconds: times.lastResponseMilliseconds,
             partition: partitions.current(record.partition, epoch: record.epoch)?.pointee.number ?? -1,
             offset: record.offset,
             receivedMilliseconds: record.receivedMilliseconds,
             event: record.event,
-            priority: record.order.grant.priority,
+            priority: record.instruction.grant.priority,
             members: UInt32(clamping: members.total)
         )
     }

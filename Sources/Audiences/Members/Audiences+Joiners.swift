@@ -11,9 +11,9 @@ import Numbers
 /// most a second; after a crash the registration is read again.
 extension Audiences {
     /// How long a registration stays unsettled at most while its member waits for the push.
-    private static var holdMilliseconds: Int64 { 1_000 }
+    private static var settlementDelayMilliseconds: Int64 { 1_000 }
     /// How long the core tries to send the push. Afterwards the member gets its state from the next round.
-    private static var serviceMilliseconds: Int64 { 60_000 }
+    private static var joinerPushMillisecondsMax: Int64 { 60_000 }
     /// A state that is older than this is requested again before it is sent.
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
 
@@ -23,7 +23,7 @@ extension Audiences {
         guard slot.member.kind == .activity, slot.joinsCount > 0, slot.token.count > 0,
             hasPool(slot.environment, application: slot.member.application)
         else { return endMembership(membership) }
-        memberships[membership].dueMilliseconds = slot.notifiedMilliseconds + Self.holdMilliseconds
+        memberships[membership].dueMilliseconds = slot.notifiedMilliseconds + Self.settlementDelayMilliseconds
         scheduleMembership(membership)
         ask(membership)
     }
@@ -46,13 +46,13 @@ extension Audiences {
     private mutating func ask(_ membership: UInt32) {
         releaseState(of: membership)
         memberships[membership].stage = .asking
-        memberships[membership].asked = 0
+        memberships[membership].askedCount = 0
         askNext(membership)
     }
 
     private mutating func askNext(_ membership: UInt32) {
         let slot = memberships[membership]
-        let key = AudienceKey(application: slot.member.application, digest: slot.joined(slot.asked))
+        let key = AudienceKey(application: slot.member.application, digest: slot.joined(slot.askedCount))
         memberships[membership].next = .max
         guard let request = newestStateIndex[key] else {
             let request = newestStateRequests.allocate(NewestStateRequest(key, for: membership))
@@ -82,9 +82,9 @@ extension Audiences {
         while membership != .max {
             let next = memberships[membership].next
             memberships[membership].next = .max
-            memberships[membership].asked += 1
+            memberships[membership].askedCount += 1
             if let state, let version = reply?.newest { offer(state, version, to: membership, now: now) }
-            if memberships[membership].asked < memberships[membership].joinsCount {
+            if memberships[membership].askedCount < memberships[membership].joinsCount {
                 askNext(membership)
             } else {
                 queue(membership, now: now)
@@ -241,7 +241,7 @@ extension Audiences {
     /// for the push has passed, or APNs delays the push and many other members need its slot.
     private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
-            || milliseconds > memberships[membership].notifiedMilliseconds + Self.serviceMilliseconds
+            || milliseconds > memberships[membership].notifiedMilliseconds + Self.joinerPushMillisecondsMax
             || memberships.count > memberships.limit / 2 && isBlockedByAPNs(membership, at: milliseconds)
     }
 
@@ -281,7 +281,8 @@ extension Audiences {
 
     mutating func membershipDue(_ membership: UInt32, now: Moment) {
         memberships[membership].timerMilliseconds = .max
-        if now.monotonicMilliseconds >= memberships[membership].notifiedMilliseconds + Self.holdMilliseconds {
+        if now.monotonicMilliseconds >= memberships[membership].notifiedMilliseconds + Self.settlementDelayMilliseconds
+        {
             returnMembership(membership)
         }
         switch memberships[membership].stage {
@@ -293,7 +294,7 @@ extension Audiences {
             // The member's pool or the store does not answer at present. The core checks the member again
             // when the time for its push has passed.
             memberships[membership].dueMilliseconds =
-                memberships[membership].notifiedMilliseconds + Self.serviceMilliseconds + 1
+                memberships[membership].notifiedMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break
         }
         if memberships[membership].dueMilliseconds > now.monotonicMilliseconds { scheduleMembership(membership) }

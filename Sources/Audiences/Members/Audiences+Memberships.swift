@@ -10,7 +10,7 @@ extension Audiences {
     }
 
     /// Number of changes that are not finished.
-    public var membershipsHeld: Int { memberships.count }
+    public var membershipsInProgress: Int { memberships.count }
 
     /// Takes a change of a member's audiences. ``nextMembershipOutcome()`` returns the member, exactly once.
     public mutating func receive(membership incoming: IncomingMembership, now: Moment) {

@@ -9,7 +9,7 @@ public import LiveActivity
 extension Audiences {
     mutating func record(
         _ tag: PushTag,
-        _ content: Answered,
+        _ content: AnsweredPush,
         _ outcome: MemberOutcome,
         _ result: PushResult,
         now: Moment
@@ -21,7 +21,7 @@ extension Audiences {
         let (application, audience) = (rounds[round].application, rounds[round].digest)
         let hasTime = result.invalidAtMilliseconds >= 0
         let registeredAt = registeredAtMilliseconds(tag)
-        let notice = refusedMembers.allocate(
+        let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: tag.value,
                 round: round,
@@ -40,14 +40,14 @@ extension Audiences {
                 outstanding: isDead ? (isActivity ? 4 : 3) : 1
             )
         )
-        setTexts(of: notice, tag, reason: result.reason)
-        rounds[round].refusedMemberCount += 1
-        if !tag.isParked { pages[tag.page].setState(tag.member, MemberState.noticed.rawValue) }
-        productions.append(AudienceProduction(kind: .memberResult, index: notice))
+        setTexts(of: refusedMember, tag, reason: result.reason)
+        rounds[round].pendingMemberCount += 1
+        if !tag.isParked { pages[tag.page].setState(tag.member, MemberProgress.refused.rawValue) }
+        productions.append(AudienceProduction(kind: .memberResult, index: refusedMember))
         guard isDead else { return }
-        productions.append(AudienceProduction(kind: .invalidation, index: notice))
-        storeQueue.append(AudienceTicket(.removeMember, index: notice))
-        if isActivity { activityQueue.append(notice) }
+        productions.append(AudienceProduction(kind: .invalidation, index: refusedMember))
+        storeQueue.append(AudienceTicket(.removeMember, index: refusedMember))
+        if isActivity { activityQueue.append(refusedMember) }
     }
 
     /// Records that the token of a member which has just joined is dead. The member leaves the audience. It
@@ -59,7 +59,7 @@ extension Audiences {
         now: Moment
     ) {
         let hasTime = result.invalidAtMilliseconds >= 0
-        let notice = refusedMembers.allocate(
+        let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: 0,
                 round: .max,
@@ -78,7 +78,7 @@ extension Audiences {
                 outstanding: 3
             )
         )
-        refusedMembers[notice]
+        refusedMembers[refusedMember]
             .setTexts(
                 identifier: { room in
                     room.copyMemory(from: member.identifier)
@@ -90,19 +90,19 @@ extension Audiences {
                 },
                 reason: result.reason
             )
-        productions.append(AudienceProduction(kind: .invalidation, index: notice))
-        storeQueue.append(AudienceTicket(.removeMember, index: notice))
-        activityQueue.append(notice)
+        productions.append(AudienceProduction(kind: .invalidation, index: refusedMember))
+        storeQueue.append(AudienceTicket(.removeMember, index: refusedMember))
+        activityQueue.append(refusedMember)
     }
 
     private func kind(of tag: PushTag) -> StoreSubjectKind {
         tag.isParked ? parked[tag.parked].kind : pages[tag.page].member(tag.member)?.kind ?? .activity
     }
 
-    private mutating func setTexts(of notice: UInt32, _ tag: PushTag, reason: UnsafeRawBufferPointer) {
+    private mutating func setTexts(of refusedMember: UInt32, _ tag: PushTag, reason: UnsafeRawBufferPointer) {
         if tag.isParked {
             let slot = parked[tag.parked]
-            refusedMembers[notice]
+            refusedMembers[refusedMember]
                 .setTexts(
                     identifier: { room in
                         slot.withIdentifier {
@@ -114,7 +114,7 @@ extension Audiences {
                     reason: reason
                 )
         } else if let member = pages[tag.page].member(tag.member) {
-            refusedMembers[notice]
+            refusedMembers[refusedMember]
                 .setTexts(
                     identifier: { member.writeIdentifier(to: $0) },
                     token: { member.writeToken(to: $0) },
@@ -125,21 +125,22 @@ extension Audiences {
 
     /// Called when one call or production about a refused member is acknowledged. After the last one, the
     /// member gets its outcome.
-    mutating func noticeAcknowledged(_ notice: UInt32, now: Moment) {
-        refusedMembers[notice].outstanding -= 1
-        guard refusedMembers[notice].outstanding == 0 else { return }
+    mutating func refusedMemberAcknowledged(_ refusedMember: UInt32, now: Moment) {
+        refusedMembers[refusedMember].outstanding -= 1
+        guard refusedMembers[refusedMember].outstanding == 0 else { return }
         let (value, round, outcome) = (
-            refusedMembers[notice].tag, refusedMembers[notice].round, refusedMembers[notice].outcome
+            refusedMembers[refusedMember].tag, refusedMembers[refusedMember].round,
+            refusedMembers[refusedMember].outcome
         )
-        refusedMembers.free(notice)
+        refusedMembers.free(refusedMember)
         // A refused member that has just joined belongs to no round.
         guard round != .max else { return }
-        rounds[round].refusedMemberCount -= 1
+        rounds[round].pendingMemberCount -= 1
         let tag = PushTag(value: value)
         if rounds[round].phase == .abandoned {
             if !tag.isParked {
-                pages[tag.page].unfinished -= 1
-                if pages[tag.page].unfinished == 0 { freePage(tag.page) }
+                pages[tag.page].unfinishedCount -= 1
+                if pages[tag.page].unfinishedCount == 0 { freePage(tag.page) }
             }
             return removeIfFinished(round, now: now)
         }
@@ -154,8 +155,8 @@ extension Audiences {
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
-        guard let notice = activityQueue.next(now: now) else { return nil }
-        let slot = refusedMembers[notice]
+        guard let refusedMember = activityQueue.next(now: now) else { return nil }
+        let slot = refusedMembers[refusedMember]
         let app = applicationNames[slot.application]
         return slot.withTexts { identifier, token, _ in
             let retirement = TokenRetirement(
@@ -165,7 +166,7 @@ extension Audiences {
             )
             return body(
                 StoreCall(
-                    tag: PushTag.marker | UInt64(notice),
+                    tag: PushTag.marker | UInt64(refusedMember),
                     subject: StoreSubject(app: app, kind: .activity, identifier: identifier),
                     operation: .retire(version: Version(timestamp: 0, sequence: 0), retirement)
                 )
@@ -181,29 +182,29 @@ extension Audiences {
     }
 
     public mutating func activityCallPostponed() {
-        guard let notice = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
-        activityQueue.append(notice)
+        guard let refusedMember = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
+        activityQueue.append(refusedMember)
     }
 
     /// Drops the next call, because it exceeds the store's limits.
     public mutating func activityCallRefused(now: Moment) {
-        guard let notice = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
-        noticeAcknowledged(notice, now: now)
+        guard let refusedMember = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
+        refusedMemberAcknowledged(refusedMember, now: now)
     }
 
     public mutating func activityReplied(tag: UInt64, now: Moment) {
-        noticeAcknowledged(UInt32(truncatingIfNeeded: tag), now: now)
+        refusedMemberAcknowledged(UInt32(truncatingIfNeeded: tag), now: now)
     }
 
     public mutating func activityFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
-        let notice = UInt32(truncatingIfNeeded: tag)
+        let refusedMember = UInt32(truncatingIfNeeded: tag)
         switch failure {
-        case .unanswered: activityQueue.append(notice)
+        case .unanswered: activityQueue.append(refusedMember)
         case .busy:
             activityQueue.pause(now: now)
-            activityQueue.append(notice)
-        case .unexplained: activityQueue.setAside(notice, now: now)
-        case .refused: noticeAcknowledged(notice, now: now)
+            activityQueue.append(refusedMember)
+        case .unexplained: activityQueue.setAside(refusedMember, now: now)
+        case .refused: refusedMemberAcknowledged(refusedMember, now: now)
         }
     }
 }

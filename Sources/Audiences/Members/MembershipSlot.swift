@@ -42,7 +42,7 @@ struct MembershipSlot: BitwiseCopyable {
     /// How many audiences know the change.
     var notifiedCount = 0
     /// How many of the joined audiences were asked for their state.
-    var asked = 0
+    var askedCount = 0
     /// The next member in a queue: of members that wait for the same answer of the store, or of members that
     /// wait for a push.
     var next: UInt32 = .max
@@ -110,7 +110,7 @@ struct MembershipSlot: BitwiseCopyable {
     var entry: MemberEntry<UnsafeRawBufferPointer> {
         let isLeaving = notifiedCount < departuresCount
         return MemberEntry(
-            place: MemberPlace(of: identifier),
+            place: MemberLocation(of: identifier),
             isLeaving: isLeaving,
             kind: member.kind,
             environment: environment,
@@ -130,10 +130,10 @@ struct MembershipSlot: BitwiseCopyable {
 struct MemberKey: Hashable {
     let application: UInt16
     let kind: StoreSubjectKind
-    let place: MemberPlace
+    let place: MemberLocation
 
     init(_ member: ChangingMember, identifier: UnsafeRawBufferPointer) {
-        (application, kind, place) = (member.application, member.kind, MemberPlace(of: identifier))
+        (application, kind, place) = (member.application, member.kind, MemberLocation(of: identifier))
     }
 }
 

@@ -111,7 +111,7 @@ extension Audiences {
     func segment(of page: UInt32) -> UInt8 {
         let round = rounds[pages[page].round]
         let ordinal = round.range.ordinals.lowerBound + pages[page].start % round.length
-        return MemberPlace(ordinal: ordinal).segment
+        return MemberLocation(ordinal: ordinal).segment
     }
 
     // MARK: - Replies
@@ -181,7 +181,7 @@ extension Audiences {
 
     private mutating func makeReady(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
         let base = pages[page].segmentBase
-        pages[page].end = base + (bound.map { UInt64($0) } ?? MemberPlace.positionsPerSegment)
+        pages[page].end = base + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
         pages[page].needsContinuation = bound != nil
         pages[page].phase = .ready
         pages[page].readMilliseconds = now.monotonicMilliseconds
@@ -203,7 +203,7 @@ extension Audiences {
         while case let page = rounds[round].firstPage, page != .max, isDone(page, of: round) {
             let slot = pages[page]
             for member in 0..<Int(slot.sendIndex) {
-                guard let outcome = MemberState.outcome(slot.state(member)) else { continue }
+                guard let outcome = MemberProgress.outcome(slot.state(member)) else { continue }
                 countOutcome(slot.position(member), outcome, under: slot.version(member), of: round)
             }
             let end = readEnd(of: round)
@@ -224,7 +224,7 @@ extension Audiences {
     /// Whether every member of the page that must get a push has its outcome or is parked.
     private func isDone(_ page: UInt32, of round: UInt32) -> Bool {
         let slot = pages[page]
-        guard slot.phase == .ready, slot.unfinished == 0 else { return false }
+        guard slot.phase == .ready, slot.unfinishedCount == 0 else { return false }
         return slot.sendIndex == slot.memberCount || slot.position(Int(slot.sendIndex)) >= readEnd(of: round)
     }
 
@@ -303,7 +303,7 @@ extension Audiences {
                 pages[page].phase = .discarded
                 // The round may be freed before the reply comes, so the page must not name it any more.
                 pages[page].round = .max
-            } else if pages[page].unfinished == 0 {
+            } else if pages[page].unfinishedCount == 0 {
                 releasePage(page)
             } else {
                 pages[page].phase = .discarded

@@ -53,7 +53,7 @@ extension Audiences {
         defer { offerFreePages(Int(rounds[round].application)) }
         parked[member].isUnderWay = true
         // The round is not freed while this count is above 0, so the round exists until the reply comes.
-        rounds[round].refusedMemberCount += 1
+        rounds[round].pendingMemberCount += 1
         let page = addPage(round, start: parked[member].position)
         pages[page].parked = member
         return true
@@ -68,7 +68,7 @@ extension Audiences {
             isMember = true
         }
         freePage(page)
-        rounds[round].refusedMemberCount -= 1
+        rounds[round].pendingMemberCount -= 1
         if isMember || rounds[round].phase != .running {
             parkAgain(member, pause: 0, now: now)
         } else {

@@ -9,7 +9,7 @@ struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others.
     static var waitMilliseconds: Int64 { 20 }
     /// The requests leave at once when they are at least this part of all pages: a quarter.
-    private static var partOfPages: Int { 4 }
+    private static var pagesPerRequestDivisor: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
     /// The time of the last check, and the time when the oldest request has waited long enough. Monotonic
@@ -28,7 +28,7 @@ struct PageReadBatch: ~Copyable {
     var isEmpty: Bool { tickets.isEmpty }
 
     /// When the requests leave at the latest; nil if there are none.
-    var leaveAtMilliseconds: Int64? { tickets.isEmpty ? nil : dueMilliseconds }
+    var sendDueMilliseconds: Int64? { tickets.isEmpty ? nil : dueMilliseconds }
 
     /// Whether the requests leave now.
     ///
@@ -36,7 +36,7 @@ struct PageReadBatch: ~Copyable {
     mutating func mustSend(pages: Int, now: Moment) -> Bool {
         nowMilliseconds = now.monotonicMilliseconds
         guard !tickets.isEmpty else { return false }
-        return tickets.count * Self.partOfPages >= pages || dueMilliseconds <= nowMilliseconds
+        return tickets.count * Self.pagesPerRequestDivisor >= pages || dueMilliseconds <= nowMilliseconds
     }
 
     mutating func popFirst() -> AudienceTicket? { tickets.popFirst() }

@@ -54,7 +54,7 @@ struct PageSlot: BitwiseCopyable {
     /// The next member to be offered.
     var sendIndex: UInt16 = 0
     /// Members that were offered and have no outcome yet. Parked members are not counted.
-    var unfinished: UInt16 = 0
+    var unfinishedCount: UInt16 = 0
 
     init(round: UInt32, application: UInt16, start: UInt64, phase: Phase, expectedBytes: Int) {
         self.round = round
@@ -66,7 +66,7 @@ struct PageSlot: BitwiseCopyable {
     }
 
     /// The position of the first ordinal of the page's segment.
-    var segmentBase: UInt64 { start & ~(MemberPlace.positionsPerSegment - 1) }
+    var segmentBase: UInt64 { start & ~(MemberLocation.positionsPerSegment - 1) }
 
     mutating func load(_ page: UnsafeRawBufferPointer, members: UnsafeBufferPointer<MemberReference>) {
         byteCount = (page.count + 7) & ~7
@@ -78,7 +78,7 @@ struct PageSlot: BitwiseCopyable {
         guard let base = block.room.baseAddress, !members.isEmpty else { return }
         (base + byteCount)
             .copyMemory(from: UnsafeRawPointer(members.baseAddress.unsafelyUnwrapped), byteCount: members.count * 8)
-        (statesBase).initializeMemory(as: UInt8.self, repeating: MemberState.unsent.rawValue, count: members.count)
+        (statesBase).initializeMemory(as: UInt8.self, repeating: MemberProgress.unsent.rawValue, count: members.count)
         pageBytes = page.count
     }
 
@@ -123,7 +123,7 @@ struct PageSlot: BitwiseCopyable {
 }
 
 /// The state of a member of a page. A value from `done` on also contains the outcome.
-enum MemberState: UInt8 {
+enum MemberProgress: UInt8 {
     case unsent
     case inFlight
     /// A push to the member is in flight in the sandbox. With this state, an answer need not read the
@@ -132,7 +132,7 @@ enum MemberState: UInt8 {
     /// The member is parked. The counts do not include it before it has its outcome.
     case parked
     /// The member's push was refused. The result and, for a dead token, the invalidation are being recorded.
-    case noticed
+    case refused
     /// An activity where devices are wanted, or a device where activities are wanted. Not a member for this
     /// command.
     case passedOver

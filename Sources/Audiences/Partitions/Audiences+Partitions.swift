@@ -67,7 +67,7 @@ extension Audiences {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: place) { $0.drain($1, now: now) }
-        leaveChannels(of: place, as: .draining, now: now)
+        stopChannels(of: place, as: .draining, now: now)
     }
 
     /// Whether none of the partition's records is in memory and unsettled, so that the shell may release the
@@ -80,7 +80,7 @@ extension Audiences {
         guard let partition = partitions[place] else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: place) { $0.abandon($1, now: now) }
-        leaveChannels(of: place, as: .abandoned, now: now)
+        stopChannels(of: place, as: .abandoned, now: now)
         partitions.release(place)
     }
 

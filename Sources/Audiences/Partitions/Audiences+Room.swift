@@ -46,18 +46,18 @@ extension Audiences {
 
     /// Whether an app may begin rounds: only while it uses less room than is free. So there is always room
     /// for another app. (R30)
-    private func mayBegin(_ application: Int) -> Bool { !rounds.isFull && holdsLess(application, than: 1) }
+    private func mayBegin(_ application: Int) -> Bool { !rounds.isFull && usesLess(application, than: 1) }
 
     /// Whether an app may add versions to ranges under way: only while it uses less than three times the free
     /// room.
-    private func mayTakeOver(_ application: Int) -> Bool { holdsLess(application, than: 3) }
+    private func mayTakeOver(_ application: Int) -> Bool { usesLess(application, than: 3) }
 
     /// Whether an app has enough free room for its records that were passed over, so that their partition may
     /// be read again: the app uses less than half as much room as is free.
-    private func hasRoomAgain(_ application: Int) -> Bool { !rounds.isFull && holdsLess(application, than: 0.5) }
+    private func hasRoomAgain(_ application: Int) -> Bool { !rounds.isFull && usesLess(application, than: 0.5) }
 
     /// Whether an app uses less than `times` the free room, in records and in bytes.
-    private func holdsLess(_ application: Int, than times: Double) -> Bool {
+    private func usesLess(_ application: Int, than times: Double) -> Bool {
         let freeRecords = Double(configuration.recordsMax - versions.count - broadcasts.count)
         let freeBytes = Double(configuration.recordBytesMax - recordBytes)
         return Double(queues[application].recordCount) < freeRecords * times
@@ -65,10 +65,10 @@ extension Audiences {
     }
 
     /// Passes over a record without room: leaves it unsettled. It is read again when there is room.
-    mutating func passOver(_ record: IncomingRecord, _ order: FanoutInstruction, _ key: RoundKey, now: Moment) {
+    mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOver
-            .insert(offset, of: key.application, admittedMilliseconds: order.admittedMilliseconds)
+            .insert(offset, of: key.application, admittedMilliseconds: instruction.admittedMilliseconds)
         guard let round = roundIndex[key] else { return }
         rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
         awaitNoPassedOver(round, now: now)

@@ -94,7 +94,7 @@ extension Audiences {
             countOutcome(slot.position, outcome, under: sent, of: round)
         } else {
             pages[slot.page].setVersion(Int(slot.member), sent)
-            pages[slot.page].setState(Int(slot.member), MemberState.done(outcome))
+            pages[slot.page].setState(Int(slot.member), MemberProgress.done(outcome))
         }
         unpark(member)
     }

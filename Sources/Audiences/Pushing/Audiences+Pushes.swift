@@ -145,22 +145,22 @@ extension Audiences {
             }
             let version = version(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .activity else {
-                advancePast(next, MemberState.passedOver.rawValue, version)
+                advancePast(next, MemberProgress.passedOver.rawValue, version)
                 continue
             }
             if isExpired(version, now: now) {
-                advancePast(next, MemberState.done(.expired), version)
+                advancePast(next, MemberProgress.done(.expired), version)
                 continue
             }
             guard hasPool(content.environment, application: rounds[round].application) else {
-                advancePast(next, MemberState.done(.failed), version)
+                advancePast(next, MemberProgress.done(.failed), version)
                 continue
             }
             guard content.environment == environment else {
                 guard isUnavailable(content.environment, of: round, now: now) else { return .blocked }
                 guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return .nothing }
                 park(content, at: next.position, of: round, page: next.page, member: next.member, pause: 0, now: now)
-                advancePast(next, MemberState.parked.rawValue, version)
+                advancePast(next, MemberProgress.parked.rawValue, version)
                 continue
             }
             return .push(offerPush(content, next, version, now: now))
@@ -195,9 +195,9 @@ extension Audiences {
         let round = pages[next.page].round
         let tag = PushTag(page: next.page, member: next.member).value
         offered = OfferedMember(tag: tag, sendPosition: rounds[round].sendPosition)
-        let state = content.environment == .sandbox ? MemberState.inFlightToSandbox : .inFlight
+        let state = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
         advancePast(next, state.rawValue, version)
-        pages[next.page].unfinished += 1
+        pages[next.page].unfinishedCount += 1
         let digits = content.writeToken(to: tokenDigits)
         return push(
             tag: tag,
@@ -239,7 +239,7 @@ extension Audiences {
     ) -> AudiencePush {
         let body = body(of: version, at: position, now: now)
         let slot = versions.address(of: version)
-        let grant = slot.pointee.record.order.grant
+        let grant = slot.pointee.record.instruction.grant
         return AudiencePush(
             tag: tag,
             token: UnsafeRawBufferPointer(rebasing: tokenDigits[..<digits]),
@@ -275,8 +275,8 @@ extension Audiences {
             round = pages[tag.page].round
             environment = pages[tag.page].member(tag.member)?.environment ?? .production
             pages[tag.page].sendIndex -= 1
-            pages[tag.page].unfinished -= 1
-            pages[tag.page].setState(tag.member, MemberState.unsent.rawValue)
+            pages[tag.page].unfinishedCount -= 1
+            pages[tag.page].setState(tag.member, MemberProgress.unsent.rawValue)
             rounds[round].sendPosition = offered.sendPosition
         }
         noteReturned(round, environment)

@@ -20,7 +20,7 @@ extension Audiences {
         guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
         guard !tag.isBroadcast else { return broadcastAnswered(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
-        guard let content = Answered(tag, pages: pages, parked: parked) else {
+        guard let content = AnsweredPush(tag, pages: pages, parked: parked) else {
             preconditionFailure("the answered push belongs to a member")
         }
         noteReturned(round, content.environment)
@@ -40,7 +40,7 @@ extension Audiences {
     }
 
     /// What the core still knows about a member whose push was answered.
-    struct Answered {
+    struct AnsweredPush {
         let position: UInt64
         let version: UInt32
         let environment: DeviceEnvironment
@@ -55,7 +55,7 @@ extension Audiences {
                 attempts = slot.pointee.attempts
             } else {
                 let page = pages.address(of: tag.page)
-                switch MemberState(rawValue: page.pointee.state(tag.member)) {
+                switch MemberProgress(rawValue: page.pointee.state(tag.member)) {
                 case .inFlight: environment = .production
                 case .inFlightToSandbox: environment = .sandbox
                 default: return nil
@@ -88,15 +88,15 @@ extension Audiences {
             return advance(round, now: now)
         }
         let page = pages.mutableAddress(of: tag.page)
-        page.pointee.setState(tag.member, MemberState.done(outcome))
-        page.pointee.unfinished -= 1
-        leavePage(tag.page, now: now)
+        page.pointee.setState(tag.member, MemberProgress.done(outcome))
+        page.pointee.unfinishedCount -= 1
+        pagePushEnded(tag.page, now: now)
     }
 
     /// Called when a push to a member of the page has ended.
-    private mutating func leavePage(_ page: UInt32, now: Moment) {
+    private mutating func pagePushEnded(_ page: UInt32, now: Moment) {
         let slot = pages.address(of: page)
-        guard slot.pointee.unfinished == 0 else { return }
+        guard slot.pointee.unfinishedCount == 0 else { return }
         let round = slot.pointee.round
         if slot.pointee.phase == .discarded { freePage(page) }
         guard rounds[round].firstPage == page || rounds[round].phase != .running else { return }
@@ -109,8 +109,8 @@ extension Audiences {
         if tag.isParked {
             parked[tag.parked].isUnderWay = false
         } else {
-            pages[tag.page].unfinished -= 1
-            if pages[tag.page].unfinished == 0 { freePage(tag.page) }
+            pages[tag.page].unfinishedCount -= 1
+            if pages[tag.page].unfinishedCount == 0 { freePage(tag.page) }
         }
         removeIfFinished(round, now: now)
     }
@@ -123,7 +123,7 @@ extension Audiences {
         return !needsCarriedAlert(position, isLimited: isLimited, of: round, now: now)
     }
 
-    private mutating func retryLater(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
+    private mutating func retryLater(_ tag: PushTag, _ content: AnsweredPush, _ result: PushResult, now: Moment) {
         let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
         let isLimited = result.disposition == .limited
         if newestVersionReachesLater(content.position, isLimited: isLimited, of: round, now: now) {
@@ -152,9 +152,9 @@ extension Audiences {
                 now: now
             )
             parked[rounds[round].firstParked].isLimited = isLimited
-            pages[tag.page].setState(tag.member, MemberState.parked.rawValue)
-            pages[tag.page].unfinished -= 1
-            leavePage(tag.page, now: now)
+            pages[tag.page].setState(tag.member, MemberProgress.parked.rawValue)
+            pages[tag.page].unfinishedCount -= 1
+            pagePushEnded(tag.page, now: now)
         }
         advance(round, now: now)
     }
@@ -167,7 +167,7 @@ extension Audiences {
 
     /// Records a dead token, so that its member leaves. If the token was registered at or after the time from
     /// which APNs calls it dead, the core sends the push again: APNs may not know the registration yet.
-    private mutating func tokenRefused(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
+    private mutating func tokenRefused(_ tag: PushTag, _ content: AnsweredPush, _ result: PushResult, now: Moment) {
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds
         if isKnownLater { return retryLater(tag, content, result, now: now) }
@@ -176,7 +176,7 @@ extension Audiences {
 
     private mutating func recordRefusal(
         _ tag: PushTag,
-        _ content: Answered,
+        _ content: AnsweredPush,
         _ outcome: MemberOutcome,
         _ result: PushResult,
         now: Moment

@@ -79,7 +79,7 @@ extension Audiences {
         versions[version].stage = .finishing
         versions[version].outstanding = 2
         counters.versionsFinished &+= 1
-        if versions[version].isSuperseded { counters.versionsOvertaken &+= 1 }
+        if versions[version].isSuperseded { counters.versionsSuperseded &+= 1 }
         productions.append(AudienceProduction(kind: .rangeResult, index: version))
         storeQueue.append(AudienceTicket(.finish, index: version))
     }
@@ -151,7 +151,7 @@ extension Audiences {
 
     /// Settles, without a result, the record of a version that was settled before or that another record has
     /// brought already.
-    mutating func settleSilently(_ version: UInt32) { settle(version) }
+    mutating func settleWithoutResult(_ version: UInt32) { settle(version) }
 
     private mutating func settle(_ version: UInt32) {
         let slot = versions[version]

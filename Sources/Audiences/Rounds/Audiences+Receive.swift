@@ -12,17 +12,17 @@ extension Audiences {
     ///     commas.
     public mutating func receive(
         _ record: IncomingRecord,
-        order: FanoutInstruction?,
+        instruction: FanoutInstruction?,
         dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
             note(record.offset, of: partition, now: now)
         else { return }
-        guard let value = record.value, let order, let command = try? Command.decodeWrittenByCauseway(value),
-            !command.audience.isAbsent || !command.channel.isAbsent && order.channel != nil,
+        guard let value = record.value, let instruction, let command = try? Command.decodeWrittenByCauseway(value),
+            !command.audience.isAbsent || !command.channel.isAbsent && instruction.channel != nil,
             (command.event == .start) == !command.activity.isAbsent,
-            order.channel == nil || command.event != .start,
+            instruction.channel == nil || command.event != .start,
             let application = application(of: command, in: value)
         else {
             // Causeway can read every record that it writes. So another program wrote this record, or the
@@ -31,12 +31,12 @@ extension Audiences {
             partition.pointee.passedOver.remove(record.offset)
             return partition.pointee.ledger.settle(record.offset)
         }
-        if let channel = order.channel {
+        if let channel = instruction.channel {
             return receiveBroadcast(
                 command,
                 from: value,
                 record,
-                order,
+                instruction,
                 dropped,
                 to: channel,
                 of: application,
@@ -46,11 +46,11 @@ extension Audiences {
         let key = RoundKey(
             application: application,
             digest: withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) },
-            range: order.range,
+            range: instruction.range,
             startsDevices: command.event == .start
         )
         guard hasRoom(for: key, at: record.offset, of: record.partition) else {
-            return passOver(record, order, key, now: now)
+            return passOver(record, instruction, key, now: now)
         }
         partition.pointee.passedOver.remove(record.offset)
         partition.pointee.outstanding += 1
@@ -59,7 +59,7 @@ extension Audiences {
             command,
             from: value,
             record,
-            order,
+            instruction,
             dropped,
             of: application,
             epoch: epoch,
@@ -121,7 +121,7 @@ extension Audiences {
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
-        _ order: FanoutInstruction,
+        _ instruction: FanoutInstruction,
         _ dropped: UnsafeRawBufferPointer,
         of application: UInt16,
         epoch: UInt32,
@@ -132,19 +132,19 @@ extension Audiences {
             ?? UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
         let body = HeapBytes(count: command.bodyCount)
         let layout = Body.write(command, from: value, into: body.room)
-        Body.setTimestamp(order.grant.timestamp, in: body.room, layout)
+        Body.setTimestamp(instruction.grant.timestamp, in: body.room, layout)
         return FanoutRecord(
             partition: record.partition,
             epoch: epoch,
             offset: record.offset,
             receivedMilliseconds: now.wallMilliseconds,
-            order: order,
+            instruction: instruction,
             version: command.version,
             event: command.event,
             policy: policy,
             expiration: command.expiration,
             staleDate: command.staleDate,
-            alertVersion: order.alertVersion ?? command.version,
+            alertVersion: instruction.alertVersion ?? command.version,
             alertSeconds: policies[policy].alertSeconds,
             identifier: unescaped(command.identifier, from: value),
             trace: HeapBytes(copying: record.trace),

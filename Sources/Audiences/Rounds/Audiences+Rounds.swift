@@ -106,12 +106,12 @@ extension Audiences {
     }
 
     /// Closes the older versions if the record of a newer admitted version does not arrive within
-    /// `newerPatienceMilliseconds`. This range gets no such record if the newer version has
+    /// `newerVersionWaitMilliseconds`. This range gets no such record if the newer version has
     /// another number of ranges.
     private mutating func closeOlderWithoutNewer(_ round: UInt32, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].newerMissingSinceMilliseconds
-                >= configuration.newerPatienceMilliseconds
+                >= configuration.newerVersionWaitMilliseconds
         else { return }
         rounds[round].newerMissingSinceMilliseconds = .max
         closeAllEarly(of: round)
@@ -124,7 +124,7 @@ extension Audiences {
     }
 
     /// Stops waiting for a version that the last owner had under way, if its record does not arrive within
-    /// `newerPatienceMilliseconds`.
+    /// `newerVersionWaitMilliseconds`.
     ///
     /// This happens after partitions were added to the fan-out topic. The last owner read the version's
     /// record from another partition and settled it there, so no worker reads the record again.
@@ -132,7 +132,7 @@ extension Audiences {
         let received = partitions.current(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
             .receivedMilliseconds
         let since = max(rounds[round].checkpointedMilliseconds, received ?? .min)
-        let end = since + configuration.newerPatienceMilliseconds
+        let end = since + configuration.newerVersionWaitMilliseconds
         guard end <= now.monotonicMilliseconds else { return wake(round, at: end) }
         closeAllEarly(of: round)
         forgetRestored(round)
@@ -177,7 +177,7 @@ extension Audiences {
     mutating func recordIfDue(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .closing || slot.phase == .draining
-        let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isQuiet(round))
+        let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isIdle(round))
         let isChanged = slot.revision != slot.recordedRevision
         let isAwaited = isFinal || hasCounted(round)
         let due = isAwaited ? now.monotonicMilliseconds : checkpointDue(round)
@@ -186,7 +186,7 @@ extension Audiences {
             rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
             storeQueue.append(AudienceTicket(.checkpoint, index: round))
         }
-        arm(round, now: now)
+        setTimer(round, now: now)
     }
 
     /// Returns when the next checkpoint is due. All rounds of a lane have the same times, so that one store
@@ -198,9 +198,9 @@ extension Audiences {
 
     /// Whether no push is in flight and no refused member is being recorded, so that a last checkpoint misses
     /// nothing.
-    func isQuiet(_ round: UInt32) -> Bool { rounds[round].inFlight == 0 && rounds[round].refusedMemberCount == 0 }
+    func isIdle(_ round: UInt32) -> Bool { rounds[round].inFlight == 0 && rounds[round].pendingMemberCount == 0 }
 
-    private mutating func arm(_ round: UInt32, now: Moment) {
+    private mutating func setTimer(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         guard slot.phase == .running || slot.phase == .restoring else { return }
         var due = Int64.max
@@ -211,7 +211,7 @@ extension Audiences {
             due = min(due, slot.parkedDue[position])
         }
         if awaitsNewerVersion(round) {
-            due = min(due, slot.newerMissingSinceMilliseconds + configuration.newerPatienceMilliseconds)
+            due = min(due, slot.newerMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds)
         }
         if slot.newest != .max {
             let wait = (expirySeconds(of: versions[slot.newest].record) + 1) * 1_000 - now.wallMilliseconds
@@ -293,7 +293,7 @@ extension Audiences {
     /// Frees a round that has nothing left to do.
     mutating func removeIfFinished(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
-        guard !slot.isCallOutstanding, slot.lateCount == 0, isQuiet(round) else { return }
+        guard !slot.isCallOutstanding, slot.lateCount == 0, isIdle(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
         // A round that waits for versions may be freed if it has none: each record that arrived was settled

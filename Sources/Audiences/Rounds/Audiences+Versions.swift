@@ -28,7 +28,7 @@ extension Audiences {
                 rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
             }
         } else if number <= rounds[round].lastSettled || isKnown(number, in: round) {
-            settleSilently(version)
+            settleWithoutResult(version)
         } else if number < newestKnown(of: round) {
             finishLate(version, of: round)
         } else {
@@ -159,7 +159,7 @@ extension Audiences {
         let (body, layout) = Self.carrying(alert, on: newer.record.body.bytes, newer.record.layout)
         countBytes(body.count, of: version)
         versions[version].alternateBody = body
-        versions[version].otherAlert = layout.alert
+        versions[version].carriedAlertRange = layout.alert
         (versions[version].alertStart, versions[version].alertEnd) = (start, end)
         versions[version].record.alertVersion = slot.record.alertVersion
         versions[version].record.alertSeconds = slot.record.alertSeconds
@@ -172,7 +172,7 @@ extension Audiences {
     }
 
     private func alertCarried(by version: UInt32) -> UnsafeRawBufferPointer {
-        versions[version].otherAlert.bytes(in: versions[version].alternateBody.bytes)
+        versions[version].carriedAlertRange.bytes(in: versions[version].alternateBody.bytes)
     }
 
     func versionBefore(_ version: UInt32, of round: UInt32) -> UInt32? {

@@ -8,7 +8,7 @@ struct FanoutRecord: BitwiseCopyable {
     var offset: Int64
     /// When the record was received, UNIX milliseconds.
     var receivedMilliseconds: Int64
-    var order: FanoutInstruction
+    var instruction: FanoutInstruction
     var version: Version
     var event: Event
     var policy: UInt8
@@ -58,7 +58,7 @@ extension Audiences {
     /// It is the time until which APNs would have kept a push that was sent at the admission. A single
     /// command that waits for APNs expires in the same way.
     func expirySeconds(of record: FanoutRecord) -> Int64 {
-        sentExpiration(of: record, from: max(0, record.order.admittedMilliseconds / 1_000))
+        sentExpiration(of: record, from: max(0, record.instruction.admittedMilliseconds / 1_000))
     }
 }
 

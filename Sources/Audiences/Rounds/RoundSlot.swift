@@ -46,7 +46,7 @@ struct RoundSlot: BitwiseCopyable {
     var claim: UInt64
     /// How often the round was lost, and when it is claimed again (monotonic milliseconds).
     var losses: UInt8 = 0
-    var claimsAgainMilliseconds: Int64 = .max
+    var nextClaimMilliseconds: Int64 = .max
     /// When the store was found to have lost the round with its members (monotonic milliseconds); `.min`: it
     /// has not.
     var membersLostMilliseconds = Int64.min
@@ -107,7 +107,7 @@ struct RoundSlot: BitwiseCopyable {
     var inFlight: UInt32 = 0
     /// The number of refused members whose results are being recorded, plus the number of parked members that
     /// are being read again.
-    var refusedMemberCount: UInt32 = 0
+    var pendingMemberCount: UInt32 = 0
     var firstParked: UInt32 = .max
     var parkedCount: UInt32 = 0
     /// The lowest position of a parked member; `.max`: none is parked.

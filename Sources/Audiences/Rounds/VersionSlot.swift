@@ -38,7 +38,7 @@ struct VersionSlot: BitwiseCopyable {
     /// Otherwise: with the alert of an older version, for the members from `alertStart` to below `alertEnd`.
     var alternateBody = HeapBytes.none
     /// The range of the carried alert in `alternateBody`.
-    var otherAlert = ByteRange.absent
+    var carriedAlertRange = ByteRange.absent
     /// The window of the older version whose alert this version carries. Only members in this window get the
     /// alert.
     var alertStart: UInt64 = 0
@@ -68,9 +68,9 @@ struct VersionSlot: BitwiseCopyable {
         stage = .received
         alternateBody.free()
         alternateBody = .none
-        otherAlert = .absent
+        carriedAlertRange = .absent
         (alertStart, alertEnd) = (0, 0)
-        record.alertVersion = record.order.alertVersion ?? record.version
+        record.alertVersion = record.instruction.alertVersion ?? record.version
         record.alertSeconds = alertSeconds
         (start, end) = (0, 0)
         counts = MemberCounts()

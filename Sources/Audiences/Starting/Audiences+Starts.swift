@@ -27,14 +27,14 @@ extension Audiences {
             guard isFresh(next.page, now: now) else { return refreshPages(of: round) }
             let version = version(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .device else {
-                advancePast(next, MemberState.passedOver.rawValue, version)
+                advancePast(next, MemberProgress.passedOver.rawValue, version)
                 continue
             }
             if isExpired(version, now: now) {
-                advancePast(next, MemberState.done(.expired), version)
+                advancePast(next, MemberProgress.done(.expired), version)
             } else if Self.withActivity(of: content, versions[version].activityTemplate.bytes, { _, _ in true }) == nil
             {
-                advancePast(next, MemberState.done(.failed), version)
+                advancePast(next, MemberProgress.done(.failed), version)
             } else {
                 queueStart(next, version)
             }
@@ -42,8 +42,8 @@ extension Audiences {
     }
 
     private mutating func queueStart(_ next: NextMember, _ version: UInt32) {
-        advancePast(next, MemberState.inFlight.rawValue, version)
-        pages[next.page].unfinished += 1
+        advancePast(next, MemberProgress.inFlight.rawValue, version)
+        pages[next.page].unfinishedCount += 1
         rounds[pages[next.page].round].inFlight += 1
         startsUnderWay += 1
         counters.starts &+= 1
@@ -106,7 +106,12 @@ extension Audiences {
             command.write(to: &writer)
             keyWriter.raw(activity)
         }
-        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, order: nil, trace: slot.record.trace.bytes)
+        return ComposedRecord(
+            key: keyWriter.bytes,
+            value: writer.bytes,
+            instruction: nil,
+            trace: slot.record.trace.bytes
+        )
     }
 }
 
@@ -130,7 +135,7 @@ extension Audiences {
     /// The result is empty if the start names a channel itself: then its producer manages the channel.
     static func dictionaryWithoutAddress(of slot: VersionSlot) -> HeapBytes {
         let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
-        guard slot.record.order.startChannels.count > 0, !dictionary.isEmpty else { return .none }
+        guard slot.record.instruction.startChannels.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { room in
             StartAddress.copyWithoutAddress(dictionary, into: room)
                 .map { HeapBytes(copying: UnsafeRawBufferPointer(rebasing: room[..<$0])) } ?? .none
@@ -145,7 +150,8 @@ extension Audiences {
     ///
     /// If the channel's id would make the body too long, the start requests a token instead.
     static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {
-        guard !slot.dictionaryWithoutAddress.isNone, let channel = slot.record.order.startChannels[member.environment]
+        guard !slot.dictionaryWithoutAddress.isNone,
+            let channel = slot.record.instruction.startChannels[member.environment]
         else {
             return nil
         }

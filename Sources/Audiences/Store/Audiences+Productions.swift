@@ -20,7 +20,7 @@ extension Audiences {
         // as acknowledged.
         case .rangeResult, .commandResult: versionAcknowledged(production.index, now: now)
         case .broadcastResult, .broadcastTotals: broadcastAcknowledged(production.index, now: now)
-        case .memberResult, .invalidation: noticeAcknowledged(production.index, now: now)
+        case .memberResult, .invalidation: refusedMemberAcknowledged(production.index, now: now)
         case .start: startProduced(production.index, isTooLarge: report == .tooLarge, now: now)
         }
     }
@@ -36,7 +36,7 @@ extension Audiences {
         case .broadcastResult: return composeBroadcastResult(production.index)
         case .broadcastTotals: return composeBroadcastTotals(production.index)
         case .start: return composeStart(production.index)
-        case .memberResult, .invalidation: return composeNotice(production)
+        case .memberResult, .invalidation: return composeRefusedMember(production)
         }
     }
 
@@ -51,7 +51,7 @@ extension Audiences {
         else {
             preconditionFailure("a command that is fanned out has a grant")
         }
-        let order = FanoutInstruction(
+        let instruction = FanoutInstruction(
             range: range,
             channel: environment.flatMap { command.channels[$0] },
             grant: grant,
@@ -71,7 +71,7 @@ extension Audiences {
         return ComposedRecord(
             key: writer.bytes,
             value: command.value.bytes,
-            order: order,
+            instruction: instruction,
             trace: command.trace.bytes,
             dropped: command.dropped.bytes
         )
@@ -82,7 +82,7 @@ extension Audiences {
         return composeResult(of: name(ofRound: slot.round), slot.record) { name, writer in
             var result = RangeResultRecord(
                 command: name,
-                range: slot.record.order.range,
+                range: slot.record.instruction.range,
                 members: slot.counts,
                 times: slot.times
             )
@@ -118,17 +118,17 @@ extension Audiences {
                 command: name,
                 members: totals.members,
                 times: totals.times,
-                timestamp: record.order.grant.timestamp,
-                rangeCount: Int(record.order.range.count)
+                timestamp: record.instruction.grant.timestamp,
+                rangeCount: Int(record.instruction.range.count)
             )
             result.broadcasts = totals.broadcasts
-            result.channelAbsence = record.order.channelAbsence
+            result.channelAbsence = record.instruction.channelAbsence
             result.isSuperseded = isSuperseded
-            result.isDemoted = record.order.grant.isDemoted
-            result.isAlertExpired = record.order.isAlertExpired
+            result.isDemoted = record.instruction.grant.isDemoted
+            result.isAlertExpired = record.instruction.isAlertExpired
             result.dropped = record.dropped.bytes
-            result.recordMilliseconds = record.order.recordMilliseconds
-            result.admittedMilliseconds = record.order.admittedMilliseconds
+            result.recordMilliseconds = record.instruction.recordMilliseconds
+            result.admittedMilliseconds = record.instruction.admittedMilliseconds
             result.write(to: &writer)
         }
     }
@@ -145,60 +145,60 @@ extension Audiences {
                 app: applicationNames[audience.application],
                 audience: audience.isChannel ? nil : audience.key,
                 sourceTopic: topic,
-                sourcePartition: record.order.partition,
-                sourceOffset: record.order.offset
+                sourcePartition: record.instruction.partition,
+                sourceOffset: record.instruction.offset
             )
             write(name, &writer)
         }
-        return ComposedRecord(key: audience.key, value: writer.bytes, order: nil, trace: record.trace.bytes)
+        return ComposedRecord(key: audience.key, value: writer.bytes, instruction: nil, trace: record.trace.bytes)
     }
 
-    private mutating func composeNotice(_ production: AudienceProduction) -> ComposedRecord {
-        let notice = refusedMembers[production.index]
-        notice.withTexts { identifier, token, reason in
+    private mutating func composeRefusedMember(_ production: AudienceProduction) -> ComposedRecord {
+        let refusedMember = refusedMembers[production.index]
+        refusedMember.withTexts { identifier, token, reason in
             if production.kind == .invalidation {
                 InvalidationRecord(
-                    app: applicationNames[notice.application],
-                    address: notice.kind == .activity ? .activity(identifier) : .device(identifier),
+                    app: applicationNames[refusedMember.application],
+                    address: refusedMember.kind == .activity ? .activity(identifier) : .device(identifier),
                     token: token,
-                    environment: notice.environment,
+                    environment: refusedMember.environment,
                     reason: reason,
-                    invalidAtMilliseconds: notice.invalidAtMilliseconds
+                    invalidAtMilliseconds: refusedMember.invalidAtMilliseconds
                 )
                 .write(to: &writer)
             } else {
-                composeMemberResult(notice, identifier, reason: reason)
+                composeMemberResult(refusedMember, identifier, reason: reason)
             }
             keyWriter.raw(identifier)
         }
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, order: nil, trace: none)
+        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, instruction: nil, trace: none)
     }
 
     private mutating func composeMemberResult(
-        _ notice: RefusedMemberSlot,
+        _ refusedMember: RefusedMemberSlot,
         _ identifier: UnsafeRawBufferPointer,
         reason: UnsafeRawBufferPointer
     ) {
-        let version = versions[notice.version]
+        let version = versions[refusedMember.version]
         configuration.commandsTopic.withUnsafeBytes { topic in
             var result = ResultRecord(
-                outcome: notice.outcome == .unregistered ? .unregistered : .failed,
+                outcome: refusedMember.outcome == .unregistered ? .unregistered : .failed,
                 sourceTopic: topic,
-                sourcePartition: version.record.order.partition,
-                sourceOffset: version.record.order.offset
+                sourcePartition: version.record.instruction.partition,
+                sourceOffset: version.record.instruction.offset
             )
             result.command = version.record.identifier.isNone ? nil : version.record.identifier.bytes
-            result.app = applicationNames[notice.application]
-            result.audience = rounds[notice.round].identifier.bytes
-            if notice.kind == .activity { result.activity = identifier } else { result.device = identifier }
-            result.status = notice.status
+            result.app = applicationNames[refusedMember.application]
+            result.audience = rounds[refusedMember.round].identifier.bytes
+            if refusedMember.kind == .activity { result.activity = identifier } else { result.device = identifier }
+            result.status = refusedMember.status
             result.reason = reason.isEmpty ? nil : reason
-            result.timestamp = version.record.order.grant.timestamp
-            result.recordMilliseconds = version.record.order.recordMilliseconds
-            result.admittedMilliseconds = version.record.order.admittedMilliseconds
-            result.sentMilliseconds = notice.sentMilliseconds
-            result.answeredMilliseconds = notice.answeredMilliseconds
+            result.timestamp = version.record.instruction.grant.timestamp
+            result.recordMilliseconds = version.record.instruction.recordMilliseconds
+            result.admittedMilliseconds = version.record.instruction.admittedMilliseconds
+            result.sentMilliseconds = refusedMember.sentMilliseconds
+            result.answeredMilliseconds = refusedMember.answeredMilliseconds
             result.write(to: &writer)
         }
     }

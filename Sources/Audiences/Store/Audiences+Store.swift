@@ -118,7 +118,7 @@ extension Audiences {
             let slot = refusedMembers[index]
             return slot.withTexts { identifier, _, _ in
                 let entry = MemberEntry(
-                    place: MemberPlace(of: identifier),
+                    place: MemberLocation(of: identifier),
                     isLeaving: true,
                     kind: slot.kind,
                     environment: slot.environment,
@@ -194,7 +194,7 @@ extension Audiences {
         case .page: pageRead(index, reply?.bytes, now: now)
         case .removeMember:
             if reply != nil { count(.left, of: refusedMembers[index].application) }
-            noticeAcknowledged(index, now: now)
+            refusedMemberAcknowledged(index, now: now)
         case .changeMember:
             if reply != nil { count(memberships[index].change, of: memberships[index].member.application) }
             audienceNotified(index, now: now)

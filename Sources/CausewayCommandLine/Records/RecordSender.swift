@@ -126,7 +126,7 @@ package struct RecordSender {
         let isFlushed = flush(flushMilliseconds)
         // If no broker has answered, librdkafka reports a timeout for each record. The contact knows the
         // cause, so its message replaces the reason.
-        if tally.acknowledged < tally.sent, let failure = contact?.failure(producer.hasMetBroker) {
+        if tally.acknowledged < tally.sent, let failure = contact?.failure(producer.hasReachedBroker) {
             tally.reason = failure
         }
         if !isFlushed {
@@ -153,7 +153,7 @@ package struct RecordSender {
             }
             count(reports)
             if isFlushed || left == 0 { return isFlushed }
-            contact?.check(producer.hasMetBroker)
+            contact?.check(producer.hasReachedBroker)
         }
     }
 
@@ -194,7 +194,7 @@ package struct RecordSender {
         var reports: [Report] = []
         producer.pollReports { tag, error, _ in reports.append(Report(tag: tag, error: error)) }
         count(reports)
-        contact?.check(producer.hasMetBroker)
+        contact?.check(producer.hasReachedBroker)
     }
 
     private mutating func count(_ reports: [Report]) {

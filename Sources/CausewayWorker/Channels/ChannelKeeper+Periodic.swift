@@ -16,7 +16,7 @@ extension ChannelKeeper {
         else { return noteRegister(first, at: site) }
         let known = try readRegister(of: site)
         let isMine = try asking { () throws(RedisError) in
-            try register.takeLease("tend", site.appEnvironment, milliseconds: Self.maintenanceLeaseMilliseconds)
+            try register.acquireLease("tend", site.appEnvironment, milliseconds: Self.maintenanceLeaseMilliseconds)
         }
         guard isMine else { return }
         let refusal = try await actOnEach(known.entries) { keeper, entry throws(ChannelRefusal) in
@@ -57,20 +57,20 @@ extension ChannelKeeper {
     /// pass of the periodic work tries again.
     private func reconcileDaily(_ site: Site) async throws(ChannelRefusal) {
         let isMine = try asking { () throws(RedisError) in
-            try register.takeLease("daily", site.appEnvironment, milliseconds: Self.reconciliationLeaseMilliseconds)
+            try register.acquireLease("daily", site.appEnvironment, milliseconds: Self.reconciliationLeaseMilliseconds)
         }
         guard isMine else { return }
         do throws(ChannelRefusal) {
             let isEarly = try await reconcile(site, deletesUnknown: false).isEarly
             try asking { () throws(RedisError) in
-                if isEarly { return try register.endLease("daily", site.appEnvironment) }
-                try register.keepLease("daily", site.appEnvironment, milliseconds: Self.reconciliationMilliseconds)
+                if isEarly { return try register.releaseLease("daily", site.appEnvironment) }
+                try register.extendLease("daily", site.appEnvironment, milliseconds: Self.reconciliationMilliseconds)
             }
         } catch {
             // After a transient error, end the lease, so that the next poll tries again. After a lasting
             // refusal, keep the lease: the next attempt comes when it expires. If Redis is down, the lease
             // only expires.
-            if error.isTransient { try? register.endLease("daily", site.appEnvironment) }
+            if error.isTransient { try? register.releaseLease("daily", site.appEnvironment) }
             throw error
         }
     }

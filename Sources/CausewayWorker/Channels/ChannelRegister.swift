@@ -176,11 +176,11 @@ final class ChannelRegister {
     func takeCreation(of audience: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError)
         -> Bool
     {
-        try hashes.takeLease(key(appEnvironment, "create:\(audience)"), milliseconds: milliseconds)
+        try hashes.acquireLease(key(appEnvironment, "create:\(audience)"), milliseconds: milliseconds)
     }
 
     func endCreation(of audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.endLease(key(appEnvironment, "create:\(audience)"))
+        try hashes.releaseLease(key(appEnvironment, "create:\(audience)"))
     }
 
     func isBeingCreated(_ audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
@@ -188,17 +188,18 @@ final class ChannelRegister {
     }
 
     /// - Parameter name: names the periodic work. Only one worker at a time holds its lease.
-    func takeLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) -> Bool {
-        try hashes.takeLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
+    func acquireLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) -> Bool
+    {
+        try hashes.acquireLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
     }
 
-    func endLease(_ name: String, _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.endLease(key(appEnvironment, "turn:\(name)"))
+    func releaseLease(_ name: String, _ appEnvironment: AppEnvironment) throws(RedisError) {
+        try hashes.releaseLease(key(appEnvironment, "turn:\(name)"))
     }
 
     /// Extends a lease that this process holds.
-    func keepLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) {
-        try hashes.keepLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
+    func extendLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) {
+        try hashes.extendLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
     }
 
     // MARK: - Audiences' records

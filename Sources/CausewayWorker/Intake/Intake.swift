@@ -135,7 +135,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private func requestTurnEnd() {
         guard !isTurnEndRequested else { return }
         isTurnEndRequested = true
-        loop.atTurnEnd(self)
+        loop.callAtTurnEnd(self)
     }
 
     func turnEnded() {

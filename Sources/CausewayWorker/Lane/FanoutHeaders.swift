@@ -25,17 +25,17 @@ enum FanoutHeaders {
     private static let offsets = Int64(0)...1 << 62
 
     /// - Parameter topic: the name of the commands topic.
-    static func append(_ order: FanoutInstruction, topic: [UInt8], to headers: inout ProducedHeaders) {
+    static func append(_ instruction: FanoutInstruction, topic: [UInt8], to headers: inout ProducedHeaders) {
         let topic = String(decoding: topic, as: UTF8.self)
-        append("source", "\(topic)/\(order.partition)/\(order.offset)", to: &headers)
-        if let channel = order.channel {
-            append("channel", text(of: channel, count: order.grant.broadcastCount), to: &headers)
+        append("source", "\(topic)/\(instruction.partition)/\(instruction.offset)", to: &headers)
+        if let channel = instruction.channel {
+            append("channel", text(of: channel, count: instruction.grant.broadcastCount), to: &headers)
         } else {
-            append("range", "\(order.range.index)/\(order.range.count)", to: &headers)
+            append("range", "\(instruction.range.index)/\(instruction.range.count)", to: &headers)
         }
-        append("state", state(of: order), to: &headers)
-        if order.startChannels.count > 0 { append("channels", text(of: order.startChannels), to: &headers) }
-        if let absence = order.channelAbsence { append("without-channel", "\(absence.name)", to: &headers) }
+        append("state", state(of: instruction), to: &headers)
+        if instruction.startChannels.count > 0 { append("channels", text(of: instruction.startChannels), to: &headers) }
+        if let absence = instruction.channelAbsence { append("without-channel", "\(absence.name)", to: &headers) }
     }
 
     private static func append(_ name: StaticString, _ text: String, to headers: inout ProducedHeaders) {
@@ -44,9 +44,9 @@ enum FanoutHeaders {
     }
 
     /// Returns the order that a fan-out record's headers describe; nil if no lane wrote the record.
-    static func order(of message: borrowing Message) -> FanoutInstruction? {
+    static func instruction(of message: borrowing Message) -> FanoutInstruction? {
         guard let state = message.headers?.last("state") else { return nil }
-        return order(
+        return instruction(
             text(state),
             channel: message.headers?.last("channel").map { text($0) },
             startChannels: message.headers?.last("channels").map { text($0) },
@@ -96,15 +96,15 @@ enum FanoutHeaders {
         return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), count)
     }
 
-    static func state(of order: FanoutInstruction) -> String {
-        let (grant, alert) = (order.grant, order.alertVersion)
+    static func state(of instruction: FanoutInstruction) -> String {
+        let (grant, alert) = (instruction.grant, instruction.alertVersion)
         let numbers: [any FixedWidthInteger] = [
-            order.range.index, order.range.count,
+            instruction.range.index, instruction.range.count,
             grant.timestamp, grant.priority, grant.frequentPriority, grant.isDemoted ? 1 : 0,
-            order.partition, order.offset,
-            order.recordMilliseconds, order.receivedMilliseconds, order.admittedMilliseconds,
-            alert?.timestamp ?? -1, alert?.sequence ?? 0, order.isAlertExpired ? 1 : 0,
-            order.channel == nil ? version : channelVersion,
+            instruction.partition, instruction.offset,
+            instruction.recordMilliseconds, instruction.receivedMilliseconds, instruction.admittedMilliseconds,
+            alert?.timestamp ?? -1, alert?.sequence ?? 0, instruction.isAlertExpired ? 1 : 0,
+            instruction.channel == nil ? version : channelVersion,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
@@ -119,7 +119,7 @@ enum FanoutHeaders {
     ///   - channel: the header `channel`.
     ///   - startChannels: the header `channels`.
     ///   - absence: the header `without-channel`. A word that only a later release knows is ignored.
-    static func order(
+    static func instruction(
         _ state: String,
         channel text: String? = nil,
         startChannels: String? = nil,

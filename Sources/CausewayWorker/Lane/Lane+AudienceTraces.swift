@@ -28,7 +28,7 @@ extension Lane {
         _ record: ComposedRecord
     ) -> (carried: CarriedTrace?, finished: FinishedTrace?) {
         guard var trace = CarriedTrace(record.trace) else { return (nil, nil) }
-        if let order = record.order { return (traces.fanout(trace, offset: order.offset), nil) }
+        if let instruction = record.instruction { return (traces.fanout(trace, offset: instruction.offset), nil) }
         guard let round = audiences.finished(by: production),
             let finished = traces.finished(
                 trace,

@@ -12,7 +12,7 @@ import Redis
 extension Lane {
     /// Passes commands in both directions. Both cores' decisions about them are carried out in the same turn.
     func exchangeAudienceCommands() {
-        audiences.membersCompleteMilliseconds = mailbox.membersCompleteMilliseconds
+        audiences.membersLastCompleteMilliseconds = mailbox.membersLastCompleteMilliseconds
         delivery.membersAreComplete = !audiences.mayLackMembers
         repeat {
             while audiences.canReceiveCommand, let record = delivery.nextHandover {
@@ -199,7 +199,9 @@ extension Lane {
     private func produce(_ production: AudienceProduction, tag: UInt64) -> ProduceOutcome {
         let record = audiences.compose(production)
         var headers = ProducedHeaders(capacity: FanoutHeaders.count + 2)
-        if let order = record.order { FanoutHeaders.append(order, topic: setup.delivery.commandsTopic, to: &headers) }
+        if let instruction = record.instruction {
+            FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
+        }
         if !record.dropped.isEmpty { headers.append("dropped", record.dropped) }
         let (trace, finished) = trace(of: production, record)
         trace?.append(to: &headers)

@@ -148,7 +148,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     func requestTurnEnd() {
         guard !isTurnEndRequested else { return }
         isTurnEndRequested = true
-        loop.atTurnEnd(self)
+        loop.callAtTurnEnd(self)
     }
 
     func turnEnded() {
@@ -279,7 +279,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         )
         if entry.topic == Intake.fanoutTopic {
             let dropped = FanoutHeaders.dropped(of: message)
-            audiences.receive(record, order: FanoutHeaders.order(of: message), dropped: dropped, now: now)
+            audiences.receive(record, instruction: FanoutHeaders.instruction(of: message), dropped: dropped, now: now)
         } else if entry.topic == Intake.deferredTopic, let deferral = DeferredHeaders.deferral(of: message) {
             delivery.receive(record, deferred: deferral, dropped: FanoutHeaders.dropped(of: message), now: now)
         } else {

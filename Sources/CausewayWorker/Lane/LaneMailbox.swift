@@ -171,7 +171,7 @@ final class LaneMailbox: Sendable {
 
     /// When `StoreWatch` last found that audiences may continue. Monotonic milliseconds; `.min`: audiences
     /// must wait for members.
-    var membersCompleteMilliseconds: Int64 { membersCompleteAt.load(ordering: .relaxed) }
+    var membersLastCompleteMilliseconds: Int64 { membersCompleteAt.load(ordering: .relaxed) }
 
     func offer(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }
 

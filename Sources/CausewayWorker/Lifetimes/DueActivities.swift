@@ -20,7 +20,7 @@ struct DueActivities: Equatable {
     ///   - pageMax: the most names that a page has.
     ///   - claimMax: the most names to claim.
     ///   - apps: the bundle ids of the worker's apps.
-    ///   - ageMaxMilliseconds: the worker also claims activities of unknown apps that are overdue for this
+    ///   - ageMillisecondsMax: the worker also claims activities of unknown apps that are overdue for this
     ///     long. They are too old to be ended, and the claim removes them from the timetable.
     init(
         _ page: SharedHashes.DuePage,
@@ -28,13 +28,13 @@ struct DueActivities: Equatable {
         pageMax: Int,
         claimMax: Int,
         apps: Set<[UInt8]>,
-        ageMaxMilliseconds: Int64
+        ageMillisecondsMax: Int64
     ) {
         nextRank = rank
         for due in page.names {
             guard names.count < claimMax else { return }
             if let app = LifetimeKey.subject(ofActivityKey: due.name)?.app, !apps.contains(app),
-                due.dueMilliseconds >= page.nowMilliseconds - ageMaxMilliseconds
+                due.dueMilliseconds >= page.nowMilliseconds - ageMillisecondsMax
             {
                 unknownApps.insert(app)
                 nextRank += 1

@@ -21,7 +21,7 @@ actor LifetimeKeeper {
     /// An activity that could not be ended within this time after its start is forgotten, because iOS has
     /// ended it and removed it from the Lock Screen. Until then it is claimed again, even if Kafka or APNs is
     /// down for hours.
-    static let ageMaxMilliseconds: Int64 = 12 * 3_600_000
+    static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The most activities that one poll claims from one timetable.
     static let claimMax = 128
     /// The most due activities of one timetable that one poll reads.
@@ -115,7 +115,7 @@ actor LifetimeKeeper {
             pageMax: Self.pageMax,
             claimMax: Self.claimMax,
             apps: apps,
-            ageMaxMilliseconds: Self.ageMaxMilliseconds
+            ageMillisecondsMax: Self.ageMillisecondsMax
         )
         // A poll of the front does not change the rank that the other polls have reached.
         if rank == ranks[number] { ranks[number] = due.nextRank }
@@ -125,7 +125,7 @@ actor LifetimeKeeper {
             LifetimeKey.stored(number),
             due.names,
             leaseMilliseconds: Self.leaseMilliseconds,
-            ageMaxMilliseconds: Self.ageMaxMilliseconds
+            ageMillisecondsMax: Self.ageMillisecondsMax
         )
         let kept = try keptCommands(for: claims.claimed, in: number)
         var commands: [LifetimeCommand] = []

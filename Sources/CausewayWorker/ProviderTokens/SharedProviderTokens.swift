@@ -78,7 +78,7 @@ actor SharedProviderTokens {
     private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
         let state = source.sharingState
         let name = "\(source.teamIdentifier)/\(state.keyIdentifier)"
-        func step(_ found: ProviderTokenRenewal.Found?) -> ProviderTokenRenewal.Step {
+        func step(_ found: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Step {
             ProviderTokenRenewal.step(
                 found,
                 inUseIssuedAt: state.inUseIssuedAt,
@@ -89,7 +89,7 @@ actor SharedProviderTokens {
         var found = try read(name)
         var next = step(found)
         if next == .renew {
-            if try share.takeLease(name, milliseconds: Self.leaseMilliseconds) {
+            if try share.acquireLease(name, milliseconds: Self.leaseMilliseconds) {
                 // Read again, because another worker may have signed before this one got the lease.
                 found = try read(name)
                 next = step(found)
@@ -108,13 +108,13 @@ actor SharedProviderTokens {
         }
     }
 
-    private func read(_ name: String) throws(RedisError) -> ProviderTokenRenewal.Found? {
+    private func read(_ name: String) throws(RedisError) -> ProviderTokenRenewal.StoredToken? {
         guard let entry = try share.read(name) else { return nil }
         let token = seal.open(entry.text, name: name).flatMap { SharedToken(encoded: $0) }
         if token == nil {
             log(.fleetTokenUnreadable)
         }
-        return ProviderTokenRenewal.Found(token: token, remainingMilliseconds: entry.remainingMilliseconds)
+        return ProviderTokenRenewal.StoredToken(token: token, remainingMilliseconds: entry.remainingMilliseconds)
     }
 
     private func renew(

@@ -32,7 +32,7 @@ extension AudienceDigest {
 
 /// A member's place in its audience: one of 256 segments, and a position within the segment. The place
 /// depends only on the member's id, so restarts, failovers, resharding and growth do not change it.
-public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {
+public struct MemberLocation: Sendable, Hashable, BitwiseCopyable, Comparable {
     /// The number of segments of an audience.
     public static let segmentCount = 256
     /// A segment has 2^32 positions, because a member's position has 32 bits.
@@ -62,7 +62,7 @@ public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {
         position = UInt32(truncatingIfNeeded: ordinal)
     }
 
-    public static func < (left: MemberPlace, right: MemberPlace) -> Bool { left.ordinal < right.ordinal }
+    public static func < (left: MemberLocation, right: MemberLocation) -> Bool { left.ordinal < right.ordinal }
 }
 
 /// A range of consecutive segments: one of ``count`` equal parts of an audience.
@@ -74,7 +74,7 @@ public struct SegmentRange: Sendable, Hashable, BitwiseCopyable {
 
     /// Nil if `count` is not a power of two up to 256, or if `index` is not below `count`.
     public init?(index: Int, count: Int) {
-        guard (1...MemberPlace.segmentCount).contains(count), count & (count - 1) == 0, (0..<count).contains(index)
+        guard (1...MemberLocation.segmentCount).contains(count), count & (count - 1) == 0, (0..<count).contains(index)
         else {
             return nil
         }
@@ -82,9 +82,9 @@ public struct SegmentRange: Sendable, Hashable, BitwiseCopyable {
         self.count = UInt16(count)
     }
 
-    public var segmentCount: Int { MemberPlace.segmentCount / Int(count) }
+    public var segmentCount: Int { MemberLocation.segmentCount / Int(count) }
     public var firstSegment: Int { Int(index) * segmentCount }
-    /// The values of ``MemberPlace/ordinal`` that belong to the range.
+    /// The values of ``MemberLocation/ordinal`` that belong to the range.
     public var ordinals: Range<UInt64> {
         UInt64(firstSegment) << 32..<UInt64(firstSegment + segmentCount) << 32
     }

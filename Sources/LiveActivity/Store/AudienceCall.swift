@@ -237,7 +237,7 @@ public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
 
 /// A member that joins a segment or leaves it.
 public struct MemberEntry<Bytes> {
-    public var place: MemberPlace
+    public var place: MemberLocation
     public var isLeaving: Bool
     public var kind: StoreSubjectKind
     public var environment: DeviceEnvironment
@@ -254,7 +254,7 @@ public struct MemberEntry<Bytes> {
     public var token: Bytes
 
     public init(
-        place: MemberPlace,
+        place: MemberLocation,
         isLeaving: Bool,
         kind: StoreSubjectKind,
         environment: DeviceEnvironment,

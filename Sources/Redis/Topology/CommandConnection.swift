@@ -42,7 +42,7 @@ final class CommandConnection {
         switch url.location {
         case .unix(let path):
             addresses = SocketAddress.unix(path: path).map { [$0] } ?? []
-            loop.atTurnEnd(self)
+            loop.callAtTurnEnd(self)
         case .host(let host, let port):
             loop.resolve(host: host, port: port) { [weak self] result in
                 switch result {

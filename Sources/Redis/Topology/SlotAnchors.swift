@@ -6,10 +6,10 @@
 struct SlotAnchors {
     /// Each block of this many slots has one anchor. A primary that serves few slots may have no anchor, and
     /// a worker then cannot notice that it lost its data.
-    static let slotsApart = 128
-    static let count = KeySlot.slotCount / slotsApart
+    static let slotsPerAnchor = 128
+    static let count = KeySlot.slotCount / slotsPerAnchor
 
-    /// One tag for each block of ``slotsApart`` slots, with its slot, in the order of the slots.
+    /// One tag for each block of ``slotsPerAnchor`` slots, with its slot, in the order of the slots.
     let tags: [(tag: String, slot: Int)]
 
     /// The only tag, for a server without a cluster.
@@ -22,7 +22,7 @@ struct SlotAnchors {
         while found.count < count {
             let tag = "causeway/mark/\(number)"
             let slot = Array(tag.utf8).withUnsafeBytes { KeySlot.slot(of: $0) }
-            if found[slot / slotsApart] == nil { found[slot / slotsApart] = (tag, slot) }
+            if found[slot / slotsPerAnchor] == nil { found[slot / slotsPerAnchor] = (tag, slot) }
             number += 1
         }
         return SlotAnchors(tags: found.sorted { $0.key < $1.key }.map(\.value))

@@ -27,7 +27,7 @@ struct AudienceCensus {
     /// The size of the pages that were read, without Redis' own overhead.
     private(set) var bytes = 0
     /// The number of members that were read, by segment.
-    private(set) var membersBySegment = [Int](repeating: 0, count: MemberPlace.segmentCount)
+    private(set) var membersBySegment = [Int](repeating: 0, count: MemberLocation.segmentCount)
 
     var isComplete: Bool { pagesRead == pages }
     /// The estimated number of members on all pages.
@@ -38,7 +38,7 @@ struct AudienceCensus {
     /// - Parameter pagesMax: the most pages to read; nil: all pages.
     init(of segments: InspectedSegments, pagesMax: Int? = AudienceCensus.pagesMax, _ queries: RedisQueries) throws {
         let directories = try queries.values(
-            (0..<MemberPlace.segmentCount).map { segments.directoryKey(segment: UInt8($0)) }
+            (0..<MemberLocation.segmentCount).map { segments.directoryKey(segment: UInt8($0)) }
         )
         var keys: [(segment: Int, key: [UInt8])] = []
         for (segment, directory) in directories.enumerated() {

@@ -56,7 +56,7 @@ final class TopicPrinter: ConsumerHandler {
         defer {
             flush()
             _ = consumer.close(
-                deadlineMilliseconds: consumer.hasMetBroker ? Self.closeMilliseconds : Self.closeAloneMilliseconds
+                deadlineMilliseconds: consumer.hasReachedBroker ? Self.closeMilliseconds : Self.closeAloneMilliseconds
             )
             self.consumer = nil
         }
@@ -78,9 +78,9 @@ final class TopicPrinter: ConsumerHandler {
                 StandardStreams.printError("causeway results: \(error)")
                 if error.isFatal || (!follows && !error.isRetriable) { throw error }
             case .none:
-                contact.check(consumer.hasMetBroker)
+                contact.check(consumer.hasReachedBroker)
                 if !follows, Clock.milliseconds > deadline {
-                    throw contact.failure(consumer.hasMetBroker).map { KafkaError.noBroker($0) } ?? Self.silence
+                    throw contact.failure(consumer.hasReachedBroker).map { KafkaError.noBroker($0) } ?? Self.silence
                 }
                 guard buffer.isEmpty else {
                     flush()

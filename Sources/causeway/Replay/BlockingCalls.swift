@@ -31,7 +31,7 @@ final class BlockingCalls<Call, Reply> {
     func perform(
         _ calls: [Call],
         until isOver: () -> Bool,
-        issue: (Call, _ tag: UInt64) -> CallIssue?
+        issue: (Call, _ tag: UInt64) -> IssueOutcome?
     ) throws(RedisError) -> [Reply] {
         round += 1
         replies = [Reply?](repeating: nil, count: calls.count)
@@ -53,7 +53,7 @@ final class BlockingCalls<Call, Reply> {
 
     private func makeWaiting(
         _ calls: [Call],
-        _ issue: (Call, _ tag: UInt64) -> CallIssue?
+        _ issue: (Call, _ tag: UInt64) -> IssueOutcome?
     ) throws(RedisError) {
         guard loop.nowMilliseconds >= pauseEndMilliseconds else { return }
         while let index = waiting.last {

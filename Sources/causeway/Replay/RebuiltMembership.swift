@@ -21,7 +21,7 @@ struct RebuiltMembership {
                 AudienceDepartures(bytes).map { (audiences: Array($0.audiences), atMilliseconds: $0.atMilliseconds) }
             }
         guard !joins.isEmpty || left != nil else { return nil }
-        let place = subject.identifier.withUnsafeBytes { MemberPlace(of: $0) }
+        let place = subject.identifier.withUnsafeBytes { MemberLocation(of: $0) }
         func entry(_ audience: AudienceDigest, _ member: JoiningMember?, at milliseconds: Int64) -> AudienceCall<
             [UInt8]
         > {

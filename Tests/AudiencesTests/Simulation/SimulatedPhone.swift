@@ -3,7 +3,7 @@ import LiveActivity
 /// A member of the audience: the state that its phone shows, and the alerts that have rung.
 struct SimulatedPhone {
     let identifier: String
-    let place: MemberPlace
+    let place: MemberLocation
     var environment: DeviceEnvironment
     var frequentUpdates: Bool
     /// Whether the member is a device, which gets starts only.
@@ -82,8 +82,8 @@ enum SimulatedNames {
         return names
     }()
 
-    static func place(of name: String) -> MemberPlace {
+    static func place(of name: String) -> MemberLocation {
         var name = name
-        return name.withUTF8 { MemberPlace(of: UnsafeRawBufferPointer($0)) }
+        return name.withUTF8 { MemberLocation(of: UnsafeRawBufferPointer($0)) }
     }
 }

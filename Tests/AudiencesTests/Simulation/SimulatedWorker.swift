@@ -95,7 +95,8 @@ final class SimulatedWorker {
     }
 
     var isIdle: Bool {
-        core.commandsHeld == 0 && core.recordsInProgress == 0 && core.roundsHeld == 0 && core.membershipsHeld == 0
+        core.commandsInProgress == 0 && core.recordsInProgress == 0 && core.roundsInProgress == 0
+            && core.membershipsInProgress == 0
             && storeCalls.isEmpty && !assigned.values.contains { core.passedOver($0.place) > 0 }
             && activityCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }
@@ -114,5 +115,5 @@ enum SimulatedRecord {
 
 struct SimulatedFanout {
     var value: [UInt8]
-    var order: FanoutInstruction
+    var instruction: FanoutInstruction
 }

@@ -22,7 +22,9 @@ extension Simulation {
             let gauges = worker.gauges
             let hasPassedOver = worker.hasPassedOver(at: now)
             if hasPassedOver { isReached = false }
-            if gauges.rounds > worker.core.roundsHeld { violations.append("more rounds are shown than there are") }
+            if gauges.rounds > worker.core.roundsInProgress {
+                violations.append("more rounds are shown than there are")
+            }
             for since in [gauges.oldestRoundMilliseconds, gauges.oldestVersionMilliseconds].compactMap({ $0 }) {
                 if (gauges.rounds == 0 && !hasPassedOver) || since > now
                     || since < (commands.first?.atMilliseconds ?? 0)
@@ -30,7 +32,7 @@ extension Simulation {
                     violations.append("the oldest round of \(gauges.rounds) is of \(since), at \(now)")
                 }
             }
-            if gauges.oldestRoundMilliseconds != nil || worker.core.commandsHeld > 0 { isReached = false }
+            if gauges.oldestRoundMilliseconds != nil || worker.core.commandsInProgress > 0 { isReached = false }
         }
         guard swarm.kind == .calm, isReached, taken.isEmpty, !hasUnread,
             let last = commands.last(where: { $0.isSent && !$0.isStart })

@@ -90,9 +90,11 @@ extension Simulation {
         let value = Array(record.value)
         switch production.kind {
         case .fanout:
-            guard let order = record.order else { preconditionFailure("a fan-out record has an order") }
+            guard let instruction = record.instruction else {
+                preconditionFailure("a fan-out record has an instruction")
+            }
             let key = Array(record.key).reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
-            return .fanout(partition: key % log.count, SimulatedFanout(value: value, order: order))
+            return .fanout(partition: key % log.count, SimulatedFanout(value: value, instruction: instruction))
         case .rangeResult: return .rangeResult(String(decoding: value, as: UTF8.self))
         case .commandResult, .broadcastTotals: return .commandResult(String(decoding: value, as: UTF8.self))
         case .broadcastResult: return .broadcastResult(String(decoding: value, as: UTF8.self))
@@ -255,7 +257,7 @@ extension Simulation {
     /// Returns the range of the command that contains the phone's segment.
     func range(of phone: SimulatedPhone, _ command: Command) -> SegmentRange {
         let count = Int(command.rangeCount)
-        let index = Int(phone.place.segment) * count / MemberPlace.segmentCount
+        let index = Int(phone.place.segment) * count / MemberLocation.segmentCount
         return SegmentRange(index: index, count: count) ?? SegmentRange(index: 0, count: 1).unsafelyUnwrapped
     }
 
@@ -277,7 +279,9 @@ extension Simulation {
         case .fanout(let partition, let record):
             // The simulation ends a range without members at once, because a worker would only report zero
             // counts for it.
-            guard record.order.channel != nil || hasMembers(record.order.range) else { return finishEmpty(record) }
+            guard record.instruction.channel != nil || hasMembers(record.instruction.range) else {
+                return finishEmpty(record)
+            }
             log[partition].append(record)
         case .rangeResult(let text):
             trace?("\(now % 1_000_000) \(text)")
@@ -288,7 +292,7 @@ extension Simulation {
                 return violations.append("a range result names no command: \(text)")
             }
             let length = last - first + 1
-            guard let range = SegmentRange(index: first / length, count: MemberPlace.segmentCount / length) else {
+            guard let range = SegmentRange(index: first / length, count: MemberLocation.segmentCount / length) else {
                 return violations.append("a range result of no range: \(text)")
             }
             // A record that was produced twice has two results. If newer commands have other ranges, the
@@ -314,7 +318,7 @@ extension Simulation {
         let text = String(decoding: record.value, as: UTF8.self)
         guard let command = SimulatedText.number(after: "\"id\":\"", in: text) else { return }
         let reply = store.perform(
-            call(.finish(record.order.range, version: commands[command].version, MemberCounts(), RoundTimes()))
+            call(.finish(record.instruction.range, version: commands[command].version, MemberCounts(), RoundTimes()))
         )
         guard let totals = reply.totals else { return }
         let counts = MemberOutcome.allCases.filter { totals[$0] > 0 }.map { "\"\($0.name)\":\(totals[$0])" }

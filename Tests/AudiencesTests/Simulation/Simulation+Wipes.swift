@@ -75,7 +75,7 @@ extension Simulation {
         let (began, areHeld) = (now, wipe.areMembersHeld)
         for worker in workers {
             let answered = now + Int64(random.number(0...swarm.latencyMax))
-            script.append((answered, { worker.core.membersCompleteMilliseconds = areHeld ? began : .min }))
+            script.append((answered, { worker.core.membersLastCompleteMilliseconds = areHeld ? began : .min }))
         }
         if wipe.readAfter != wipe.count { readAgain() }
     }
@@ -110,7 +110,7 @@ extension Simulation {
 
     func noteClaim(of range: SegmentRange, _ worker: SimulatedWorker) {
         guard !wipe.areMembersHeld, !worker.core.mayLackMembers,
-            worker.core.membersCompleteMilliseconds <= wipe.atMilliseconds
+            worker.core.membersLastCompleteMilliseconds <= wipe.atMilliseconds
         else { return }
         wipe.unnoticed.insert(range)
     }

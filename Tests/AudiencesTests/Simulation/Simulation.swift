@@ -101,7 +101,7 @@ final class Simulation {
         let worker = SimulatedWorker(number: workersMade, swarm: swarm, seed: random.next())
         // A new worker does not know whether the store has all members, until it has read the marks for the
         // first time.
-        if swarm.kind == .wipes { worker.core.membersCompleteMilliseconds = .min }
+        if swarm.kind == .wipes { worker.core.membersLastCompleteMilliseconds = .min }
         return worker
     }
 
@@ -169,11 +169,11 @@ final class Simulation {
                 injectFaults()
                 nextFault = now + 100
             }
-            if now >= faultsUntil, isQuiet { break }
+            if now >= faultsUntil, isIdle { break }
             advance(nextFault: nextFault)
         }
         if violations.isEmpty {
-            if !isQuiet { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms: \(stuck)") }
+            if !isIdle { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms: \(stuck)") }
             check()
         }
         return violations
@@ -181,8 +181,8 @@ final class Simulation {
 
     private var stuck: String {
         workers.map { worker in
-            "worker \(worker.number): \(worker.core.commandsHeld) commands, \(worker.core.recordsInProgress) records, "
-                + "\(worker.core.roundsHeld) rounds, \(worker.core.membersParked) parked, \(worker.pushes.count) pushes, "
+            "worker \(worker.number): \(worker.core.commandsInProgress) commands, \(worker.core.recordsInProgress) records, "
+                + "\(worker.core.roundsInProgress) rounds, \(worker.core.membersParked) parked, \(worker.pushes.count) pushes, "
                 + "\(worker.storeCalls.count) calls, \(worker.productions.count) productions"
         }
         .joined(separator: "; ")
@@ -209,7 +209,7 @@ final class Simulation {
         }
     }
 
-    private var isQuiet: Bool {
+    private var isIdle: Bool {
         script.isEmpty && !hasUnread && changes.isEmpty && commands.allSatisfy { $0.ending != nil }
             && wipe.isOver && workers.allSatisfy(\.isIdle)
     }
@@ -265,7 +265,7 @@ final class Simulation {
                             key: nil,
                             value: value
                         ),
-                        order: record.order,
+                        instruction: record.instruction,
                         now: worker.moment(now)
                     )
                 }

@@ -5,7 +5,7 @@ import LiveActivity
 /// round that have expired or that newer versions have replaced.
 extension Audiences {
     /// If a round has sent nothing for this long and its host is unavailable, it closes its older versions.
-    private static var notMovedSinceMilliseconds: Int64 { 10_000 }
+    private static var stalledMillisecondsMax: Int64 { 10_000 }
 
     /// Notes since when the round sends nothing. The core calls this before a newer version takes over at
     /// `start`: if the version before it began at the same position, the round has sent nothing in between.
@@ -23,7 +23,7 @@ extension Audiences {
     /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a
     /// range keeps its newest version, and at most one older version for its alert.
     mutating func closeOlderWhileUnavailable(of round: UInt32, now: Moment) {
-        guard rounds[round].notMovedSinceMilliseconds <= now.monotonicMilliseconds - Self.notMovedSinceMilliseconds,
+        guard rounds[round].notMovedSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
             DeviceEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })
         else { return }
         let newest = rounds[round].newest
@@ -44,7 +44,7 @@ extension Audiences {
         let end = readEnd(of: round)
         while let next = nextMember(of: round, end: end) {
             let isMember = pages[next.page].member(next.member)?.kind == .activity
-            let state = isMember ? MemberState.done(.expired) : MemberState.passedOver.rawValue
+            let state = isMember ? MemberProgress.done(.expired) : MemberProgress.passedOver.rawValue
             advancePast(next, state, version(at: next.position, of: round))
         }
     }

@@ -36,7 +36,7 @@ extension Audiences {
         let doublings = min(rounds[round].losses, Self.pauseDoublingsMax)
         rounds[round].losses = doublings + 1
         let pause = randomness.jittered(Self.pauseMilliseconds << Int64(doublings))
-        rounds[round].claimsAgainMilliseconds = now.monotonicMilliseconds + pause
+        rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds + pause
         if membersAreLost {
             rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
             storeLostMilliseconds = now.monotonicMilliseconds
@@ -68,7 +68,7 @@ extension Audiences {
     mutating func awaitMembers(_ round: UInt32, now: Moment) {
         rounds[round].membersAwaitedCount += 1
         rounds[round].phase = .lost
-        rounds[round].claimsAgainMilliseconds = now.monotonicMilliseconds
+        rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds
         rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
         advance(round, now: now)
     }
@@ -85,17 +85,17 @@ extension Audiences {
     /// continues from the store's checkpoint. (R26)
     mutating func claimAgain(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
-        guard slot.claimsAgainMilliseconds <= now.monotonicMilliseconds else {
-            return wake(round, at: slot.claimsAgainMilliseconds)
+        guard slot.nextClaimMilliseconds <= now.monotonicMilliseconds else {
+            return wake(round, at: slot.nextClaimMilliseconds)
         }
         // If the store has lost only the claim, and not the members, the wait began when the round could be
         // claimed again.
-        let waitBegan = max(slot.membersLostMilliseconds, slot.claimsAgainMilliseconds)
+        let waitBegan = max(slot.membersLostMilliseconds, slot.nextClaimMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBegan >= Self.membersWaitMillisecondsMax
-        guard slot.membersLostMilliseconds < membersCompleteMilliseconds || isWaitOver else {
+        guard slot.membersLostMilliseconds < membersLastCompleteMilliseconds || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
         }
-        guard isQuiet(round), !isFinishing(round) else { return }
+        guard isIdle(round), !isFinishing(round) else { return }
         if isWaitOver { rounds[round].membersAwaitedCount = Self.membersAwaitedMax }
         removeParked(of: round)
         var version = slot.oldest
