@@ -10,7 +10,7 @@ extension Connection {
         do throws(ConnectionFault) {
             var input = bytes
             while let frame = try reader.next(&input) {
-                try take(frame)
+                try handle(frame)
                 guard phase != .closed else { return }
             }
         } catch {
@@ -21,7 +21,7 @@ extension Connection {
         pool.roomMayHaveChanged()
     }
 
-    private func take(_ frame: Frame) throws(ConnectionFault) {
+    private func handle(_ frame: Frame) throws(ConnectionFault) {
         try countFrame()
         switch frame.type {
         case FrameType.headers: try headersReceived(frame)

@@ -89,7 +89,7 @@ extension Connection {
 
     /// Takes a free slot for the push, and assigns the slot to the next stream.
     private func allocateSlot(for request: borrowing PushRequest, timeoutMilliseconds: Int64) -> Int32 {
-        let index = slots.take(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
+        let index = slots.allocate(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
         let slot = slots.pointer(index)
         slot.pointee.tag = request.tag
         slot.pointee.identifier = request.identifier

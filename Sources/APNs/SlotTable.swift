@@ -122,7 +122,7 @@ struct SlotTable: ~Copyable {
 
     /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same
     /// timeout, so the list is in the order of the deadlines.
-    func take(deadlineMilliseconds: Int64) -> Int32 {
+    func allocate(deadlineMilliseconds: Int64) -> Int32 {
         let index = lists.pointee.firstFree
         let slot = pointer(index)
         precondition(slot.pointee.stage == .free)

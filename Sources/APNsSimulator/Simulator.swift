@@ -106,7 +106,7 @@ public final class Simulator: Sendable {
             environment: configuration.environment,
             limits: configuration.limits,
             tls: tls,
-            world: SimulatorState(model: model, isShared: configuration.threads > 1),
+            simulatorState: SimulatorState(model: model, isShared: configuration.threads > 1),
             notifier: notifier,
             pushLogFile: try configuration.pushLog.map { path throws(SimulatorError) in try PushLogFile(path: path) }
         )
@@ -183,8 +183,8 @@ public final class Simulator: Sendable {
         _ body: @escaping @Sendable (inout DeviceModel, Int64) throws(DeviceModel.Fault) -> Value
     ) async throws(SimulatorError) -> Value {
         let result: Result<Value, DeviceModel.Fault> = try await onThread(0) { server in
-            let now = server.worldMilliseconds
-            let result = server.setup.world.use { devices -> Result<Value, DeviceModel.Fault> in
+            let now = server.simulatedMilliseconds
+            let result = server.setup.simulatorState.use { devices -> Result<Value, DeviceModel.Fault> in
                 do throws(DeviceModel.Fault) {
                     return .success(try body(&devices, now))
                 } catch {

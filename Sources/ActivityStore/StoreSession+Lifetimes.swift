@@ -16,7 +16,7 @@ extension StoreSession {
         if let obstacle = connection.obstacle { return obstacle }
         let bytes = 64 + activityKey.count
         switch operation {
-        case .reportLifetimeEvent(.over, _):
+        case .reportLifetimeEvent(.removed, _):
             write(.life, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
                 $0.argument(letter: UInt8(ascii: "o"))
                 $0.argument(activityKey)
@@ -25,7 +25,7 @@ extension StoreSession {
             note(UInt8(ascii: "b"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
         case .reportLifetimeEvent(.alive(let at, let lifetime), let kept):
             note(UInt8(ascii: "a"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
-        case .reportLifetimeEvent(.missed, let kept):
+        case .reportLifetimeEvent(.updatedAfterEnd, let kept):
             note(UInt8(ascii: "m"), tag, key, activityKey, at: 0, lifetime: 0, kept, on: connection)
         case .reportLifetimeEvent(.ended(let began, let restart), _):
             name(UInt8(ascii: "e"), tag, key, activityKey, began: began, restart: restart, on: connection)

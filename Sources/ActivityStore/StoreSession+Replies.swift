@@ -8,16 +8,16 @@ extension StoreSession {
     /// Takes the reply to the `count` oldest calls, which left as one command.
     func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && calls[0].kind.isCommand
-        if count > 1 || isArray { return take(reply, ofBatch: count, from: reader, on: connection) }
+        if count > 1 || isArray { return handle(reply, ofBatch: count, from: reader, on: connection) }
         // Always true here, because the reader belongs to this connection.
         _ = connection.completeOldestCall(from: reader)
-        take(reply, on: connection)
+        handle(reply, on: connection)
     }
 
     /// Takes the reply to a batch: an array with one element for each call. Then, in the same order, follow
     /// the stored values of the calls that are answered with a number. The last element is the clock, if an
     /// answer needs it.
-    private func take(
+    private func handle(
         _ reply: Reply,
         ofBatch count: Int,
         from reader: ReplyReader,
@@ -41,7 +41,7 @@ extension StoreSession {
             } else if calls[0].kind.isCommand && element.isValue, let nowMilliseconds {
                 complete(sendReply(to: calls[0], element.bytes, nowMilliseconds), on: connection)
             } else {
-                take(element, on: connection)
+                handle(element, on: connection)
             }
         }
     }
@@ -66,7 +66,7 @@ extension StoreSession {
     }
 
     /// Takes the reply to the oldest call, which the connection has already completed.
-    private func take(_ reply: Reply, on connection: RedisConnection) {
+    private func handle(_ reply: Reply, on connection: RedisConnection) {
         let kind = calls[0].kind
         if reply.kind == .error {
             complete(.failure(RedisError(reply: reply.bytes)), on: connection)

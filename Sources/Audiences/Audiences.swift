@@ -31,7 +31,7 @@ import Numbers
 /// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``produced(_:_:now:)``.
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
-/// The steps of a command: `take` → it waits, and newer commands replace it → the core asks for the
+/// The steps of a command: `receiveCommand` → it waits, and newer commands replace it → the core asks for the
 /// audience's size → `admit` → one fan-out record for each range → `settle` → it is returned.
 ///
 /// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish`

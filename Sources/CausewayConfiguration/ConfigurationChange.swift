@@ -20,8 +20,8 @@ package struct ConfigurationChange {
             note(key.name, isTaken: key.isReloadable)
             if key.isReloadable { key.copy(&configuration, wanted) }
         }
-        takePolicies(of: wanted)
-        takeApps(of: wanted)
+        applyPolicies(of: wanted)
+        applyApps(of: wanted)
     }
 
     private mutating func note(_ key: String, isTaken: Bool) {
@@ -30,7 +30,7 @@ package struct ConfigurationChange {
 
     /// Takes changed policies. Commands in memory name a policy by its position in the list, so positions
     /// never change: a new policy is appended, and a policy that was removed from the file stays.
-    private mutating func takePolicies(of wanted: WorkerConfiguration) {
+    private mutating func applyPolicies(of wanted: WorkerConfiguration) {
         for position in configuration.policies.indices {
             let name = configuration.policies[position].name
             guard let policy = wanted.policies.first(where: { $0.name == name }) else {
@@ -49,7 +49,7 @@ package struct ConfigurationChange {
         }
     }
 
-    private mutating func takeApps(of wanted: WorkerConfiguration) {
+    private mutating func applyApps(of wanted: WorkerConfiguration) {
         for position in configuration.apps.indices {
             let name = configuration.apps[position].name
             guard let app = wanted.apps.first(where: { $0.name == name }) else {

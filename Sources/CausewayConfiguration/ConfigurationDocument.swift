@@ -24,7 +24,7 @@ struct ConfigurationDocument {
 
     init(text: String) {
         do {
-            try takeIn(text)
+            try parse(text)
         } catch let error as YamlError {
             let (place, message) = Self.explain(error)
             add(place, "", message)
@@ -33,7 +33,7 @@ struct ConfigurationDocument {
         }
     }
 
-    private mutating func takeIn(_ text: String) throws {
+    private mutating func parse(_ text: String) throws {
         guard text.utf8.count <= Self.bytesMax else {
             return add(.whole, "", "is larger than \(Self.bytesMax) bytes")
         }

@@ -5,7 +5,7 @@ import LiveActivity
 /// default in the configuration.
 ///
 /// - Parameter requiresFiles: whether a missing file is a fault.
-package typealias ConfigurationExamination =
+package typealias ConfigurationCheck =
     @Sendable (_ configuration: WorkerConfiguration, _ requiresFiles: Bool) -> [(key: String, message: String)]
 
 /// Reads a `WorkerConfiguration` from a YAML file and from environment variables, which override the file.
@@ -24,7 +24,7 @@ package struct ConfigurationLoader: Sendable {
     /// a check on another machine.
     package var requiresFiles: Bool
     /// Finds faults that the schema does not know; nil: no further checks.
-    package var examination: ConfigurationExamination?
+    package var examination: ConfigurationCheck?
 
     package init(environment: [String: String], requiresFiles: Bool) {
         self.environment = environment
@@ -46,7 +46,7 @@ package struct ConfigurationLoader: Sendable {
     /// Reads YAML text and the environment. `file` is the text's name in messages.
     package func load(text: String, file: String?) throws(ConfigurationFaults) -> WorkerConfiguration {
         let document = ConfigurationDocument(text: text)
-        var reading = ConfigurationReading(document: document, environment: environment, requiresFiles: requiresFiles)
+        var reading = ConfigurationReader(document: document, environment: environment, requiresFiles: requiresFiles)
         reading.examination = examination
         // If the document cannot be parsed, do not read its keys: every required key would be reported as
         // missing.
@@ -65,12 +65,12 @@ package struct ConfigurationLoader: Sendable {
 }
 
 /// Reads each key of the schema from the environment, or else from the file, and collects the faults.
-private struct ConfigurationReading {
+private struct ConfigurationReader {
     let document: ConfigurationDocument
     let environment: [String: String]
     let requiresFiles: Bool
     let reader: ConfigReader
-    var examination: ConfigurationExamination?
+    var examination: ConfigurationCheck?
     var faults: [PlacedFault]
 
     init(document: ConfigurationDocument, environment: [String: String], requiresFiles: Bool) {

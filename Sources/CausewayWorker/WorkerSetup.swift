@@ -125,7 +125,7 @@ struct WorkerSetup: @unchecked Sendable {
                 }
                 return source
             },
-            note: { note in ChannelNotes.report(note, log, status, pool: pool) }
+            note: { note in ChannelEventReporter.report(note, log, status, pool: pool) }
         )
     }
 

@@ -36,7 +36,7 @@ public struct Message: ~Copyable {
     @usableFromInline
     let pointer: UnsafeMutablePointer<rd_kafka_message_t>
 
-    /// Takes ownership of a pointer from `take()`. Each pointer may be taken only once.
+    /// Takes ownership of a pointer from `releaseOwnership()`. Each pointer may be taken only once.
     @inlinable
     public init(taking pointer: UnsafeMutablePointer<rd_kafka_message_t>) {
         self.pointer = pointer
@@ -49,7 +49,7 @@ public struct Message: ~Copyable {
     /// Returns the record's pointer and gives up its ownership, so that a ring can pass the record to another
     /// thread. The receiver must call `init(taking:)`.
     @inlinable
-    public consuming func take() -> UnsafeMutablePointer<rd_kafka_message_t> {
+    public consuming func releaseOwnership() -> UnsafeMutablePointer<rd_kafka_message_t> {
         let taken = pointer
         discard self
         return taken

@@ -109,7 +109,7 @@ struct OffsetCommits {
     ///
     /// - Returns: an error that is not temporary; nil if there is none. `refusal` keeps the temporary error
     ///   of a rebalance.
-    mutating func take(_ answer: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
+    mutating func handle(_ answer: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isUnderWay = false
         refusal = nil
         refusesMetadata = false
@@ -214,14 +214,14 @@ extension Consumer {
     /// answer arrives, the wait ends.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
         let wait = deadline.wait(atMostMilliseconds: Self.commitPauseMilliseconds)
-        if let answer = rd_kafka_queue_poll(commits.replies, wait) { _ = take(answer) }
+        if let answer = rd_kafka_queue_poll(commits.replies, wait) { _ = handle(answer) }
     }
 
     private static var commitPauseMilliseconds: Int32 { 50 }
 
     private func takeCommitReplies() -> KafkaError? {
         var failure: KafkaError?
-        while let answer = rd_kafka_queue_poll(commits.replies, 0) { failure = take(answer) ?? failure }
+        while let answer = rd_kafka_queue_poll(commits.replies, 0) { failure = handle(answer) ?? failure }
         return failure
     }
 
@@ -232,14 +232,14 @@ extension Consumer {
                 guard deadline.hasPassed else { continue }
                 return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the commit was not answered in time")
             }
-            failure = take(answer) ?? failure
+            failure = handle(answer) ?? failure
         }
         return failure
     }
 
-    private func take(_ answer: OpaquePointer) -> KafkaError? {
+    private func handle(_ answer: OpaquePointer) -> KafkaError? {
         defer { rd_kafka_event_destroy(answer) }
         guard rd_kafka_event_type(answer) == RD_KAFKA_EVENT_OFFSET_COMMIT else { return nil }
-        return commits.take(answer, topics: topics)
+        return commits.handle(answer, topics: topics)
     }
 }

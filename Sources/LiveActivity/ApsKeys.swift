@@ -25,7 +25,7 @@ extension Command {
         _ keys: inout ApsKeys,
         _ templates: inout RecentStateTemplates
     ) throws(Fault) -> Int {
-        var members = try Members(text, at: start, of: .aps, unknown: .passed)
+        var members = try JSONMembers(text, at: start, of: .aps, unknown: .passedOn)
         while let field = try members.next(in: text, Field.ofAps) {
             let position = members.position
             switch field {
@@ -134,7 +134,7 @@ extension Command {
 
 extension ApsKeys {
     fileprivate mutating func decodeAlert(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
-        var members = try Members(text, at: start, of: .alert, unknown: .passed)
+        var members = try JSONMembers(text, at: start, of: .alert, unknown: .passedOn)
         while let field = try members.next(in: text, Field.ofAlert) {
             let position = members.position
             switch field {
@@ -164,7 +164,7 @@ extension ApsKeys {
             let string = try text.string(position, field)
             return (string.isEmpty ? .empty : .present, string.next)
         }
-        var members = try Members(text, at: position, of: field, unknown: .passed)
+        var members = try JSONMembers(text, at: position, of: field, unknown: .passedOn)
         var result = Text.absent
         while let inner = try members.next(in: text, known) {
             switch inner {

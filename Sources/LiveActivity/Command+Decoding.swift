@@ -57,7 +57,7 @@ extension Command {
         let text = try JSONText(record)
         var command = Command.blank
         let start = try text.recordStart()
-        var members = try Members(text, at: start, of: .record, unknown: .refused)
+        var members = try JSONMembers(text, at: start, of: .record, unknown: .refused)
         var aps = ApsKeys()
         while let field = try members.next(in: text, Field.ofCommand) {
             guard field == .aps else {
@@ -216,7 +216,7 @@ extension Command {
 
     /// Reads the custom keys. They are beside `aps` in the body, so `aps` must not be one of them.
     private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
-        var members = try Members(text, at: start, of: .payload, unknown: .free)
+        var members = try JSONMembers(text, at: start, of: .payload, unknown: .unchecked)
         var first = 0
         var last = 0
         while let field = try members.next(in: text, Field.ofPayload) {
@@ -232,7 +232,7 @@ extension Command {
 
     /// Checks the rules that combine several keys beside `aps`.
     @inline(__always)
-    private func checkAddress(_ text: JSONText, _ start: Int, _ members: Members) throws(Fault) {
+    private func checkAddress(_ text: JSONText, _ start: Int, _ members: JSONMembers) throws(Fault) {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.aps) else { throw Fault(.missingField, .aps, at: start) }
         guard channel.isAbsent else { return try checkChannel(members) }
@@ -251,7 +251,7 @@ extension Command {
     /// Refuses a command to a channel that names another address, or that is a start, because APNs broadcasts
     /// no start.
     @inline(never)
-    private func checkChannel(_ members: Members) throws(Fault) {
+    private func checkChannel(_ members: JSONMembers) throws(Fault) {
         let isAlone =
             !members.has(.audience) && !members.has(.activity) && !members.has(.device) && !members.has(.token)
         guard isAlone, event != .start else {
@@ -261,7 +261,7 @@ extension Command {
 
     /// Checks a command to an audience. Such a command names no token, because each member has its own.
     @inline(never)
-    private func checkAudience(_ text: JSONText, _ start: Int, _ members: Members) throws(Fault) {
+    private func checkAudience(_ text: JSONText, _ start: Int, _ members: JSONMembers) throws(Fault) {
         guard !members.has(.device), event == .start || !members.has(.activity) else {
             throw Fault(.notAllowed, .audience, at: start)
         }
@@ -275,7 +275,7 @@ extension Command {
     }
 }
 
-extension Members {
+extension JSONMembers {
     /// Refuses the keys that only Causeway may write, when it holds or defers a command.
     @inline(__always)
     fileprivate func refuseHeldKeys(_ start: Int) throws(Fault) {

@@ -37,7 +37,7 @@ struct JSONMemberRemoval {
     /// twice, because a reader may use either of the two.
     /// - Returns: the position after the object.
     private mutating func walk(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
-        var members = try Members(text, at: start, of: .contentState, unknown: .free)
+        var members = try JSONMembers(text, at: start, of: .contentState, unknown: .unchecked)
         // Where the result has the comma that follows the last member that stays.
         var commaPlace: Int?
         while try members.next(in: text, { _ in nil }) != nil {

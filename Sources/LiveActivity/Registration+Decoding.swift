@@ -4,7 +4,7 @@ extension Registration {
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Registration {
         let text = try JSONText(record)
         let start = try text.recordStart()
-        var members = try Members(text, at: start, of: .record, unknown: .refused)
+        var members = try JSONMembers(text, at: start, of: .record, unknown: .refused)
         var fields = RegistrationFields()
         while let field = try members.next(in: text, Field.ofRegistration) {
             members.position = try fields.decode(field, text, members.position)
@@ -106,7 +106,7 @@ private struct RegistrationFields {
             version.timestamp = value
             return (version, next)
         }
-        var members = try Members(text, at: start, of: .shows, unknown: .refused)
+        var members = try JSONMembers(text, at: start, of: .shows, unknown: .refused)
         while let field = try members.next(in: text, Field.ofShows) {
             if field == .showsTimestamp {
                 let (value, next) = try text.integer(
@@ -128,7 +128,7 @@ private struct RegistrationFields {
     }
 
     /// Makes a registration from the fields. Throws if they do not belong to exactly one kind.
-    func registration(_ start: Int, _ members: Members) throws(Fault) -> Registration {
+    func registration(_ start: Int, _ members: JSONMembers) throws(Fault) -> Registration {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.environment) else { throw Fault(.missingField, .environment, at: start) }
         guard members.has(.registeredAt) else { throw Fault(.missingField, .registeredAt, at: start) }

@@ -39,7 +39,7 @@ public enum RestartRecord {
         return record.withUnsafeBytes { (try? Command.decodeAnySize($0)) != nil } ? record : nil
     }
 
-    private enum Place { case record, aps }
+    private enum Parent { case record, aps }
 
     /// Decodes a record that Causeway wrote; nil if the record is damaged.
     private static func decoded(_ record: [UInt8]) -> Command? {
@@ -56,7 +56,7 @@ public enum RestartRecord {
         record.replaceSubrange(offset..<offset + Int(range.count), with: bytes)
     }
 
-    private static func remove(_ path: [String], from place: Place, of record: inout [UInt8]) {
+    private static func remove(_ path: [String], from place: Parent, of record: inout [UInt8]) {
         guard let command = decoded(record) else { return }
         let start = place == .aps ? Int(command.aps.offset) : 0
         let count = record.withUnsafeMutableBytes { room in

@@ -46,7 +46,7 @@ public final class Listener {
         self.handler = handler
         self.unixPath = socket.address.isUnix ? socket.address.host : nil
         self.address = socket.address
-        self.descriptor = socket.take()
+        self.descriptor = socket.releaseDescriptor()
         precondition(descriptor >= 0, "a socket has at most one listener")
         do throws(SystemError) {
             try loop.add(descriptor: descriptor, interest: .readable, handler: self)

@@ -18,14 +18,14 @@ public final class ListeningSocket: Sendable {
     }
 
     deinit {
-        let descriptor = take()
+        let descriptor = releaseDescriptor()
         guard descriptor >= 0 else { return }
         Glibc.close(descriptor)
         if address.isUnix { unlink(address.host) }
     }
 
     /// Gives the descriptor to the caller, which must close it; negative if an earlier call has taken it.
-    func take() -> Int32 {
+    func releaseDescriptor() -> Int32 {
         descriptor.withLock { descriptor in
             defer { descriptor = -1 }
             return descriptor

@@ -91,7 +91,7 @@ final class Resolver: DescriptorHandler {
 
     func descriptorReady(_ events: Interest) {
         mailbox.wakeup.drain()
-        for result in mailbox.take() {
+        for result in mailbox.removeAll() {
             guard let completion = completions.removeValue(forKey: result.identifier) else { continue }
             completion(result.resolution)
         }
@@ -117,7 +117,7 @@ private final class ResolverMailbox: Sendable {
         wakeup.signal()
     }
 
-    func take() -> [Entry] {
+    func removeAll() -> [Entry] {
         entries.withLock { entries in
             let taken = entries
             entries = []

@@ -35,7 +35,7 @@ extension RedisConnection {
     }
 
     /// Handles the reply to one of the connection's own commands.
-    func take(_ reply: Reply, ofOwn kind: CommandKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
+    func handle(_ reply: Reply, ofOwn kind: CommandKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
         var refusal: RedisError?
         if reply.kind == .error {
             let error = RedisError(reply: reply.bytes)

@@ -25,24 +25,24 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
         // Check the stream after each reply: the session or the handler may close the connection inside
-        // `take`, and an error may end it.
+        // `handle`, and an error may end it.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
             case .violation: disconnect(RedisError(.protocolViolation))
-            case .reply(let reply): take(reply, from: reader)
+            case .reply(let reply): handle(reply, from: reader)
             }
         }
     }
 
-    private func take(_ reply: Reply, from reader: ReplyReader) {
+    private func handle(_ reply: Reply, from reader: ReplyReader) {
         guard let call = outstanding.oldest, call.batchCount > 0 else {
             return disconnect(RedisError(.protocolViolation, "Redis sent a reply without a request"))
         }
         guard call.kind == .call else {
             _ = outstanding.removeOldest()
             if reply.kind == .error { owner?.refused(call, on: self, error: reply.bytes) }
-            return take(reply, ofOwn: call.kind, from: reader, handler)
+            return handle(reply, ofOwn: call.kind, from: reader, handler)
         }
         let count = Int(call.batchCount)
         let roundTrip = loop.nowMicroseconds - call.issuedAtMicroseconds

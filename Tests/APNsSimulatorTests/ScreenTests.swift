@@ -174,11 +174,11 @@ import Testing
     }
 
     @Test func `The number of colour names is limited`() {
-        var tints = TintTable()
+        var tints = StateNameTable()
         for number in 0..<300 { _ = tints.tint(of: Array(#"{"status":"s\#(number)"}"#.utf8)) }
-        #expect(tints.names.count == TintTable.namesMax)
-        #expect(tints.tint(of: Array(#"{"status":"new"}"#.utf8)).number == UInt8(TintTable.namesMax - 1))
-        #expect(tints.tint(of: Array(#"{"a":1,"b":"first word"}"#.utf8)).number == UInt8(TintTable.namesMax - 1))
-        #expect(tints.tint(of: Array("no JSON".utf8)).number == UInt8(TintTable.namesMax - 1))
+        #expect(tints.names.count == StateNameTable.namesMax)
+        #expect(tints.tint(of: Array(#"{"status":"new"}"#.utf8)).number == UInt8(StateNameTable.namesMax - 1))
+        #expect(tints.tint(of: Array(#"{"a":1,"b":"first word"}"#.utf8)).number == UInt8(StateNameTable.namesMax - 1))
+        #expect(tints.tint(of: Array("no JSON".utf8)).number == UInt8(StateNameTable.namesMax - 1))
     }
 }

@@ -13,7 +13,7 @@ import Testing
             environment: .production,
             limits: SimulatorConfiguration.Limits(),
             tls: nil,
-            world: SimulatorState(model: DeviceModel(environment: .production, seed: 1), isShared: false),
+            simulatorState: SimulatorState(model: DeviceModel(environment: .production, seed: 1), isShared: false),
             notifier: RegistrationNotifier(),
             pushLogFile: nil
         )

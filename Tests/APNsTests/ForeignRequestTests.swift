@@ -14,7 +14,7 @@ import Testing
         let files = try Shared.files.get()
         return ChannelManagement(
             bundleIdentifier: app,
-            place: ManagementEndpoint(
+            endpoint: ManagementEndpoint(
                 host: "localhost",
                 port: port,
                 tls: try TLSContext.client(caFile: files.caFile, applicationProtocols: ["h2"])

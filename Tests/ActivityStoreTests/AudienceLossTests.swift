@@ -78,7 +78,7 @@ import Testing
         server.command(bytes: [Array("DEL".utf8), AudienceScene.page(lost)])
         #expect(try caller.perform(.page(segment: 0, lowerBound: lost)).bytes == [])
 
-        let isLost = { (entry: MemberEntry<[UInt8]>) in (lost..<next).contains(entry.place.position) }
+        let isLost = { (entry: MemberEntry<[UInt8]>) in (lost..<next).contains(entry.location.position) }
         let back = try #require(entries.first(where: isLost))
         try caller.join([back])
         let expected = entries.filter { !isLost($0) || $0.identifier == back.identifier }

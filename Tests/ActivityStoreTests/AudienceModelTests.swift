@@ -89,11 +89,11 @@ struct AudienceScene {
     private init(random: inout SplitMix64, member: Int, isLeaving: Bool, now: Int64) {
         let identifier = member % 3 == 0 ? "member-\(member)" : "0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + member)"
         let bytes = Array(identifier.utf8)
-        var place = bytes.withUnsafeBytes { MemberLocation(of: $0) }
-        place.segment = 0
+        var location = bytes.withUnsafeBytes { MemberLocation(of: $0) }
+        location.segment = 0
         let digits = Array("0123456789abcdef".utf8)
         entry = MemberEntry(
-            place: place,
+            location: location,
             isLeaving: isLeaving,
             kind: .activity,
             environment: .production,

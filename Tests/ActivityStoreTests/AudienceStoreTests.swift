@@ -39,7 +39,7 @@ import Testing
             .map { index, entry in
                 var entry = entry
                 entry.identifier = Array("0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + index)".utf8)
-                entry.place.position = entry.identifier.withUnsafeBytes { MemberLocation(of: $0) }.position
+                entry.location.position = entry.identifier.withUnsafeBytes { MemberLocation(of: $0) }.position
                 return entry
             }
         try caller.join(entries)

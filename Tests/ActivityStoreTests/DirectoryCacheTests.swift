@@ -7,7 +7,7 @@ import Testing
     private func take(_ bounds: [UInt32], of tag: String, into cache: inout DirectoryCache) -> Bool {
         let bytes = bounds.flatMap { bound in withUnsafeBytes(of: bound.littleEndian) { Array($0) } }
         return bytes.withUnsafeBytes { bytes in
-            Array(tag.utf8).withUnsafeBytes { cache.take(bytes, tag: $0) }
+            Array(tag.utf8).withUnsafeBytes { cache.store(bytes, tag: $0) }
         }
     }
 

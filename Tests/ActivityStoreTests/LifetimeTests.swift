@@ -33,8 +33,8 @@ import Testing
         #expect(begins(Self.start + 7))
         note(.ended(beganMilliseconds: Self.start + 7, restartMilliseconds: Self.start + 9))
         note(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
-        note(.over)
-        note(.over)
+        note(.removed)
+        note(.removed)
         #expect(!begins(Self.start + 7))
     }
 
@@ -50,7 +50,7 @@ import Testing
             let kept = random.below(2) == 0 ? nil : Self.kept(&random)
             let call: Operation =
                 switch random.below(12) {
-                case 0: .reportLifetimeEvent(random.below(3) > 0 ? .over : .endedByAnother(beganMilliseconds: at))
+                case 0: .reportLifetimeEvent(random.below(3) > 0 ? .removed : .endedByAnother(beganMilliseconds: at))
                 case 1, 2, 3:
                     .reportLifetimeEvent(
                         .ended(beganMilliseconds: at, restartMilliseconds: random.pick([0, Self.start + 3]))
@@ -58,7 +58,7 @@ import Testing
                 case 4, 5:
                     .reportLifetimeEvent(.began(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
                 case 6: .checkLifetime(beganMilliseconds: at, state: kept?.version, leaseMilliseconds: 0)
-                case 7: .reportLifetimeEvent(.missed, keeping: kept)
+                case 7: .reportLifetimeEvent(.updatedAfterEnd, keeping: kept)
                 default: .reportLifetimeEvent(.alive(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
                 }
             let key = random.pick(keys)
@@ -105,7 +105,7 @@ import Testing
         func note(_ note: LifetimeEvent, _ kept: KeptCommand<[UInt8]>? = nil) {
             #expect(comparison.admit(.reportLifetimeEvent(note, keeping: kept)).verdict == .settled)
         }
-        func life() -> LifeState? { comparison.model.lives.values.first }
+        func life() -> TimetableEntry? { comparison.model.lives.values.first }
         func command(_ isStart: Bool, _ second: Int64) -> KeptCommand<[UInt8]> {
             KeptCommand(
                 isStart: isStart,
@@ -114,7 +114,7 @@ import Testing
             )
         }
         // Redis keeps no command for an activity without a life, so this call stores nothing.
-        note(.missed, command(false, 9))
+        note(.updatedAfterEnd, command(false, 9))
         #expect(life() == nil)
         note(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), command(true, 1))
         note(.alive(atMilliseconds: Self.start + 1, lifetimeMilliseconds: Self.hour), command(false, 5))
@@ -125,7 +125,7 @@ import Testing
         // A late registration does not prove that the next life has begun. The next start shows the state
         // that came too late for the old life.
         note(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
-        note(.missed, command(false, 7))
+        note(.updatedAfterEnd, command(false, 7))
         #expect(
             comparison.admit(.checkLifetime(beganMilliseconds: Self.start + 70, state: nil, leaseMilliseconds: 0))
                 .verdict
@@ -148,7 +148,7 @@ import Testing
         #expect(check(7) == .retry)
         note(.began(atMilliseconds: Self.start + 90, lifetimeMilliseconds: Self.hour), command(true, 9))
         #expect(life()?.start?.record == [9] && life()?.shown == nil)
-        note(.over)
+        note(.removed)
         #expect(life() == nil)
         for number in 0..<LifetimeKey.count {
             #expect(
@@ -180,7 +180,7 @@ import Testing
         )
         #expect(try claim(lease: 60_000) == ["\(due.text) b \(Self.start) 2"])
         #expect(try claim(lease: 60_000) == [])
-        comparison.admit(.reportLifetimeEvent(.over), due)
+        comparison.admit(.reportLifetimeEvent(.removed), due)
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start + 1) 1"])
         #expect(try claim(lease: 0, ageMax: Self.hour) == [])

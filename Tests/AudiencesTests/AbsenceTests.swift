@@ -7,7 +7,7 @@ import Testing
 /// The APNs host of an app does not answer for an hour or more, while new versions keep coming.
 @Suite struct AbsenceTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
-        .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
+        .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }
     private static let periodMilliseconds: Int64 = 5_000
 
     /// Returns a core with version 1 and four members. APNs gave the given answer to the pushes of two
@@ -76,7 +76,7 @@ import Testing
         let first = harness(hasAlert: true, answer: .retryLater)
         hour(first, 2...100, heldMax: 4)
         #expect(first.revoke())
-        let progress = first.core.progress(first.place)
+        let progress = first.core.progress(first.partitionIndex)
         #expect(progress?.committableOffset == 0)
         let second = RoundHarness(store: first.store, seed: 2)
         second.now = first.now

@@ -31,7 +31,7 @@ import Testing
         harness.admit(1, timestamp: 1_790_000_000)
         harness.send()
         let names = Array(SimulatedNames.names[0].prefix(32))
-        for (place, name) in names.enumerated() { harness.register(name, record: UInt32(place)) }
+        for (index, name) in names.enumerated() { harness.register(name, record: UInt32(index)) }
         harness.settle()
         #expect(Set(harness.finish().map(\.member)) == Set(names))
     }
@@ -40,8 +40,8 @@ import Testing
     @Test func `Members whose host is away take at most half of the room`() {
         let harness = RoundHarness(membershipsMax: 32)
         harness.admit(1, timestamp: 1_790_000_000)
-        for (place, name) in SimulatedNames.names[0].prefix(32).enumerated() {
-            harness.register(name, record: UInt32(place))
+        for (index, name) in SimulatedNames.names[0].prefix(32).enumerated() {
+            harness.register(name, record: UInt32(index))
         }
         harness.settle()
         harness.pass(milliseconds: 10_000)
@@ -93,8 +93,8 @@ import Testing
     @Test func `Members that join together share one call`() {
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000)
-        for (place, name) in SimulatedNames.names[0].prefix(50).enumerated() {
-            harness.register(name, record: UInt32(place))
+        for (index, name) in SimulatedNames.names[0].prefix(50).enumerated() {
+            harness.register(name, record: UInt32(index))
         }
         var questions = 0
         while let call = harness.nextCall() {

@@ -95,7 +95,7 @@ import Testing
     /// it has room again, and the second version continues at its recorded position.
     @Test(arguments: [false, true]) func `A version skipped after a crash continues later`(hasParked: Bool) throws {
         let lap = UInt64(1) << 40
-        let parked = lap + UInt64(SimulatedNames.place(of: Self.names[2]).ordinal)
+        let parked = lap + UInt64(SimulatedNames.location(of: Self.names[2]).ordinal)
         var counts = MemberCounts()
         counts[.delivered] = 4
         var checkpoint = Checkpoint(watermark: 2 * lap, lastSettled: Version(timestamp: 0, sequence: 0))

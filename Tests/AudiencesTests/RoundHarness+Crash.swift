@@ -16,8 +16,8 @@ extension RoundHarness {
 
     /// Revokes the partition. Returns whether the core has released everything of the partition.
     func revoke() -> Bool {
-        core.beginRevoking(place, now: moment)
+        core.beginRevoking(partitionIndex, now: moment)
         settle()
-        return core.isDrained(place)
+        return core.isDrained(partitionIndex)
     }
 }

@@ -28,7 +28,7 @@ final class RoundHarness {
     var results: [String] = []
     /// The instructions in the headers of the produced fan-out records.
     var orders: [FanoutInstruction] = []
-    private(set) var place: UInt32
+    private(set) var partitionIndex: UInt32
     private var nextOffset = 0
     private var names: [String: String] = [:]
     private(set) var underWay: [(push: AudiencePush, sent: Sent)] = []
@@ -65,8 +65,8 @@ final class RoundHarness {
             $0.commandsMax = commandsMax
             $0.channelRules[0] = channelRule
         }
-        guard let place = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
-        self.place = place
+        guard let partitionIndex = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
+        self.partitionIndex = partitionIndex
     }
 
     private static func makeCore(seed: UInt64, _ change: (inout AudiencesConfiguration) -> Void) -> Audiences {
@@ -93,7 +93,7 @@ final class RoundHarness {
         let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
         names[token] = name
         let entry = MemberEntry<[UInt8]>(
-            place: SimulatedNames.place(of: name),
+            location: SimulatedNames.location(of: name),
             isLeaving: false,
             kind: kind,
             environment: environment,
@@ -238,22 +238,22 @@ final class RoundHarness {
     func resume(_ progress: PartitionProgress?) {
         guard let progress else { return }
         _ = progress.metadata.withUnsafeBytes {
-            core.resume(place, at: progress.committableOffset, metadata: $0, logEnd: Int64(log.count))
+            core.resume(partitionIndex, at: progress.committableOffset, metadata: $0, logEnd: Int64(log.count))
         }
         nextOffset = Int(progress.committableOffset)
     }
 
     /// Reads the partition again, but from `offset`, because Kafka has deleted the older records.
     func skipRereading(to offset: Int) {
-        guard let rereading = core.rereading(place, now: moment) else { return }
-        core.rereadingBegan(place, from: rereading.offset, now: moment)
+        guard let rereading = core.rereading(partitionIndex, now: moment) else { return }
+        core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
         nextOffset = offset
         read()
     }
 
     func read() {
-        if let rereading = core.rereading(place, now: moment) {
-            core.rereadingBegan(place, from: rereading.offset, now: moment)
+        if let rereading = core.rereading(partitionIndex, now: moment) {
+            core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
             rereadings.append(rereading)
             nextOffset = Int(rereading.offset)
             pausedUntil = now + rereading.pauseMilliseconds
@@ -264,7 +264,7 @@ final class RoundHarness {
             record.value.withUnsafeBytes { value in
                 core.receive(
                     IncomingRecord(
-                        partition: place,
+                        partition: partitionIndex,
                         offset: Int64(nextOffset),
                         timestampMilliseconds: now,
                         key: nil,
@@ -394,6 +394,6 @@ final class RoundHarness {
         return gauges[0]
     }
 
-    var passedOver: Int { core.passedOver(place) }
-    var committableOffset: Int64? { core.committableOffset(place) }
+    var passedOver: Int { core.passedOver(partitionIndex) }
+    var committableOffset: Int64? { core.committableOffset(partitionIndex) }
 }

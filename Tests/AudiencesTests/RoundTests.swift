@@ -7,7 +7,7 @@ import Testing
 /// Rounds through a range, in which newer versions supersede older ones. (R28)
 @Suite struct RoundTests {
     private let names = Array(SimulatedNames.names[0].prefix(4))
-        .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
+        .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }
 
     private func harness() -> RoundHarness {
         let harness = RoundHarness()

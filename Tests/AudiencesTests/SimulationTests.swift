@@ -4,9 +4,9 @@ import Testing
 /// Runs the core of audiences with models of Kafka, the store and the phones, for many seeds of each kind:
 /// ``SimulationSeeds``.
 @Suite(.ownThread) struct SimulationTests {
-    private static let seeds = SimulationSeeds<Swarm.Kind>(standardCount: 1_430)
+    private static let seeds = SimulationSeeds<SimulationParameters.Kind>(standardCount: 1_430)
     /// Seeds that once failed, and what each of them found.
-    static let regressions: [(Swarm.Kind, [UInt64])] = [
+    static let regressions: [(SimulationParameters.Kind, [UInt64])] = [
         // A record came for a round that another worker had claimed. The pages of the round's parked members
         // were freed too early.
         (.partitions, [722]),
@@ -32,15 +32,16 @@ import Testing
     /// an older version still has parked members, or no checkpoint has the newer version. Then members may
     /// get the older state after the newer one, or the newer state twice. The size of a slot decides which
     /// seeds show the gap.
-    private static let knownGaps: [(Swarm.Kind, UInt64)] = [(.channels, 1_182)]
+    private static let knownGaps: [(SimulationParameters.Kind, UInt64)] = [(.channels, 1_182)]
 
-    @Test(arguments: knownGaps) func `A version is skipped after a crash`(kind: Swarm.Kind, seed: UInt64) {
+    @Test(arguments: knownGaps) func `A version is skipped after a crash`(kind: SimulationParameters.Kind, seed: UInt64)
+    {
         withKnownIssue { #expect(Simulation(seed: seed, kind: kind).run() == []) }
     }
 
     /// Random histories in virtual time. A seed repeats its history exactly. (R1)
     @Test(arguments: seeds.kinds, seeds.chunks)
-    func `Every seed keeps the invariants`(kind: Swarm.Kind, chunk: Int) {
+    func `Every seed keeps the invariants`(kind: SimulationParameters.Kind, chunk: Int) {
         for seed in Self.seeds.seeds(ofChunk: chunk) {
             if Self.knownGaps.contains(where: { $0 == (kind, seed) }) { continue }
             let violations = Simulation(seed: seed, kind: kind).run()
@@ -51,7 +52,10 @@ import Testing
         }
     }
 
-    @Test(arguments: regressions) func `Seeds of earlier bugs keep the invariants`(kind: Swarm.Kind, seeds: [UInt64]) {
+    @Test(arguments: regressions) func `Seeds of earlier bugs keep the invariants`(
+        kind: SimulationParameters.Kind,
+        seeds: [UInt64]
+    ) {
         for seed in seeds { #expect(Simulation(seed: seed, kind: kind).run() == [], "\(kind) \(seed)") }
     }
 
@@ -69,9 +73,9 @@ import Testing
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that
     /// `CAUSEWAY_SIMULATION_KIND` names.
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
-    func `One seed is traced`(kind: Swarm.Kind) throws {
+    func `One seed is traced`(kind: SimulationParameters.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)
-        print(simulation.swarm)
+        print(simulation.parameters)
         simulation.trace = { print($0) }
         #expect(simulation.run() == [])
     }

@@ -42,10 +42,10 @@ import Testing
 
     @Test func `No more slots are given than there are`() {
         let lines = AudienceQueues()
-        for _ in 0..<AudienceQueues.slotsMax { #expect(lines.takeSlot()) }
-        #expect(!lines.takeSlot())
-        lines.leaveSlot()
-        #expect(lines.takeSlot())
+        for _ in 0..<AudienceQueues.slotsMax { #expect(lines.acquireSlot()) }
+        #expect(!lines.acquireSlot())
+        lines.releaseSlot()
+        #expect(lines.acquireSlot())
     }
 
     @Test(.timeLimit(.minutes(1))) @MainActor func `A request without room waits until another one ends`() async {

@@ -46,7 +46,7 @@ import Testing
         let before = try #require(tests.dealt())
         #expect(before.topic == Intake.fanoutTopic && before.partition == 3)
         var place = LanePartitions.Entry(
-            place: 0,
+            coreIndex: 0,
             assignment: before.assignment,
             topic: Intake.fanoutTopic,
             partition: 3,

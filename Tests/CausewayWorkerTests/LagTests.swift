@@ -9,7 +9,7 @@ import Testing
 
     private func partitions(_ change: (inout LanePartitions.Entry) -> Void) -> LanePartitions {
         var entry = LanePartitions.Entry(
-            place: 0,
+            coreIndex: 0,
             assignment: 1,
             topic: 0,
             partition: 3,

@@ -53,7 +53,7 @@ import Testing
         var partitions = PausedPartitions()
         let other = TopicPartition(topic: TopicIdentifier(index: 2), partition: 4)
         for partition in [Self.partition, other] { partitions.wait(partition, untilMilliseconds: 5_030_000) }
-        #expect(partitions.take { $0.partition % 2 == 1 } == [Self.partition])
+        #expect(partitions.remove { $0.partition % 2 == 1 } == [Self.partition])
         #expect(partitions.partitions == [other])
         partitions.remove(other)
         #expect(partitions.partitions.isEmpty)

@@ -51,7 +51,7 @@ private final class AudienceStage {
             .map { number in
                 let identifier = Array("0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + number)".utf8)
                 return MemberEntry(
-                    place: identifier.withUnsafeBytes { MemberLocation(of: $0) },
+                    location: identifier.withUnsafeBytes { MemberLocation(of: $0) },
                     isLeaving: false,
                     kind: number < 100 ? .device : .activity,
                     environment: number % 4 == 0 ? .sandbox : .production,

@@ -9,17 +9,17 @@ import Testing
 struct RecordSplitterTests {
     /// Returns the records in `text`, which is read in pieces of `step` bytes.
     private func closeWithoutNotify(_ text: String, step: Int = 1) -> [String] {
-        var cutter = RecordSplitter()
+        var splitter = RecordSplitter()
         var records: [String] = []
         let keep = { (record: InputRecord) in
             records.append("\(record.line):\(String(decoding: record.bytes, as: UTF8.self))")
         }
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
-            cutter.take(rest.prefix(step), keep)
+            splitter.split(rest.prefix(step), keep)
             rest = rest.dropFirst(step)
         }
-        cutter.finish(keep)
+        splitter.finish(keep)
         return records
     }
 
@@ -73,11 +73,11 @@ struct RecordSplitterTests {
             + #""content-state":{"timestamp":1}}}"#
         var stamp = RecordStamp()
         let microseconds: Int64 = 1_800_000_001_000_025
-        let stamped = stamp.stamped(Array(command.utf8), unixMicroseconds: microseconds)
+        let stamped = stamp.withCurrentTimestamp(Array(command.utf8), unixMicroseconds: microseconds)
         let expected = "{\"sequence\":25," + command.replacing("1790000000", with: "1800000001").dropFirst()
         #expect(String(decoding: stamped, as: UTF8.self) == expected)
         let other = Array(#"{"timestamp":1790000000}"#.utf8)
-        #expect(stamp.stamped(other, unixMicroseconds: microseconds) == other)
+        #expect(stamp.withCurrentTimestamp(other, unixMicroseconds: microseconds) == other)
     }
 
     @Test(arguments: [
@@ -90,7 +90,7 @@ struct RecordSplitterTests {
     ])
     func `A command without a timestamp gets the present one, and nothing else of it changes`(command: String) throws {
         var stamp = RecordStamp()
-        let stamped = stamp.stamped(Array(command.utf8), unixMicroseconds: 1_800_000_001_000_025)
+        let stamped = stamp.withCurrentTimestamp(Array(command.utf8), unixMicroseconds: 1_800_000_001_000_025)
         let version = try stamped.withUnsafeBytes { try Command.decode($0).version }
         #expect(version == Version(timestamp: 1_800_000_001, sequence: command.contains("sequence") ? 4 : 25))
         let text = String(decoding: stamped, as: UTF8.self)
@@ -106,7 +106,7 @@ struct RecordSplitterTests {
     ])
     func `A command that is wrong in another way gets no timestamp`(record: String) {
         var stamp = RecordStamp()
-        let stamped = stamp.stamped(Array(record.utf8), unixMicroseconds: 1_800_000_001_000_025)
+        let stamped = stamp.withCurrentTimestamp(Array(record.utf8), unixMicroseconds: 1_800_000_001_000_025)
         #expect(String(decoding: stamped, as: UTF8.self) == record)
     }
 }

@@ -34,13 +34,13 @@ struct ReplayJudgeTests {
     private func verdict(
         _ record: [UInt8],
         followsStart: Bool = false,
-        takesStarts: Bool = true,
+        includesStarts: Bool = true,
         hasToken: Bool = true
     ) throws -> ReplayVerdict {
         let judge = ReplayJudge(
             nowMilliseconds: Self.now * 1_000,
             redisMilliseconds: Self.now * 1_000,
-            takesStarts: takesStarts
+            includesStarts: includesStarts
         )
         let unknown = ActivityState(try ActivityInspection(value: []))
         let activity = model.activities[StoreModel.key(Self.subject)] ?? unknown
@@ -152,7 +152,7 @@ struct ReplayJudgeTests {
     }
 
     @Test mutating func `Starts are sent only on request, if they are young and unknown`() throws {
-        #expect(try verdict(record(10, "start", alert: true), takesStarts: false).reason == .startLeftOut)
+        #expect(try verdict(record(10, "start", alert: true), includesStarts: false).reason == .startLeftOut)
         #expect(try verdict(record(600, "start", alert: true)).reason == .send)
         #expect(try verdict(record(601, "start", alert: true)).reason == .startTooOld)
         #expect(try verdict(record(10, "start", alert: true), hasToken: false).reason == .tokenUnknown)

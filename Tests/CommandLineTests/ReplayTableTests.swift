@@ -23,7 +23,7 @@ struct ReplayTableTests {
         var table = ReplayTable(bytesMax: 1 << 20)
         var replaced: [ReplayReason] = []
         for (event, timestamp) in commands {
-            table.take(candidate(event, timestamp), of: Self.activity, app: 0) { replaced.append($0) }
+            table.insert(candidate(event, timestamp), of: Self.activity, app: 0) { replaced.append($0) }
         }
         let entry = table.entries[Self.activity]
         #expect(replaced.count + (entry?.start == nil ? 0 : 1) + (entry?.state == nil ? 0 : 1) == commands.count)
@@ -59,13 +59,13 @@ struct ReplayTableTests {
         var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryBytes + 7 + 100))
         var replaced: [ReplayReason] = []
         for name in ["{app=a}", "{app=b}", "{app=c}"] {
-            table.take(candidate(.update, 1, bytes: 100), of: Array(name.utf8), app: 0) { replaced.append($0) }
+            table.insert(candidate(.update, 1, bytes: 100), of: Array(name.utf8), app: 0) { replaced.append($0) }
         }
         #expect(replaced == [.tableFull] && table.wasFull && table.entries.count == 2)
         #expect(table.bytes == table.bytesMax)
-        table.take(candidate(.update, 2, bytes: 100), of: Self.activity, app: 0) { replaced.append($0) }
+        table.insert(candidate(.update, 2, bytes: 100), of: Self.activity, app: 0) { replaced.append($0) }
         #expect(table.entries[Self.activity]?.state?.value.count == 100, "as large as the one before")
-        table.take(candidate(.update, 3, bytes: 101), of: Self.activity, app: 0) { replaced.append($0) }
+        table.insert(candidate(.update, 3, bytes: 101), of: Self.activity, app: 0) { replaced.append($0) }
         #expect(table.entries[Self.activity]?.state?.version.timestamp == 3)
         #expect(table.entries[Self.activity]?.state?.value.isEmpty == true)
         #expect(table.bytes == table.bytesMax - 100)

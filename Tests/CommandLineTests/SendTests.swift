@@ -167,7 +167,7 @@ struct SendTests {
         var stamp = RecordStamp()
         let second: Int64 = 1_795_000_000
         func stamped(_ text: String, _ microseconds: Int64) throws -> Version {
-            let record = stamp.stamped(Array(text.utf8), unixMicroseconds: microseconds)
+            let record = stamp.withCurrentTimestamp(Array(text.utf8), unixMicroseconds: microseconds)
             return try record.withUnsafeBytes { try Command.decode($0).version }
         }
         let plain = command("a")
@@ -176,7 +176,7 @@ struct SendTests {
         #expect(try stamped(plain, second * 1_000_000) == Version(timestamp: second + 1, sequence: 1))
         let own = "{\"sequence\":7," + plain.dropFirst()
         #expect(try stamped(own, second * 1_000_000 + 2_000_000) == Version(timestamp: second + 2, sequence: 7))
-        #expect(stamp.stamped(Array("{}".utf8), unixMicroseconds: 0) == Array("{}".utf8))
+        #expect(stamp.withCurrentTimestamp(Array("{}".utf8), unixMicroseconds: 0) == Array("{}".utf8))
     }
 
     @Test func `No broker: after some seconds it says where it looks and why, and in the end that nobody answered`()

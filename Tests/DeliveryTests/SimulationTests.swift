@@ -6,7 +6,7 @@ import Testing
 /// Runs the core with models of Kafka, Redis and the phones, for many seeds of each kind:
 /// ``SimulationSeeds``.
 @Suite(.ownThread) struct SimulationTests {
-    private static let seeds = SimulationSeeds<Swarm.Kind>(standardCount: 1_000)
+    private static let seeds = SimulationSeeds<SimulationParameters.Kind>(standardCount: 1_000)
     private static let pace: [UInt64] = [
         390, 3010, 5327, 7411, 12038, 16144, 20404, 30112, 43611, 73417, 103247, 108623,
     ]
@@ -61,7 +61,7 @@ import Testing
     /// deferrals:
     /// - 1, 81: Pushes were deferred before they were offered to their pool. So the core did not find out that
     ///   APNs accepted pushes again.
-    static let regressions: [(Swarm.Kind, [UInt64])] = [
+    static let regressions: [(SimulationParameters.Kind, [UInt64])] = [
         (.plain, [165, 367, 622, 892, 5163, 5889, 118065]),
         (.tokens, [8324]),
         (.pace, pace),
@@ -73,7 +73,7 @@ import Testing
 
     /// Random histories in virtual time. A seed repeats its history exactly. (R1)
     @Test(arguments: seeds.kinds, seeds.chunks)
-    func `Every seed keeps the invariants`(kind: Swarm.Kind, chunk: Int) {
+    func `Every seed keeps the invariants`(kind: SimulationParameters.Kind, chunk: Int) {
         for seed in Self.seeds.seeds(ofChunk: chunk) {
             let violations = Simulation(seed: seed, kind: kind).run()
             if let report = SimulationSeeds.report(kind, seed, violations) {
@@ -83,7 +83,10 @@ import Testing
         }
     }
 
-    @Test(arguments: regressions) func `Seeds of earlier bugs keep the invariants`(kind: Swarm.Kind, seeds: [UInt64]) {
+    @Test(arguments: regressions) func `Seeds of earlier bugs keep the invariants`(
+        kind: SimulationParameters.Kind,
+        seeds: [UInt64]
+    ) {
         for seed in seeds {
             for results in SupersededResults.allCases {
                 for commits in [nil, SimulatedCommits.withoutMetadata, .withMetadata] {
@@ -105,7 +108,7 @@ import Testing
         var verdicts: Set<StoreVerdict> = []
         var outcomes: Set<Outcome> = []
         var counted = 0
-        for kind in Swarm.Kind.allCases {
+        for kind in SimulationParameters.Kind.allCases {
             for seed in UInt64(1)...100 {
                 let simulation = Simulation(seed: seed, kind: kind)
                 _ = simulation.run()
@@ -124,9 +127,9 @@ import Testing
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that
     /// `CAUSEWAY_SIMULATION_KIND` names.
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
-    func `One seed is traced`(kind: Swarm.Kind) throws {
+    func `One seed is traced`(kind: SimulationParameters.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)
-        print(simulation.swarm)
+        print(simulation.parameters)
         simulation.trace = { print($0) }
         #expect(simulation.run() == [])
     }

@@ -69,39 +69,39 @@ struct FanoutTests {
     @Test func `Results that do not add up are recognized`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
-        func take(_ json: String) { results.take(Array(json.utf8)) }
-        take(#"{"command":"a","audience":"final","segments":[0,127],"outcome":"delivered","members":{"delivered":3}}"#)
-        take(
+        func count(_ json: String) { results.count(Array(json.utf8)) }
+        count(#"{"command":"a","audience":"final","segments":[0,127],"outcome":"delivered","members":{"delivered":3}}"#)
+        count(
             #"{"command":"a","audience":"final","segments":[128,255],"outcome":"superseded","members":{"delivered":1,"superseded":2}}"#
         )
         #expect(!results.addUp("a", members: 6), "without the command's own")
-        take(#"{"command":"a","audience":"final","outcome":"superseded","members":{"delivered":4,"superseded":2}}"#)
+        count(#"{"command":"a","audience":"final","outcome":"superseded","members":{"delivered":4,"superseded":2}}"#)
         #expect(results.addUp("a", members: 6) && !results.addUp("a", members: 7) && !results.addUp("b", members: 0))
-        take(#"{"command":"c","audience":"final","outcome":"invalid","reason":"audienceUnsupported"}"#)
+        count(#"{"command":"c","audience":"final","outcome":"invalid","reason":"audienceUnsupported"}"#)
         #expect(results.outcomes["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
-        take(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
-        take("no JSON")
+        count(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
+        count("no JSON")
         #expect(results.records == 5 && results.outcomes.count == 2 && results.ranges.count == 1)
     }
 
     @Test func `Single commands are counted by their phase`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
-        results.neighbours = SingleCommandLoad(commandsPerSecond: 10, client: ControlClient(port: 1))
-        func take(_ command: String, _ outcome: String, after milliseconds: Int) {
+        results.singleCommands = SingleCommandLoad(commandsPerSecond: 10, client: ControlClient(port: 1))
+        func count(_ command: String, _ outcome: String, after milliseconds: Int) {
             let json =
                 #"{"command":"\#(command)","activity":"x","outcome":"\#(outcome)","#
                 + #""times":{"record":1000,"answered":\#(1_000 + milliseconds)}}"#
-            results.take(Array(json.utf8))
+            results.count(Array(json.utf8))
         }
-        take("beside-before-0", "accepted", after: 3)
-        take("beside-during-1", "accepted", after: 40)
-        take("beside-during-2", "superseded", after: 900)
-        take("fanout-1", "accepted", after: 900)
-        let neighbours = try #require(results.neighbours)
-        #expect(neighbours.results == 3 && results.records == 0)
-        #expect(neighbours.freshness(.before) == .init(commands: 1, p50Milliseconds: 3, p99Milliseconds: 3))
-        #expect(neighbours.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
+        count("beside-before-0", "accepted", after: 3)
+        count("beside-during-1", "accepted", after: 40)
+        count("beside-during-2", "superseded", after: 900)
+        count("fanout-1", "accepted", after: 900)
+        let singleCommands = try #require(results.singleCommands)
+        #expect(singleCommands.results == 3 && results.records == 0)
+        #expect(singleCommands.freshness(.before) == .init(commands: 1, p50Milliseconds: 3, p99Milliseconds: 3))
+        #expect(singleCommands.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
     }
 
     @Test func `The commands are those that the worker accepts`() throws {

@@ -70,7 +70,7 @@ struct LivePageTests {
         #expect(PageFrame.wall(of: 0) == [])
         #expect(PageFrame.wall(of: 3) == [0, 1, 2])
         let wall = PageFrame.wall(of: 3_000)
-        #expect(wall.count == PageFrame.wallMax && wall.first == 62 && wall.last == 2_937)
+        #expect(wall.count == PageFrame.displayedPhonesMax && wall.first == 62 && wall.last == 2_937)
     }
 
     @Test func `Numbers of an answer are found`() {

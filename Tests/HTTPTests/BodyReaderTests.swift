@@ -14,11 +14,11 @@ struct BodyReaderTests {
         var reader = try HTTPBodyReader(length, bytesMax: 100)
         var rest = Array(text.utf8)[...]
         var count = 0
-        while !rest.isEmpty, !reader.isWhole {
+        while !rest.isEmpty, !reader.isComplete {
             count += try reader.read(Array(rest.prefix(partBytes)))
             rest = rest.dropFirst(partBytes)
         }
-        #expect(reader.isWhole)
+        #expect(reader.isComplete)
         return Body(text: String(decoding: reader.takeBody(), as: UTF8.self), bytes: count)
     }
 

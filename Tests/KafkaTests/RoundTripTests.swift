@@ -97,7 +97,7 @@ import Testing
             Issue.record("no second record")
             return
         }
-        let back = Message(taking: message.take())
+        let back = Message(taking: message.releaseOwnership())
         #expect(back.offset == 1)
         #expect(back.timestampMilliseconds > 1_500_000_000_000)
         #expect(Received(back).value == Array("1".utf8))

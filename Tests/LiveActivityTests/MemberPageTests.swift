@@ -72,9 +72,9 @@ struct MemberPageTests {
         var device = MemberEntry.joining("m", token: "bbbbbbbb")
         device.kind = .device
         var other = MemberEntry.joining("n", token: "cccccccc")
-        other.place.position = device.place.position
+        other.location.position = device.location.position
         var leaving = MemberEntry.leaving("o", at: 9)
-        leaving.place.position = device.place.position
+        leaving.location.position = device.location.position
         let page = PageBytes([.joining("m", token: "aaaaaaaa"), device, other, leaving])
         #expect(try page.members().map { $0.token.first } == Array("abc".utf8))
     }
@@ -83,7 +83,7 @@ struct MemberPageTests {
         var entries: [MemberEntry<[UInt8]>] = []
         for position in [9, 10, 11, 19, 20, 21] as [UInt32] {
             var entry = MemberEntry.joining("m\(position)", token: "aaaaaaaa")
-            entry.place.position = position
+            entry.location.position = position
             entries.append(entry)
         }
         #expect(
@@ -159,12 +159,12 @@ struct MemberPageTests {
                     PageBytes((0..<random.below(12)).map { _ in .joining(random.identifier(), token: random.token()) })
                     .bytes
                 for _ in 0..<random.below(6) where !bytes.isEmpty {
-                    let place = random.below(bytes.count)
+                    let location = random.below(bytes.count)
                     switch random.below(4) {
-                    case 0: bytes[place] = UInt8(truncatingIfNeeded: random.next())
-                    case 1: bytes.remove(at: place)
-                    case 2: bytes.removeLast(bytes.count - place)
-                    default: bytes.insert(contentsOf: bytes[place...].prefix(random.below(40)), at: place)
+                    case 0: bytes[location] = UInt8(truncatingIfNeeded: random.next())
+                    case 1: bytes.remove(at: location)
+                    case 2: bytes.removeLast(bytes.count - location)
+                    default: bytes.insert(contentsOf: bytes[location...].prefix(random.below(40)), at: location)
                     }
                 }
             }
@@ -174,7 +174,7 @@ struct MemberPageTests {
         let crowd = (0..<MemberPage.membersMax)
             .map { index -> MemberEntry<[UInt8]> in
                 var entry = MemberEntry.leaving(String(Unicode.Scalar(UInt8(index % 256))), at: 1)
-                entry.place.position = 7
+                entry.location.position = 7
                 return entry
             }
         scene.read(PageBytes(crowd).bytes)
@@ -204,9 +204,9 @@ private final class HostileScene {
     }
 
     func read(_ bytes: [UInt8]) {
-        let place = UnsafeMutableRawBufferPointer(rebasing: memory[(readable - bytes.count)..<readable])
-        place.copyBytes(from: bytes)
-        guard let page = MemberPage(UnsafeRawBufferPointer(place)) else { return }
+        let location = UnsafeMutableRawBufferPointer(rebasing: memory[(readable - bytes.count)..<readable])
+        location.copyBytes(from: bytes)
+        guard let page = MemberPage(UnsafeRawBufferPointer(location)) else { return }
         let (count, _) = page.members(into: scratch)
         for reference in scratch[..<count] {
             guard let member = page[reference] else {
@@ -219,7 +219,7 @@ private final class HostileScene {
             #expect((1...Limits.identifierBytes).contains(member.writeIdentifier(to: text)))
         }
         // The page's bytes change after a reference was made, so the reference is no longer valid.
-        place.initializeMemory(as: UInt8.self, repeating: 0xFF)
+        location.initializeMemory(as: UInt8.self, repeating: 0xFF)
         for reference in scratch[..<count] { #expect(page[reference] == nil) }
     }
 }
@@ -243,7 +243,7 @@ extension MemberEntry<[UInt8]> {
     fileprivate static func joining(_ identifier: String, token: String, at: Int64 = 1) -> Self {
         let bytes = Array(identifier.utf8)
         return MemberEntry(
-            place: bytes.withUnsafeBytes { MemberLocation(of: $0) },
+            location: bytes.withUnsafeBytes { MemberLocation(of: $0) },
             isLeaving: false,
             kind: .activity,
             environment: .production,
@@ -267,7 +267,7 @@ extension MemberEntry<[UInt8]> {
             identifier.withUnsafeBytes { identifier in
                 token.withUnsafeBytes { token in
                     let entry = MemberEntry<UnsafeRawBufferPointer>(
-                        place: place,
+                        location: location,
                         isLeaving: isLeaving,
                         kind: kind,
                         environment: environment,
@@ -332,7 +332,7 @@ private struct ReadMember: Equatable {
     }
 
     init(_ entry: MemberEntry<[UInt8]>) {
-        position = entry.place.position
+        position = entry.location.position
         kind = entry.kind
         environment = entry.environment
         frequentUpdates = entry.frequentUpdates

@@ -62,7 +62,7 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.first.add(.deadLetters, 2) } == ["CausewayDeadLetters"])
         #expect(Self.alerts { $0.first.set(.laneBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
         #expect(Self.alerts { $0.kafka.set(.kafkaThreadBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
-        #expect(Self.alerts { $0.first.set(.redisServersAway, to: 1) } == ["CausewayRedisServerAway"])
+        #expect(Self.alerts { $0.first.set(.redisServersUnavailable, to: 1) } == ["CausewayRedisServerAway"])
         #expect(Self.alerts { $0.first.add(.redisErrors, 2) } == ["CausewayRedisErrors"])
         #expect(Self.alerts { $0.first.add(.redisErrors, 0) } == [])
         #expect(Self.alerts { $0.first.add(.redisErrors, 3) } == ["CausewayRedisReplicasMissing"])

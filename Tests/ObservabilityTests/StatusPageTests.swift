@@ -99,11 +99,11 @@ struct StatusPageTests {
         status.change(1) { $0.isDeclared = true }
         status.change(2) { counts in
             (counts.known, counts.listed) = (12, 8_100)
-            var outlook = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
-            outlook.reconciledAtMilliseconds = 1_789_996_400_000
-            (outlook.deletionsPlanned, outlook.nextDeletionMilliseconds) = (3, 1_790_000_005_000)
-            (outlook.creationsOpen, outlook.unpublished) = (1, 2)
-            counts.outlook = outlook
+            var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
+            lastSnapshot.reconciledAtMilliseconds = 1_789_996_400_000
+            (lastSnapshot.deletionsPlanned, lastSnapshot.nextDeletionMilliseconds) = (3, 1_790_000_005_000)
+            (lastSnapshot.creationsOpen, lastSnapshot.unpublished) = (1, 2)
+            counts.lastSnapshot = lastSnapshot
             counts.failure = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
         }
         worker.publish(at: 60_000)
@@ -130,9 +130,9 @@ struct StatusPageTests {
             worker.publish(at: 0)
             worker.registry.channels.change(0) { counts in
                 counts.isDeclared = true
-                var outlook = ChannelStatus.Snapshot(atMilliseconds: moment)
-                (outlook.reconciledAtMilliseconds, outlook.nextDeletionMilliseconds) = (moment, moment)
-                counts.outlook = outlook
+                var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: moment)
+                (lastSnapshot.reconciledAtMilliseconds, lastSnapshot.nextDeletionMilliseconds) = (moment, moment)
+                counts.lastSnapshot = lastSnapshot
             }
             let row = try #require(worker.report(before: nil, at: 60_000).table("channels")?.rows.first)
             #expect(row.count == 13)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("An hour without one app's host")
 struct OutageHourTests {
-    private static let plan = OutageHourSchedule(calmMinutes: 1, awayMinutes: 4, afterMinutes: 1, activities: 2)
+    private static let plan = OutageHourSchedule(minutesBeforeOutage: 1, awayMinutes: 4, afterMinutes: 1, activities: 2)
 
     /// Six minutes of measurements, with an outage from the second to the fifth minute.
     private static func minutes(_ change: (inout OutageMinute) -> Void = { _ in }) -> [OutageMinute] {

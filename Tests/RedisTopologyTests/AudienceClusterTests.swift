@@ -250,7 +250,7 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     private static func entry(_ identifier: [UInt8], now: Int64) -> MemberEntry<[UInt8]> {
         MemberEntry(
-            place: identifier.withUnsafeBytes { MemberLocation(of: $0) },
+            location: identifier.withUnsafeBytes { MemberLocation(of: $0) },
             isLeaving: false,
             kind: .activity,
             environment: .production,

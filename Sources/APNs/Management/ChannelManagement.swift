@@ -80,7 +80,7 @@ public final class ChannelManagement: Sendable {
     public static let requestsMax = 64
 
     private let bundleIdentifier: String
-    private let place: ManagementEndpoint
+    private let endpoint: ManagementEndpoint
     private let authorization: @Sendable () -> String?
     private let queue = DispatchQueue(label: "channel management")
     private let requestCount = Atomic<Int>(0)
@@ -91,12 +91,12 @@ public final class ChannelManagement: Sendable {
     ///   - unixSeconds: returns the current time, which a provider token contains.
     public init(
         bundleIdentifier: String,
-        place: ManagementEndpoint,
+        endpoint: ManagementEndpoint,
         tokens: ProviderTokenSource,
         unixSeconds: @escaping @Sendable () -> Int64
     ) {
         self.bundleIdentifier = bundleIdentifier
-        self.place = place
+        self.endpoint = endpoint
         authorization = {
             tokens.current(unixSeconds: unixSeconds()).map { String(decoding: $0.headerValue, as: UTF8.self) }
         }
@@ -166,7 +166,7 @@ public final class ChannelManagement: Sendable {
         ChannelError(
             cause: .malformed,
             status: response.status,
-            text: "\(place.authority) answered \(response.status) with \(text)"
+            text: "\(endpoint.authority) answered \(response.status) with \(text)"
         )
     }
 
@@ -175,7 +175,7 @@ public final class ChannelManagement: Sendable {
             let response = ResponseBody(body)
             return (response.reason, String(decoding: response.reasonText.prefix(64), as: UTF8.self))
         }
-        var text = "\(place.authority) answered \(response.status)"
+        var text = "\(endpoint.authority) answered \(response.status)"
         if !word.isEmpty { text += " \(word)" }
         if reason.advice.utf8CodeUnitCount > 0 { text += ": \(reason.advice)" }
         return ChannelError(
@@ -192,7 +192,7 @@ public final class ChannelManagement: Sendable {
             throw ChannelError(
                 cause: .unsent,
                 status: 0,
-                text: "more than \(Self.requestsMax) requests wait for \(place.authority)"
+                text: "more than \(Self.requestsMax) requests wait for \(endpoint.authority)"
             )
         }
         let interruption: Wakeup
@@ -203,8 +203,8 @@ public final class ChannelManagement: Sendable {
         }
         let result: Result<ManagementResponse, ManagementFault> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                queue.async { [place, authorization] in
-                    continuation.resume(returning: Self.exchange(request, place, authorization, interruption))
+                queue.async { [endpoint, authorization] in
+                    continuation.resume(returning: Self.exchange(request, endpoint, authorization, interruption))
                 }
             }
         } onCancel: {
@@ -221,7 +221,7 @@ public final class ChannelManagement: Sendable {
 
     private static func exchange(
         _ request: ManagementRequest,
-        _ place: ManagementEndpoint,
+        _ endpoint: ManagementEndpoint,
         _ authorization: @Sendable () -> String?,
         _ interruption: Wakeup
     ) -> Result<ManagementResponse, ManagementFault> {
@@ -231,7 +231,7 @@ public final class ChannelManagement: Sendable {
         do {
             return try ManagementExchange(
                 request,
-                to: place,
+                to: endpoint,
                 authorization: token,
                 interruption: interruption
             )

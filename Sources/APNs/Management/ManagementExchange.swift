@@ -47,7 +47,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private let loop: EventLoop
-    private let place: ManagementEndpoint
+    private let endpoint: ManagementEndpoint
     private let request: ManagementRequest
     private let authorization: String
     /// The caller signals this wakeup when it no longer waits for the response.
@@ -65,22 +65,22 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     init(
         _ request: ManagementRequest,
-        to place: ManagementEndpoint,
+        to endpoint: ManagementEndpoint,
         authorization: String,
         interruption: Wakeup
     ) throws(SystemError) {
         loop = try EventLoop()
         self.interruption = interruption
         self.request = request
-        self.place = place
+        self.endpoint = endpoint
         self.authorization = authorization
     }
 
     /// Sends the request and returns the response. Blocks the thread until then.
     func run() -> Result<ManagementResponse, ManagementFault> {
         loop.refreshClock()
-        deadlineMilliseconds = loop.nowMilliseconds + place.timeoutMilliseconds
-        deadline = loop.schedule(afterMilliseconds: place.timeoutMilliseconds, handler: self, tag: 0)
+        deadlineMilliseconds = loop.nowMilliseconds + endpoint.timeoutMilliseconds
+        deadline = loop.schedule(afterMilliseconds: endpoint.timeoutMilliseconds, handler: self, tag: 0)
         do throws(SystemError) {
             try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
         } catch {
@@ -88,7 +88,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
         // The exchange may end before the resolver's thread answers, so the closure holds the exchange
         // weakly.
-        loop.resolve(host: place.host, port: place.port) { [weak self] resolution in self?.resolved(resolution) }
+        loop.resolve(host: endpoint.host, port: endpoint.port) { [weak self] resolution in self?.resolved(resolution) }
         if result == nil { loop.run() }
         guard let result else { preconditionFailure("the loop ends with the exchange") }
         return result
@@ -100,18 +100,18 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         case .success(let found):
             addresses = found.prefix(Self.addressesMax)
             connectToNext(after: "no address")
-        case .failure(let error): end("\(place.host): \(error.description)")
+        case .failure(let error): end("\(endpoint.host): \(error.description)")
         }
     }
 
     private func connectToNext(after failure: String) {
-        guard let address = addresses.popFirst() else { return end("\(place.authority): \(failure)") }
+        guard let address = addresses.popFirst() else { return end("\(endpoint.authority): \(failure)") }
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
         stream.connect(
             to: address,
-            tls: place.tls,
-            serverName: place.host,
+            tls: endpoint.tls,
+            serverName: endpoint.host,
             timeoutMilliseconds: max(1, deadlineMilliseconds - loop.nowMilliseconds)
         )
     }
@@ -132,14 +132,14 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         loop.stop()
     }
 
-    func timerFired(tag: UInt64) { end("\(place.authority): no answer within \(place.timeoutMilliseconds) ms") }
+    func timerFired(tag: UInt64) { end("\(endpoint.authority): no answer within \(endpoint.timeoutMilliseconds) ms") }
 
     func descriptorReady(_ events: Interest) { end("the caller does not wait for the answer any longer") }
 
     // MARK: - The stream
 
     func streamConnected(_ stream: Stream) {
-        guard stream.negotiatedProtocol == "h2" else { return end("\(place.authority) does not speak HTTP/2") }
+        guard stream.negotiatedProtocol == "h2" else { return end("\(endpoint.authority) does not speak HTTP/2") }
         phase = .awaitingSettings
         write(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8))
         var preface: [UInt8] = []
@@ -156,9 +156,9 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         do throws(ConnectionFault) {
             var input = bytes
-            while phase != .over, let frame = try reader.next(&input) { try take(frame) }
+            while phase != .over, let frame = try reader.next(&input) { try handle(frame) }
         } catch {
-            end("\(place.authority) broke HTTP/2: \(error.detail)")
+            end("\(endpoint.authority) broke HTTP/2: \(error.detail)")
         }
     }
 
@@ -168,14 +168,14 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         guard result == nil else { return }
         switch error?.code {
         case .connectFailed where phase == .connecting: connectToNext(after: error?.reason ?? "")
-        case nil: end("\(place.authority) closed the connection")
-        default: end("\(place.authority): \(error?.description ?? "")")
+        case nil: end("\(endpoint.authority) closed the connection")
+        default: end("\(endpoint.authority): \(error?.description ?? "")")
         }
     }
 
     // MARK: - Frames
 
-    private func take(_ frame: Frame) throws(ConnectionFault) {
+    private func handle(_ frame: Frame) throws(ConnectionFault) {
         switch frame.type {
         case FrameType.settings: try settingsReceived(frame)
         case FrameType.ping:
@@ -207,10 +207,10 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private func send() {
         guard request.body.count <= min(65_535, Int(settings.initialWindowBytes)) else {
             phase = .awaitingSettings
-            return end("\(place.authority) takes no body of \(request.body.count) bytes")
+            return end("\(endpoint.authority) takes no body of \(request.body.count) bytes")
         }
         var fields: [(name: String, value: String)] = [
-            (":method", request.method.rawValue), (":scheme", "https"), (":authority", place.authority),
+            (":method", request.method.rawValue), (":scheme", "https"), (":authority", endpoint.authority),
             (":path", request.path), ("authorization", authorization),
         ]
         fields += request.fields
@@ -251,7 +251,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
         response.body.append(contentsOf: frame.payload)
         guard response.body.count <= Self.responseBytesMax else {
-            return end("\(place.authority) answered with more than \(Self.responseBytesMax) bytes")
+            return end("\(endpoint.authority) answered with more than \(Self.responseBytesMax) bytes")
         }
         if frame.flags & FrameFlags.endStream != 0 { return finish() }
         windowUsed += frame.flowControlledBytes
@@ -266,7 +266,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private func finish() {
-        guard response.status > 0 else { return end("\(place.authority) answered without a status") }
+        guard response.status > 0 else { return end("\(endpoint.authority) answered without a status") }
         end(.success(response))
     }
 
@@ -274,7 +274,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         guard frame.stream == Self.streamIdentifier else { return }
         let code = frame.payload.networkUInt32(at: 0)
         let isRefused = code == ErrorCode.refusedStream.rawValue
-        let text = "\(place.authority) reset the request (\(code))"
+        let text = "\(endpoint.authority) reset the request (\(code))"
         end(.failure(ManagementFault(isAmbiguous: phase == .waiting && !isRefused, text: text)))
     }
 
@@ -283,7 +283,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         // The server still answers a request whose stream is not above `last`.
         guard phase != .waiting || last < Self.streamIdentifier else { return }
         let text =
-            "\(place.authority) is closing: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
+            "\(endpoint.authority) is closing: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
         end(.failure(ManagementFault(isAmbiguous: false, text: text)))
     }
 

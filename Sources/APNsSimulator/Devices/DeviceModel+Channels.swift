@@ -22,7 +22,7 @@ extension DeviceModel {
             return .channelNotRegistered
         }
         guard channels[index].storesNewest || broadcast.expiration == 0 else { return .badExpirationDate }
-        guard channels[index].budget.take(channelRules.publishBudget, nowMilliseconds: nowMilliseconds) else {
+        guard channels[index].budget.draw(from: channelRules.publishBudget, nowMilliseconds: nowMilliseconds) else {
             return .tooManyRequests
         }
         channels[index].broadcasts += 1

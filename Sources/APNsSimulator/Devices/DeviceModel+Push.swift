@@ -121,7 +121,7 @@ extension DeviceModel {
         guard payload.event != .start else {
             return record(.wrongToken, for: owner, problem: "start on an update token")
         }
-        if priority == 10, !activities[index].budget.take(rules.updateBudget, nowMilliseconds: nowMilliseconds) {
+        if priority == 10, !activities[index].budget.draw(from: rules.updateBudget, nowMilliseconds: nowMilliseconds) {
             return record(.overBudget, for: owner)
         }
         if payload.event == .update {
@@ -249,7 +249,7 @@ extension DeviceModel {
             }
         }
         guard activities.count < Self.activitiesMax,
-            phones[phone].startBudget.take(rules.startBudget, nowMilliseconds: nowMilliseconds)
+            phones[phone].startBudget.draw(from: rules.startBudget, nowMilliseconds: nowMilliseconds)
         else { return record(.overBudget, for: owner) }
         if hasStarted(payload, tape, attributes: attributes, on: phone, type: type, nowMilliseconds: nowMilliseconds) {
             phones[phone].duplicateStarts += 1

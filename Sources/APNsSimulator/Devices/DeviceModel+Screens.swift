@@ -94,15 +94,15 @@ extension DeviceModel {
         }
         if !phones[phone].isInstalled { state = .empty }
         if !phones[phone].isOnline { state = .offline }
-        if state != phones[phone].seenState {
-            phones[phone].seenState = state
+        if state != phones[phone].reportedState {
+            phones[phone].reportedState = state
             noteChange(of: phone)
         }
         return state
     }
 
     private mutating func append(_ phone: Int, to screens: inout [UInt8]) {
-        var (state, alerts, tint, shade) = (phones[phone].seenState.rawValue, UInt8(0), UInt8(0), UInt8(0))
+        var (state, alerts, tint, shade) = (phones[phone].reportedState.rawValue, UInt8(0), UInt8(0), UInt8(0))
         if let front = frontActivity(of: phone) {
             let (number, hash) = tints.tint(of: activities[front].shown)
             if activities[front].pace.lastPriority == 10 { state |= Self.isUrgent }
@@ -120,7 +120,7 @@ extension DeviceModel {
             writer.member("phone", number)
             writer.member("device", phone.device)
             writer.member("app", applications[phone.application].bundleIdentifier)
-            writer.member("state", phone.seenState.word)
+            writer.member("state", phone.reportedState.word)
             guard let front = frontActivity(of: number) else { return }
             let activity = activities[front]
             writer.member("activity", activity.identifier)

@@ -60,7 +60,7 @@ public struct DeviceModel: ~Copyable {
         var changedAt = 0
         /// What the screen showed at the last request. Time alone can change a screen, for example when its
         /// content becomes stale. So the next request compares the screen with this state.
-        var seenState = ScreenState.empty
+        var reportedState = ScreenState.empty
     }
 
     /// A request of an app or a test that is impossible.
@@ -106,7 +106,7 @@ public struct DeviceModel: ~Copyable {
     var changes = 0
     var wrongs = FaultCounts()
     var lostResponses = LostResponses()
-    var tints = TintTable()
+    var tints = StateNameTable()
 
     public init(
         environment: Environment,

@@ -49,7 +49,7 @@ struct BudgetBucket {
     }
 
     /// Takes one push from the budget if one is left. Without a budget this always succeeds.
-    mutating func take(_ budget: DeviceRules.Budget?, nowMilliseconds: Int64) -> Bool {
+    mutating func draw(from budget: DeviceRules.Budget?, nowMilliseconds: Int64) -> Bool {
         guard let budget else { return true }
         let intervals = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillMilliseconds
         if intervals > 0 {

@@ -55,7 +55,7 @@ struct LostResponses {
 /// A content state's name is one of its values, for example the team that bats or the status of a ride. To
 /// find the name, the table must scan the JSON. Many phones show the same content, so the table caches the
 /// number by the content's hash.
-struct TintTable: ~Copyable {
+struct StateNameTable: ~Copyable {
     /// The most names, because a number has one byte. All further names get the last number.
     static let namesMax = 255
     /// The most cached contents. A full cache is emptied and filled again.

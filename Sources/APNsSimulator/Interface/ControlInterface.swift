@@ -48,7 +48,7 @@ import Reactor
 /// - `POST /broadcasts`. Takes `app`, `enabled`: the capability for broadcasts. `false` deletes the app's
 ///   channels.
 /// - `POST /goaway`. Takes nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds`.
-/// - `POST /closeWithoutNotify`. Takes nothing: closes all connections without GOAWAY and close_notify.
+/// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
 /// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all connections half open.
 /// - `POST /clock`. Takes `advanceMilliseconds`.
 /// - `POST /reset`. Takes nothing: see `Simulator.reset`.

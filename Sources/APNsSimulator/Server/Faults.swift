@@ -183,7 +183,7 @@ struct ConnectionFaults {
 struct FaultRanges {
     let faults: Faults
     let connections: ConnectionFaults
-    private let bands: [(upTo: UInt64, handling: RequestHandling)]
+    private let thresholds: [(upTo: UInt64, handling: RequestHandling)]
     private let informationalUpTo: UInt64
     private var faultyRequestsLeft: Int
 
@@ -199,22 +199,22 @@ struct FaultRanges {
             (faults.lateShare, .late),
         ]
         for reason in Reason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }
-        var bands: [(upTo: UInt64, handling: RequestHandling)] = []
+        var thresholds: [(upTo: UInt64, handling: RequestHandling)] = []
         var sum = 0.0
         for (share, handling) in shares where share > 0 {
             sum += share
-            bands.append((UInt64(min(sum, 1) * 4_294_967_296), handling))
+            thresholds.append((UInt64(min(sum, 1) * 4_294_967_296), handling))
         }
-        self.bands = bands
+        self.thresholds = thresholds
         informationalUpTo = UInt64(faults.informationalShare * 4_294_967_296)
         faultyRequestsLeft = faults.faultyRequests ?? .max
     }
 
     mutating func handling(_ random: inout SplitMix64) -> RequestHandling {
-        if bands.isEmpty || faultyRequestsLeft == 0 { return .processed }
+        if thresholds.isEmpty || faultyRequestsLeft == 0 { return .processed }
         if faultyRequestsLeft < .max { faultyRequestsLeft -= 1 }
         let draw = random.next() >> 32
-        for band in bands where draw < band.upTo { return band.handling }
+        for band in thresholds where draw < band.upTo { return band.handling }
         return .processed
     }
 

@@ -68,7 +68,7 @@ final class PushLog: TurnEndHandler {
     /// - Parameter tape: scratch memory for the push's body. The caller reuses it for every push.
     func note(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        _ end: PushEnd,
+        _ end: PushOutcome,
         subject: DeviceModel.PushSubject?,
         tape: inout JSONTape,
         nowMilliseconds: Int64
@@ -162,7 +162,7 @@ final class PushLog: TurnEndHandler {
 }
 
 /// How a push ended at the service.
-struct PushEnd {
+struct PushOutcome {
     /// The HTTP status of the response; 0: there was no response.
     var status: Int
     /// The reason in the response, or why there was no response; empty with status 200.

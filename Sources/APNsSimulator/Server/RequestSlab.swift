@@ -50,7 +50,7 @@ struct RequestSlab: ~Copyable {
     }
 
     /// Takes a free slot; nil if all slots are in use.
-    mutating func take() -> UnsafeMutablePointer<RequestSlot>? {
+    mutating func allocate() -> UnsafeMutablePointer<RequestSlot>? {
         guard inUse < slotsMax else { return nil }
         if free == nil { addChunk() }
         guard let slot = free else { return nil }

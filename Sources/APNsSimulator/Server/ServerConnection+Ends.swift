@@ -39,8 +39,8 @@ extension ServerConnection {
     /// Records that the client may never read the latest responses on this connection.
     func noteLostResponses() {
         guard service == .push else { return }
-        let now = owner.worldMilliseconds
-        owner.setup.world.use { $0.noteLostResponses(atMilliseconds: now) }
+        let now = owner.simulatedMilliseconds
+        owner.setup.simulatorState.use { $0.noteLostResponses(atMilliseconds: now) }
     }
 
     func becomeHalfOpen(stopsReading: Bool) {

@@ -60,7 +60,7 @@ final class ServerConnection {
     // MARK: - Requests
 
     func begin(streamIdentifier: Int32) -> UnsafeMutablePointer<RequestSlot>? {
-        guard let slot = owner.slab.take() else { return nil }
+        guard let slot = owner.slab.allocate() else { return nil }
         slot.pointee.streamIdentifier = streamIdentifier
         slot.pointee.connection = Unmanaged.passUnretained(self)
         slot.pointee.next = slots
@@ -83,7 +83,7 @@ final class ServerConnection {
             value,
             keys: owner.setup.keys,
             environment: owner.setup.environment,
-            nowMilliseconds: owner.worldMilliseconds
+            nowMilliseconds: owner.simulatedMilliseconds
         )
         owner.statistics.tokenVerifications += authentication.verifications - verified
     }
@@ -100,13 +100,13 @@ final class ServerConnection {
         if authentication.isAuthenticated { announceLimit() }
         fallSilentIfDue()
         if isLeftUnprocessed(slot) {
-            owner.log(slot, PushEnd("unprocessed"))
+            owner.log(slot, PushOutcome("unprocessed"))
         } else if isHalfOpen {
             leaveUnanswered(slot, isInOrder: reason == .success)
         } else if reason == .success {
             decide(slot)
         } else {
-            owner.log(slot, PushEnd(reason))
+            owner.log(slot, PushOutcome(reason))
             answer(slot, reason)
         }
         applyConnectionFaults()
@@ -123,27 +123,27 @@ final class ServerConnection {
         switch handling {
         case .processed, .late:
             let (reason, effect) = process(slot)
-            owner.log(slot, PushEnd(reason, effect: effect))
+            owner.log(slot, PushOutcome(reason, effect: effect))
             if case .late = handling {
                 answer(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
             } else {
                 answer(slot, reason)
             }
         case .rejected(let reason):
-            owner.log(slot, PushEnd(reason))
-            slot.pointee.tokenRetiredAtMilliseconds = owner.worldMilliseconds
+            owner.log(slot, PushOutcome(reason))
+            slot.pointee.tokenRetiredAtMilliseconds = owner.simulatedMilliseconds
             answer(slot, reason)
         case .undocumented(let undocumented):
-            owner.log(slot, PushEnd(undocumented))
+            owner.log(slot, PushOutcome(undocumented))
             owner.statistics.undocumentedResponses += 1
             slot.pointee.undocumented = undocumented
             answer(slot, undocumented.reason)
         case .refused:
-            owner.log(slot, PushEnd("refused"))
+            owner.log(slot, PushOutcome("refused"))
             owner.statistics.streamsRefused += 1
             reset(slot, NGHTTP2_REFUSED_STREAM.rawValue)
         case .reset:
-            owner.log(slot, PushEnd("reset", effect: effectOfLostResponse(slot)))
+            owner.log(slot, PushOutcome("reset", effect: effectOfLostResponse(slot)))
             owner.statistics.streamsReset += 1
             reset(slot, faults.resetCode)
         case .unanswered:
@@ -152,7 +152,7 @@ final class ServerConnection {
     }
 
     private func leaveUnanswered(_ slot: UnsafeMutablePointer<RequestSlot>, isInOrder: Bool) {
-        owner.log(slot, PushEnd("unanswered", effect: isInOrder ? effectOfLostResponse(slot) : nil))
+        owner.log(slot, PushOutcome("unanswered", effect: isInOrder ? effectOfLostResponse(slot) : nil))
         owner.statistics.requestsUnanswered += 1
     }
 
@@ -163,13 +163,13 @@ final class ServerConnection {
     /// Checks the token and topic as APNs does, and delivers an accepted push to the phone.
     private func process(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
         guard let key = authentication.key else { return (.missingProviderToken, nil) }
-        let now = owner.worldMilliseconds
+        let now = owner.simulatedMilliseconds
         let team = owner.setup.keys[key].teamIdentifier
         if slot.pointee.head.isOfChannels {
             return (processChannel(slot, teamIdentifier: team, nowMilliseconds: now), nil)
         }
         let priority = slot.pointee.head.priority
-        let (verdict, effect) = owner.setup.world.use { model -> (PushVerdict, PushEffect?) in
+        let (verdict, effect) = owner.setup.simulatorState.use { model -> (PushVerdict, PushEffect?) in
             let (verdict, token) = RequestJudge.judge(slot, teamIdentifier: team, model: &model, nowMilliseconds: now)
             guard verdict.reason == .success else { return (verdict, nil) }
             let body = slot.pointee.memory.prefix(slot.pointee.bodyBytes, of: RequestMemory.body)

@@ -10,7 +10,7 @@ struct ServiceSetup: @unchecked Sendable {
     let environment: Environment
     let limits: SimulatorConfiguration.Limits
     let tls: TLSContext?
-    let world: SimulatorState
+    let simulatorState: SimulatorState
     let notifier: RegistrationNotifier
     /// The file of the push log; nil: pushes are not logged.
     let pushLogFile: PushLogFile?
@@ -47,7 +47,7 @@ final class Mailbox: Sendable {
         return isPosted
     }
 
-    func take() -> [Work] {
+    func removeAll() -> [Work] {
         state.withLock { state in
             defer { state.work = [] }
             return state.work
@@ -110,7 +110,7 @@ final class ServerLoop {
     }
 
     /// The time of the simulated world, UNIX milliseconds.
-    var worldMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
+    var simulatedMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
 
     func faults(of service: Service) -> Faults { service == .push ? faultRanges.faults : managementFaultRanges.faults }
 
@@ -181,12 +181,12 @@ final class ServerLoop {
     }
 
     /// Logs a push, if there is a log.
-    func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ end: PushEnd) {
+    func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ end: PushOutcome) {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
         let token = slot.pointee.memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
-        let subject = setup.world.use { $0.subject(ofToken: token, effect: end.effect) }
-        pushLog.note(slot, end, subject: subject, tape: &tape, nowMilliseconds: worldMilliseconds)
+        let subject = setup.simulatorState.use { $0.subject(ofToken: token, effect: end.effect) }
+        pushLog.note(slot, end, subject: subject, tape: &tape, nowMilliseconds: simulatedMilliseconds)
     }
 
     func resetStatistics() {
@@ -210,7 +210,7 @@ final class ServerLoop {
     func shutDown() {
         for listener in listeners { listener.close() }
         mailbox.close()
-        for work in mailbox.take() { work(self) }
+        for work in mailbox.removeAll() { work(self) }
         for connection in Array(connections.values) { connection.abandon() }
         loop.cancel(responseTimer)
         loop.remove(descriptor: mailbox.wakeup.descriptor)
@@ -240,7 +240,7 @@ final class ServerLoop {
 
     /// Wakes readers that wait for registrations, if there are new ones.
     func announceRegistrations() {
-        setup.world.use { devices in
+        setup.simulatorState.use { devices in
             let count = devices.registrationCount
             if count != setup.notifier.announced.load(ordering: .relaxed) { setup.notifier.notify(count: count) }
         }
@@ -264,7 +264,7 @@ extension ServerLoop: TimerHandler {
 extension ServerLoop: DescriptorHandler {
     func descriptorReady(_ events: Interest) {
         mailbox.wakeup.drain()
-        for work in mailbox.take() { work(self) }
+        for work in mailbox.removeAll() { work(self) }
     }
 }
 

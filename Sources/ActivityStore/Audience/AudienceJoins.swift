@@ -84,7 +84,7 @@ final class AudienceJoins: RedisHandler {
     /// Handles the directory of the join's segment, from a look-up or from `arrange`.
     func found(_ directory: UnsafeRawBufferPointer, _ slot: UInt16) {
         let tag = table.tag(slot)
-        guard directories.take(directory, tag: tag) else {
+        guard directories.store(directory, tag: tag) else {
             return failed(slot, RedisError(.foreignValue, "the value is not a directory of Causeway"))
         }
         let join = table[slot]

@@ -7,8 +7,8 @@ extension AudienceSession {
     /// Takes the reply to the `count` oldest calls, which left as one command.
     func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         switch calls.oldest?.kind {
-        case .append: return take(reply, ofAppended: count, from: reader, on: connection)
-        case .checkpoint: return take(reply, ofRecorded: count, from: reader, on: connection)
+        case .append: return handle(reply, ofAppended: count, from: reader, on: connection)
+        case .checkpoint: return handle(reply, ofRecorded: count, from: reader, on: connection)
         default: break
         }
         // Always true here, because the reader belongs to this connection.
@@ -29,7 +29,7 @@ extension AudienceSession {
     }
 
     /// Takes the reply to appended entries. It has the outcome of each entry.
-    private func take(
+    private func handle(
         _ reply: Reply,
         ofAppended count: Int,
         from reader: ReplyReader,
@@ -60,7 +60,7 @@ extension AudienceSession {
 
     /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was
     /// recorded.
-    private func take(
+    private func handle(
         _ reply: Reply,
         ofRecorded count: Int,
         from reader: ReplyReader,

@@ -23,7 +23,7 @@ struct DirectoryCache: ~Copyable {
     private var entries = [Entry](repeating: Entry(), count: capacity)
     private var boundCount = 0
 
-    private static func place(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
+    private static func index(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
     /// Returns the page of a position. If the segment is not in the cache, returns the first page, which is
     /// the only page of a small segment.
@@ -32,9 +32,9 @@ struct DirectoryCache: ~Copyable {
     /// - Returns: the lower bounds of the page and of the next page; 0 if there is no next page.
     func page(of position: UInt32, tag: UnsafeRawBufferPointer) -> PageBounds {
         let fingerprint = KeyFingerprint(tag).value
-        let place = Self.place(fingerprint)
-        guard entries[place].fingerprint == fingerprint else { return PageBounds(lower: 0, next: 0) }
-        return Self.page(of: position, in: entries[place].bounds)
+        let index = Self.index(fingerprint)
+        guard entries[index].fingerprint == fingerprint else { return PageBounds(lower: 0, next: 0) }
+        return Self.page(of: position, in: entries[index].bounds)
     }
 
     private static func page(of position: UInt32, in bounds: [UInt32]) -> PageBounds {
@@ -49,19 +49,19 @@ struct DirectoryCache: ~Copyable {
 
     /// Stores a directory from Redis. A directory is empty, or holds ascending bounds of which the first is
     /// 0. Returns false for other bytes.
-    mutating func take(_ directory: UnsafeRawBufferPointer, tag: UnsafeRawBufferPointer) -> Bool {
+    mutating func store(_ directory: UnsafeRawBufferPointer, tag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(tag).value
-        let place = Self.place(fingerprint)
+        let index = Self.index(fingerprint)
         let count = directory.count / AudienceKey.boundBytes
-        boundCount += count - entries[place].bounds.count
+        boundCount += count - entries[index].bounds.count
         if boundCount > Self.boundsMax {
             entries = [Entry](repeating: Entry(), count: Self.capacity)
             boundCount = count
         }
-        entries[place].fingerprint = fingerprint
-        entries[place].bounds.removeAll(keepingCapacity: true)
-        for index in 0..<count { entries[place].bounds.append(Self.bound(index, of: directory)) }
+        entries[index].fingerprint = fingerprint
+        entries[index].bounds.removeAll(keepingCapacity: true)
+        for index in 0..<count { entries[index].bounds.append(Self.bound(index, of: directory)) }
         return true
     }
 

@@ -84,7 +84,7 @@ struct JoinTable: ~Copyable {
         let slot = freeSlots[freeCount - 1]
         let keyMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[..<AudienceKey.bytesMax])
         let entryMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[AudienceKey.bytesMax...])
-        guard let tagBytes = AudienceKey.write(app: app, audience, segment: entry.place.segment, to: keyMemory),
+        guard let tagBytes = AudienceKey.write(app: app, audience, segment: entry.location.segment, to: keyMemory),
             let entryBytes = StoredMember.write(entry, to: entryMemory)
         else { return .outOfBounds }
         freeCount -= 1
@@ -93,7 +93,7 @@ struct JoinTable: ~Copyable {
             stage: .appending,
             tagBytes: UInt16(tagBytes),
             entryBytes: UInt16(entryBytes),
-            position: entry.place.position,
+            position: entry.location.position,
             isDevice: entry.kind == .device,
             refusals: 0,
             bounds: PageBounds(lower: 0, next: 0)

@@ -35,7 +35,7 @@ extension ActivityState {
         return true
     }
 
-    mutating func confirmDepartures(at milliseconds: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func confirmDepartures(at milliseconds: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         let isConfirmed = !audiences.left.isEmpty && registeredAtMilliseconds == milliseconds
         if isConfirmed { audiences.left = [] }
         return (StoreReply(.settled), isConfirmed ? .renewed : .unchanged)

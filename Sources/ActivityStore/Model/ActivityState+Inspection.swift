@@ -71,7 +71,7 @@ extension ActivityState {
         return reply
     }
 
-    mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Expiry) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if versionState == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
         guard versionState == .notShown else { return (StoreReply(.retry), .unchanged) }

@@ -56,33 +56,33 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// Whether the newest version itself is held.
     public var holdsNewest: Bool { held.map { $0.version == version && $0.isEnd == ended } ?? false }
 
-    mutating func command(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func command(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         if let departures {
             var reply = StoreReply<[UInt8]>(.departures)
             reply.departures = departures
             return (reply, .unchanged)
         }
-        var lifetime = Lifetime.unchanged
+        var expiry = Expiry.unchanged
         let isFirstToken = token == nil
         if let registration = call.registration, token?.isSame(as: registration) != true,
             retired?.isSame(as: registration) != true, takes(registration)
         {
-            lifetime = .renewed
+            expiry = .renewed
             if call.isReadAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
             beginLife(at: now)
         }
-        if let verdict = refusal(call) { return (refused(call, verdict), lifetime) }
-        if call.isTooOld, version == nil { return (StoreReply(.expired), lifetime) }
-        if !call.isEnd, pace?.isOver(at: now) ?? false { return (StoreReply(.tooOld), lifetime) }
+        if let verdict = refusal(call) { return (refused(call, verdict), expiry) }
+        if call.isTooOld, version == nil { return (StoreReply(.expired), expiry) }
+        if !call.isEnd, pace?.isOver(at: now) ?? false { return (StoreReply(.tooOld), expiry) }
 
         let same = version == call.version && ended == call.isEnd
         if let alert = call.carriedAlert, let answeredAlert, alert <= answeredAlert {
-            return (StoreReply<[UInt8]>(.alertAlreadyAccepted), lifetime)
+            return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiry)
         }
         if let held, held.carriesAlert, !call.carriesAlert, token != nil || !(same && holdsNewest) {
             var reply = StoreReply<[UInt8]>(.alertHeld)
             reply.heldCommand = held.command
-            return (reply, lifetime)
+            return (reply, expiry)
         }
         beginLife(at: now)
         if !call.isEnd, audiences.current.isEmpty, digest == Self.compared(call.digest) {
@@ -91,7 +91,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             return (StoreReply(.unchanged), .renewed)
         }
         guard let token else {
-            if same && !holdsNewest { return (StoreReply(.noToken), lifetime) }
+            if same && !holdsNewest { return (StoreReply(.noToken), expiry) }
             let verdict: StoreVerdict = same ? .held : .noToken
             advance(to: call, same ? .held : .waits)
             return (StoreReply<[UInt8]>(verdict), .renewed)
@@ -101,24 +101,24 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if since >= 0 && wait > 0 {
             if !same {
                 advance(to: call, .waits)
-                lifetime = .renewed
+                expiry = .renewed
             }
             var reply = StoreReply<[UInt8]>(.wait)
             reply.waitMilliseconds = wait
-            return (reply, lifetime)
+            return (reply, expiry)
         }
         if !same || versionState != .assigned { assignTimestamp(call.version) }
         let heldBefore = held
         advance(to: call, .assigned)
-        if held != heldBefore { lifetime = .renewed }
-        if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { lifetime = .renewed }
+        if held != heldBefore { expiry = .renewed }
+        if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { expiry = .renewed }
         lastSendMilliseconds = now
         digest = nil
         var reply = StoreReply<[UInt8]>(.send)
         reply.timestamp = lastTimestamp
         reply.registration = token
         draw(call, now: now, into: &reply)
-        return (reply, lifetime)
+        return (reply, expiry)
     }
 
     /// Returns why an update or an end is refused; nil if it is the newest version or repeats it. (R11)
@@ -168,7 +168,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         claim: UInt64,
         previousClaim: UInt64?,
         now: Int64
-    ) -> (StoreReply<[UInt8]>, Lifetime) {
+    ) -> (StoreReply<[UInt8]>, Expiry) {
         if let start {
             if start.version == version { return startAgain(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
@@ -202,7 +202,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         _ start: Start,
         claim: UInt64,
         previousClaim: UInt64?
-    ) -> (StoreReply<[UInt8]>, Lifetime) {
+    ) -> (StoreReply<[UInt8]>, Expiry) {
         guard let claimed = start.claim, claimed == claim || claimed == previousClaim else {
             return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
         }
@@ -218,7 +218,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return reply
     }
 
-    mutating func hold(_ version: Version, _ command: [UInt8], carriesAlert: Bool) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func hold(_ version: Version, _ command: [UInt8], carriesAlert: Bool) -> (StoreReply<[UInt8]>, Expiry) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if versionState.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil { return (StoreReply(.retry), .unchanged) }
@@ -234,7 +234,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         source: RegistrationSource,
         audiences list: [UInt8]?,
         now: Int64
-    ) -> (StoreReply<[UInt8]>, Lifetime) {
+    ) -> (StoreReply<[UInt8]>, Expiry) {
         var registration = registration
         if source == .command {
             if let token, token.isSame(as: registration) {
@@ -266,7 +266,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    mutating func unregister(at: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func unregister(at: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         let isStale = at < registeredAtMilliseconds ?? 0
         var reply = StoreReply<[UInt8]>(isStale ? .stale : .unregistered)
         if !isStale {
@@ -279,25 +279,25 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// Settles a version. A change outside of the record's fixed bytes renews the key's expiry.
-    mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         switch operation {
         case .limit(_, let numbers):
             let counts = pace?.limit(numbers, sentAt: lastSendMilliseconds, at: now) ?? false
             return (StoreReply(.settled), counts ? .renewed : .unchanged)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
-            var lifetime = settle(version, settlement, digest: digest)
+            var expiry = settle(version, settlement, digest: digest)
             if settlement == .accepted, let alert, answeredAlert.map({ $0 < alert }) ?? true {
                 answeredAlert = alert
-                lifetime = .renewed
+                expiry = .renewed
             }
             var reply = StoreReply<[UInt8]>(.settled)
             reply.retiredToken = retirement.map { retire(by: $0) } ?? false
             if settlement == .accepted, self.version == version, ended, !audiences.current.isEmpty {
-                lifetime = .renewed
+                expiry = .renewed
                 leaveAtEnd()
             }
             reply.departures = departures
-            return (reply, reply.retiredToken ? .renewed : lifetime)
+            return (reply, reply.retiredToken ? .renewed : expiry)
         case .retire(_, let retirement):
             var reply = StoreReply<[UInt8]>(.settled)
             reply.retiredToken = retire(by: retirement)
@@ -308,16 +308,16 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    private mutating func settle(_ version: Version, _ settlement: Settlement, digest: UInt64) -> Lifetime {
-        var lifetime = Lifetime.unchanged
+    private mutating func settle(_ version: Version, _ settlement: Settlement, digest: UInt64) -> Expiry {
+        var expiry = Expiry.unchanged
         let heldBefore = held
         if self.version == version { settleNewest(settlement, digest: digest) }
         if let start, start.version == version, start.claim != nil {
-            lifetime = .renewed
+            expiry = .renewed
             self.start?.isSettled = true
             if settlement == .accepted { self.start?.claim = nil }
         }
-        return held == heldBefore ? lifetime : .renewed
+        return held == heldBefore ? expiry : .renewed
     }
 
     /// Retires a token. Raises the registration's time, so that the same registration is stale afterwards.

@@ -57,7 +57,7 @@ extension MemberEntry {
     /// Returns the same entry with its texts in other memory.
     func with<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
-            place: place,
+            location: location,
             isLeaving: isLeaving,
             kind: kind,
             environment: environment,

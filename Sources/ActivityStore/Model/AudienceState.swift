@@ -272,12 +272,12 @@ package struct AudienceState: Sendable {
         _ times: RoundTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
-        let place = round(of: version, rangeCount: range.count, now: now)
-        if rounds[place].totals == nil {
-            rounds[place].finished[range.index] = (counts, times)
+        let index = round(of: version, rangeCount: range.count, now: now)
+        if rounds[index].totals == nil {
+            rounds[index].finished[range.index] = (counts, times)
             renew(now)
         }
-        return finishedReply(place)
+        return finishedReply(index)
     }
 
     private mutating func finish(
@@ -287,33 +287,33 @@ package struct AudienceState: Sendable {
         _ times: RoundTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
-        let place = round(of: version, rangeCount: part.rangeCount, now: now)
-        if rounds[place].totals == nil {
-            if rounds[place].broadcastCount == 0 { rounds[place].broadcastCount = part.broadcastCount }
-            rounds[place].finishedBroadcasts[part.environment] = (outcome, times)
+        let index = round(of: version, rangeCount: part.rangeCount, now: now)
+        if rounds[index].totals == nil {
+            if rounds[index].broadcastCount == 0 { rounds[index].broadcastCount = part.broadcastCount }
+            rounds[index].finishedBroadcasts[part.environment] = (outcome, times)
             renew(now)
         }
-        return finishedReply(place)
+        return finishedReply(index)
     }
 
     private mutating func round(of version: Version, rangeCount: UInt16, now: Int64) -> Int {
-        if let place = rounds.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
-            return place
+        if let index = rounds.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
+            return index
         }
         append(Round(version: version, rangeCount: rangeCount, atMilliseconds: now))
         return rounds.count - 1
     }
 
-    private mutating func finishedReply(_ place: Int) -> AudienceReply<[UInt8]> {
+    private mutating func finishedReply(_ index: Int) -> AudienceReply<[UInt8]> {
         let left =
-            Int(rounds[place].rangeCount) + Int(rounds[place].broadcastCount) - rounds[place].finished.count
-            - rounds[place].finishedBroadcasts.count
-        if rounds[place].totals == nil, left <= 0 { rounds[place].recomputeTotals() }
+            Int(rounds[index].rangeCount) + Int(rounds[index].broadcastCount) - rounds[index].finished.count
+            - rounds[index].finishedBroadcasts.count
+        if rounds[index].totals == nil, left <= 0 { rounds[index].recomputeTotals() }
         var reply = AudienceReply<[UInt8]>(.finished)
-        if let (totals, times) = rounds[place].totals {
+        if let (totals, times) = rounds[index].totals {
             reply.totals = totals
             reply.times = times
-            reply.broadcasts = rounds[place].broadcasts
+            reply.broadcasts = rounds[index].broadcasts
         } else {
             reply.rangesLeft = left
         }

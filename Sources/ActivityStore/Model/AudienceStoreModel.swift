@@ -42,7 +42,7 @@ public struct AudienceStoreModel: Sendable {
         case .page(let segment, let lowerBound):
             return page(SegmentKey(audience: key, segment: segment), lowerBound)
         case .append(let entry):
-            let segment = SegmentKey(audience: key, segment: entry.place.segment)
+            let segment = SegmentKey(audience: key, segment: entry.location.segment)
             segments[segment, default: SegmentState(pageBytesMax: pageBytesMax)]
                 .append(entry, nowMilliseconds: nowMilliseconds)
             return AudienceReply(.joined)

@@ -36,7 +36,7 @@ extension DeviceState {
         leftAtMilliseconds = max(milliseconds, leftAtMilliseconds + 1)
     }
 
-    mutating func confirmDepartures(at milliseconds: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func confirmDepartures(at milliseconds: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         if leftAtMilliseconds == milliseconds { (left, leftAtMilliseconds) = ([], 0) }
         return (StoreReply(.settled), .unchanged)
     }

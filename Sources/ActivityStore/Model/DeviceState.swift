@@ -36,7 +36,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         _ start: HeldStart<[UInt8]>,
         _ command: [UInt8],
         startsMax: Int
-    ) -> (StoreReply<[UInt8]>, Lifetime) {
+    ) -> (StoreReply<[UInt8]>, Expiry) {
         let type = String(decoding: start.attributesType, as: UTF8.self)
         let slot = slots[type, default: Slot()]
         let others = slot.held.filter { $0.activity != start.activity }
@@ -56,7 +56,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         _ registration: TokenRegistration<[UInt8]>,
         _ step: DeviceRegistrationStep<[UInt8]>,
         isCarried: Bool
-    ) -> (StoreReply<[UInt8]>, Lifetime) {
+    ) -> (StoreReply<[UInt8]>, Expiry) {
         let list = step.audiences
         var registration = registration
         if isCarried {
@@ -94,7 +94,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return held.dropFirst(place + 1).first
     }
 
-    mutating func unregister(_ types: [String], at: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func unregister(_ types: [String], at: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         let due = types.filter { at >= slots[$0]?.registeredAtMilliseconds ?? 0 }
         var reply = StoreReply<[UInt8]>(due.isEmpty && !types.isEmpty ? .stale : .unregistered)
         for type in due {
@@ -112,19 +112,19 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         _ registration: TokenRegistration<[UInt8]>?,
         now: Int64
     )
-        -> (StoreReply<[UInt8]>, Lifetime)
+        -> (StoreReply<[UInt8]>, Expiry)
     {
-        var lifetime = Lifetime.unchanged
+        var expiry = Expiry.unchanged
         if let registration, slots[type]?.token?.isSame(as: registration) != true,
             slots[type]?.retired?.isSame(as: registration) != true, takes(type, registration)
         {
-            lifetime = .renewed
+            expiry = .renewed
         }
-        guard let token = slots[type]?.token else { return (StoreReply(.noToken), lifetime) }
+        guard let token = slots[type]?.token else { return (StoreReply(.noToken), expiry) }
         if bucket.left(fullAt: fullAtMilliseconds, now: now) == 0 {
             var reply = StoreReply<[UInt8]>(.wait)
             reply.waitMilliseconds = fullAtMilliseconds - now - Int64(bucket.pushes - 1) * bucket.intervalMilliseconds
-            return (reply, lifetime)
+            return (reply, expiry)
         }
         fullAtMilliseconds = bucket.drawn(fullAt: fullAtMilliseconds, now: now)
         var reply = StoreReply<[UInt8]>(.address)
@@ -138,7 +138,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
 
     /// Refunds the part of a draw that time has not refilled yet. So the bucket is never fuller than without
     /// the draw.
-    mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         let given = refundedMilliseconds ?? 0
         let back = min(bucket.intervalMilliseconds, draw - given - now)
         if fullAtMilliseconds > 0, back > 0 {
@@ -152,7 +152,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     mutating func settle(
         _ start: HeldStart<[UInt8]>,
         _ retirement: TokenRetirement<[UInt8]>?
-    ) -> (StoreReply<[UInt8]>, Lifetime) {
+    ) -> (StoreReply<[UInt8]>, Expiry) {
         var reply = StoreReply<[UInt8]>(.settled)
         let type = String(decoding: start.attributesType, as: UTF8.self)
         guard var slot = slots[type] else {

@@ -160,7 +160,7 @@ struct StoredEntry: Sendable {
         }
         guard let count else { preconditionFailure("an entry exceeds its bounds") }
         bytes = Array(memory[..<count])
-        position = entry.place.position
+        position = entry.location.position
         atMilliseconds = min(max(0, entry.atMilliseconds), StoredMember.millisecondsMax)
         isLeaving = entry.isLeaving
         isDevice = entry.kind == .device

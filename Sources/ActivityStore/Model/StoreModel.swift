@@ -13,7 +13,7 @@ public struct StoreModel: Sendable {
     public internal(set) var activities: [String: ActivityState] = [:]
     public internal(set) var devices: [String: DeviceState] = [:]
     /// The entries of all timetables of lifetimes, by ``key(_:)``.
-    public internal(set) var lives: [String: LifeState] = [:]
+    public internal(set) var lives: [String: TimetableEntry] = [:]
 
     public init(nowMilliseconds: Int64) {
         self.nowMilliseconds = nowMilliseconds
@@ -32,10 +32,10 @@ public struct StoreModel: Sendable {
         let key = Self.key(call.subject)
         switch call.operation {
         case .reportLifetimeEvent(let note, let kept):
-            LifeState.note(note, keeping: kept, in: &lives[key])
+            TimetableEntry.note(note, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
         case .checkLifetime(let began, let state, _):
-            return StoreReply(LifeState.continues(&lives[key], from: began, showing: state) ? .retry : .superseded)
+            return StoreReply(TimetableEntry.continues(&lives[key], from: began, showing: state) ? .retry : .superseded)
         default: break
         }
         switch call.subject.kind {
@@ -58,15 +58,15 @@ public struct StoreModel: Sendable {
         var activity = unexpired(&activities, key) ?? ActivityState()
         let now = nowMilliseconds
         let reply: StoreReply<[UInt8]>
-        let lifetime: Lifetime
+        let expiry: Expiry
         switch operation {
-        case .admit(let admission): (reply, lifetime) = activity.command(admission, now: now)
+        case .admit(let admission): (reply, expiry) = activity.command(admission, now: now)
         case .admitStart(let version, let claim, let former):
-            (reply, lifetime) = activity.start(version, claim: claim, previousClaim: former, now: now)
+            (reply, expiry) = activity.start(version, claim: claim, previousClaim: former, now: now)
         case .hold(let version, let command, let carriesAlert):
-            (reply, lifetime) = activity.hold(version, command, carriesAlert: carriesAlert)
+            (reply, expiry) = activity.hold(version, command, carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
-            (reply, lifetime) = activity.register(
+            (reply, expiry) = activity.register(
                 registration,
                 frequentUpdates: frequentUpdates,
                 shows: shows,
@@ -74,17 +74,17 @@ public struct StoreModel: Sendable {
                 audiences: audiences,
                 now: now
             )
-        case .unregister(let at): (reply, lifetime) = activity.unregister(at: at)
-        case .reopen(let version): (reply, lifetime) = activity.reopen(version)
-        case .confirmDepartures(let at): (reply, lifetime) = activity.confirmDepartures(at: at)
+        case .unregister(let at): (reply, expiry) = activity.unregister(at: at)
+        case .reopen(let version): (reply, expiry) = activity.reopen(version)
+        case .confirmDepartures(let at): (reply, expiry) = activity.confirmDepartures(at: at)
         case .settle, .limit, .retire:
             // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
-            (reply, lifetime) = activity.settle(operation, now: now)
+            (reply, expiry) = activity.settle(operation, now: now)
         case .address, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent, .checkLifetime:
             preconditionFailure("an operation on a device or a lifetime")
         }
-        if lifetime == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds }
+        if expiry == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds }
         if activity.expiresAtMilliseconds != nil { activities[key] = activity }
         return reply
     }
@@ -96,24 +96,24 @@ public struct StoreModel: Sendable {
         var device = unexpired(&devices, key) ?? DeviceState()
         let now = nowMilliseconds
         let reply: StoreReply<[UInt8]>
-        let lifetime: Lifetime
+        let expiry: Expiry
         switch operation {
         case .address(let type, let startBudget, let registration):
-            (reply, lifetime) = device.address(text(type), startBudget, registration, now: now)
+            (reply, expiry) = device.address(text(type), startBudget, registration, now: now)
         case .holdStart(let start, let command):
-            (reply, lifetime) = device.hold(start, command, startsMax: heldStartsMax)
+            (reply, expiry) = device.hold(start, command, startsMax: heldStartsMax)
         case .registerDevice(let type, let registration, let step, let isCarried):
-            (reply, lifetime) = device.register(text(type), registration, step, isCarried: isCarried)
-        case .confirmDepartures(let at): (reply, lifetime) = device.confirmDepartures(at: at)
-        case .unregister(let at): (reply, lifetime) = device.unregister(device.registeredTypes, at: at)
-        case .settleStart(let start, _, let retirement): (reply, lifetime) = device.settle(start, retirement)
+            (reply, expiry) = device.register(text(type), registration, step, isCarried: isCarried)
+        case .confirmDepartures(let at): (reply, expiry) = device.confirmDepartures(at: at)
+        case .unregister(let at): (reply, expiry) = device.unregister(device.registeredTypes, at: at)
+        case .settleStart(let start, _, let retirement): (reply, expiry) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):
-            (reply, lifetime) = device.refundStart(startBudget, draw: draw, now: now)
+            (reply, expiry) = device.refundStart(startBudget, draw: draw, now: now)
         case .admit, .admitStart, .hold, .register, .retire, .settle, .limit, .reopen, .reportLifetimeEvent,
             .checkLifetime:
             preconditionFailure("an operation on an activity")
         }
-        if lifetime == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceLifetimeMilliseconds }
+        if expiry == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceLifetimeMilliseconds }
         if device.expiresAtMilliseconds != nil { devices[key] = device }
         return reply
     }
@@ -127,7 +127,7 @@ public struct StoreModel: Sendable {
 }
 
 /// Whether an operation renewed the subject's time to live.
-enum Lifetime {
+enum Expiry {
     case unchanged
     case renewed
 }

@@ -85,9 +85,9 @@ extension Audiences {
         let channel = broadcasts[broadcast].channel
         let next = broadcasts[broadcast].next
         var before = UInt32.max
-        var place = channels[channel].oldest
-        while place != broadcast, place != .max { (before, place) = (place, broadcasts[place].next) }
-        precondition(place == broadcast, "a broadcast is in its channel's list")
+        var current = channels[channel].oldest
+        while current != broadcast, current != .max { (before, current) = (current, broadcasts[current].next) }
+        precondition(current == broadcast, "a broadcast is in its channel's list")
         if before == .max { channels[channel].oldest = next } else { broadcasts[before].next = next }
         if channels[channel].newest == broadcast { channels[channel].newest = before }
     }
@@ -157,10 +157,10 @@ extension Audiences {
 
     /// Stops the broadcasts to the channels of a partition that is being revoked, and drops the states that
     /// wait. The partition's next owner reads their records again.
-    mutating func stopChannels(of place: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
-        guard let epoch = partitions[place]?.pointee.epoch else { return }
+    mutating func stopChannels(of index: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
+        guard let epoch = partitions[index]?.pointee.epoch else { return }
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {
-            guard channels[channel].partition == place, channels[channel].epoch == epoch else { continue }
+            guard channels[channel].partition == index, channels[channel].epoch == epoch else { continue }
             channels[channel].phase = phase
             removeFromQueue(channel)
             if phase == .abandoned, channelIndex[channels[channel].key] == channel {
@@ -178,9 +178,9 @@ extension Audiences {
         let key = channels[channel].key
         let (application, environment) = (Int(key.application), Int(key.environment.rawValue))
         var before = UInt32.max
-        var place = queues[application].firstChannel[environment]
-        while place != channel, place != .max { (before, place) = (place, channels[place].nextInQueue) }
-        precondition(place == channel, "a channel that is in its app's queue")
+        var current = queues[application].firstChannel[environment]
+        while current != channel, current != .max { (before, current) = (current, channels[current].nextInQueue) }
+        precondition(current == channel, "a channel that is in its app's queue")
         let next = channels[channel].nextInQueue
         if before == .max {
             queues[application].firstChannel[environment] = next

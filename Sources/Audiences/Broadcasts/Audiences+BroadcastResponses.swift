@@ -6,7 +6,7 @@ import Numbers
 extension Audiences {
     mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
-        let (application, environment) = place(of: channel)
+        let (application, environment) = pool(of: channel)
         queues[application].inFlight[environment] -= 1
         channels[channel].current = .max
         note(result, of: broadcast)

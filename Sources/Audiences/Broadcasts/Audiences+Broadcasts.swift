@@ -216,7 +216,7 @@ extension Audiences {
 
     private mutating func enqueue(channel: UInt32) {
         guard !channels[channel].isQueued else { return }
-        let (application, environment) = place(of: channel)
+        let (application, environment) = pool(of: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .max
         let last = queues[application].lastChannel[environment]
@@ -228,7 +228,7 @@ extension Audiences {
         queues[application].lastChannel[environment] = channel
     }
 
-    func place(of channel: UInt32) -> (application: Int, environment: Int) {
+    func pool(of channel: UInt32) -> (application: Int, environment: Int) {
         let key = channels[channel].key
         return (Int(key.application), Int(key.environment.rawValue))
     }
@@ -301,7 +301,7 @@ extension Audiences {
     /// its app's queue again.
     mutating func broadcastReturned(_ broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
-        let (application, environment) = place(of: channel)
+        let (application, environment) = pool(of: channel)
         queues[application].inFlight[environment] -= 1
         channels[channel].current = .max
         channels[channel].waiting = broadcast

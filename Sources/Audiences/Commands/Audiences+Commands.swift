@@ -179,9 +179,9 @@ extension Audiences {
 
     private mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
         var before = UInt32.max
-        var place = audiences[audience].first
-        while place != command, place != .max { (before, place) = (place, commands[place].next) }
-        precondition(place == command, "a command that waits is in its audience's list")
+        var current = audiences[audience].first
+        while current != command, current != .max { (before, current) = (current, commands[current].next) }
+        precondition(current == command, "a command that waits is in its audience's list")
         let next = commands[command].next
         if before == .max { audiences[audience].first = next } else { commands[before].next = next }
         if audiences[audience].last == command { audiences[audience].last = before }

@@ -303,9 +303,9 @@ extension Audiences {
     private mutating func leaveJoinerQueue(_ membership: UInt32) {
         let (application, environment) = queueIndices(of: membership)
         var before = UInt32.max
-        var place = queues[application].firstJoiner[environment]
-        while place != membership, place != .max { (before, place) = (place, memberships[place].next) }
-        precondition(place == membership, "a member that is ready is in its pool's queue")
+        var current = queues[application].firstJoiner[environment]
+        while current != membership, current != .max { (before, current) = (current, memberships[current].next) }
+        precondition(current == membership, "a member that is ready is in its pool's queue")
         let next = memberships[membership].next
         if before == .max {
             queues[application].firstJoiner[environment] = next

@@ -83,10 +83,10 @@ struct MembershipSlot: BitwiseCopyable {
         UnsafeMutableRawBufferPointer(rebasing: texts.room[..<identifierCount]).copyMemory(from: incoming.identifier)
         UnsafeMutableRawBufferPointer(rebasing: texts.room[identifierCount...].prefix(tokenCount))
             .copyMemory(from: incoming.token)
-        for (place, audience) in audiences.enumerated() {
+        for (entry, audience) in audiences.enumerated() {
             texts.room.storeBytes(
                 of: audience.value.littleEndian,
-                toByteOffset: identifierCount + tokenCount + place * AudienceList.digestBytes,
+                toByteOffset: identifierCount + tokenCount + entry * AudienceList.digestBytes,
                 as: UInt64.self
             )
         }
@@ -101,7 +101,7 @@ struct MembershipSlot: BitwiseCopyable {
         AudienceList(UnsafeRawBufferPointer(rebasing: texts.bytes[(identifierCount + tokenCount)...]))
     }
     var joinsCount: Int { audiences.count - departuresCount }
-    func joined(_ place: Int) -> AudienceDigest { audiences[departuresCount + place] }
+    func joined(_ entry: Int) -> AudienceDigest { audiences[departuresCount + entry] }
 
     /// The change that the next audience learns: the member left, moved or joined.
     var change: MembershipChangeKind { notifiedCount < departuresCount ? .left : wasMember ? .moved : .joined }
@@ -110,7 +110,7 @@ struct MembershipSlot: BitwiseCopyable {
     var entry: MemberEntry<UnsafeRawBufferPointer> {
         let isLeaving = notifiedCount < departuresCount
         return MemberEntry(
-            place: MemberLocation(of: identifier),
+            location: MemberLocation(of: identifier),
             isLeaving: isLeaving,
             kind: member.kind,
             environment: environment,
@@ -126,14 +126,14 @@ struct MembershipSlot: BitwiseCopyable {
 }
 
 /// Identifies a member whose changes must reach its audiences one after the other. If two members have the
-/// same place, one only waits for the other.
+/// same location, one only waits for the other.
 struct MemberKey: Hashable {
     let application: UInt16
     let kind: StoreSubjectKind
-    let place: MemberLocation
+    let location: MemberLocation
 
     init(_ member: ChangingMember, identifier: UnsafeRawBufferPointer) {
-        (application, kind, place) = (member.application, member.kind, MemberLocation(of: identifier))
+        (application, kind, location) = (member.application, member.kind, MemberLocation(of: identifier))
     }
 }
 

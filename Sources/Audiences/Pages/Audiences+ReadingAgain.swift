@@ -62,8 +62,8 @@ extension Audiences {
     mutating func parkedMemberRead(_ page: UInt32, now: Moment) {
         let (round, member) = (pages[page].round, pages[page].parked)
         var isMember = false
-        for place in 0..<Int(pages[page].memberCount) where pages[page].position(place) == pages[page].start {
-            guard let content = pages[page].member(place), parked[member].isNamed(by: content) else { continue }
+        for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].start {
+            guard let content = pages[page].member(index), parked[member].isNamed(by: content) else { continue }
             parked[member].update(from: content, readMilliseconds: now.monotonicMilliseconds)
             isMember = true
         }

@@ -18,17 +18,17 @@ extension Audiences {
     ///   - logEnd: the offset that the partition's next record will get. Settled offsets from there on are ignored.
     /// - Returns: how many records are skipped; nil if the metadata was refused.
     public mutating func resume(
-        _ place: UInt32,
+        _ index: UInt32,
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
         logEnd: Int64
     ) -> Int? {
-        partitions[place]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
+        partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
     }
 
     /// Returns the state to commit for a partition; nil before the first record.
-    public func progress(_ place: UInt32) -> PartitionProgress? {
-        guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
+    public func progress(_ index: UInt32) -> PartitionProgress? {
+        guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
         let offset = partition.pointee.ledger.committableOffset
         return PartitionProgress(
             committableOffset: offset,
@@ -38,22 +38,22 @@ extension Audiences {
 
     /// Returns a number that changes when the metadata of ``progress(_:)`` changes. A change of the
     /// committable offset alone does not change it.
-    public func progressRevision(_ place: UInt32) -> UInt64 { partitions[place]?.pointee.ledger.revision ?? 0 }
+    public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
 
     /// Returns the offset that may be committed: every record below it is settled. Nil before the first
     /// record.
-    public func committableOffset(_ place: UInt32) -> Int64? {
-        guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
+    public func committableOffset(_ index: UInt32) -> Int64? {
+        guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
     }
 
     /// Returns the number of records of a partition that are not settled.
-    public func outstanding(_ place: UInt32) -> Int { partitions[place]?.pointee.outstanding ?? 0 }
+    public func outstanding(_ index: UInt32) -> Int { partitions[index]?.pointee.outstanding ?? 0 }
 
     /// Returns approximately when the oldest unsettled record was received (monotonic milliseconds); nil if
     /// all are settled.
-    public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
-        guard let partition = partitions[place],
+    public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {
+        guard let partition = partitions[index],
             partition.pointee.outstanding > 0 || partition.pointee.passedOver.count > 0
         else { return nil }
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
@@ -63,31 +63,31 @@ extension Audiences {
     ///
     /// When every push in flight is answered, the state of the rounds is recorded. Their records are dropped
     /// without an outcome, because the next owner reads them again.
-    public mutating func beginRevoking(_ place: UInt32, now: Moment) {
-        guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
+    public mutating func beginRevoking(_ index: UInt32, now: Moment) {
+        guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
-        forEachRound(of: place) { $0.drain($1, now: now) }
-        stopChannels(of: place, as: .draining, now: now)
+        forEachRound(of: index) { $0.drain($1, now: now) }
+        stopChannels(of: index, as: .draining, now: now)
     }
 
     /// Whether none of the partition's records is in memory and unsettled, so that the shell may release the
     /// partition.
-    public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
+    public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.outstanding == 0 }
 
     /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor
     /// counted.
-    public mutating func release(partition place: UInt32, now: Moment) {
-        guard let partition = partitions[place] else { return }
+    public mutating func release(partition index: UInt32, now: Moment) {
+        guard let partition = partitions[index] else { return }
         partition.pointee.phase = .revoking
-        forEachRound(of: place) { $0.abandon($1, now: now) }
-        stopChannels(of: place, as: .abandoned, now: now)
-        partitions.release(place)
+        forEachRound(of: index) { $0.abandon($1, now: now) }
+        stopChannels(of: index, as: .abandoned, now: now)
+        partitions.release(index)
     }
 
-    private mutating func forEachRound(of place: UInt32, _ body: (inout Audiences, UInt32) -> Void) {
-        guard let epoch = partitions[place]?.pointee.epoch else { return }
+    private mutating func forEachRound(of index: UInt32, _ body: (inout Audiences, UInt32) -> Void) {
+        guard let epoch = partitions[index]?.pointee.epoch else { return }
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
-            guard rounds[round].partition == place, rounds[round].epoch == epoch else { continue }
+            guard rounds[round].partition == index, rounds[round].epoch == epoch else { continue }
             body(&self, round)
         }
     }

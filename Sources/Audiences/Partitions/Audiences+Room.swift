@@ -21,14 +21,14 @@ extension Audiences {
     private static var rereadingMilliseconds: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
-    func hasRoom(for key: RoundKey, at offset: Int64, of place: UInt32) -> Bool {
+    func hasRoom(for key: RoundKey, at offset: Int64, of index: UInt32) -> Bool {
         let application = Int(key.application)
         if let round = roundIndex[key] {
             // A newer version replaces the older ones of its range. It must wait for older records of its
             // range that were passed over.
             return offset <= rounds[round].passedOverOffset && mayTakeOver(application)
         }
-        guard let partition = partitions[place] else { return false }
+        guard let partition = partitions[index] else { return false }
         return offset <= partition.pointee.passedOver.lowestOffset(of: key.application) && mayBegin(application)
     }
 
@@ -36,8 +36,8 @@ extension Audiences {
     /// has only a few records at a time.
     ///
     /// If all slots for channels are in use, a new channel gets the slot of an idle channel.
-    mutating func hasRoomForBroadcast(_ key: BroadcastKey, at offset: Int64, of place: UInt32, now: Moment) -> Bool {
-        guard !broadcasts.isFull, let partition = partitions[place],
+    mutating func hasRoomForBroadcast(_ key: BroadcastKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
+        guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOver.lowestOffset(of: key.application),
             mayTakeOver(Int(key.application))
         else { return false }
@@ -104,14 +104,14 @@ extension Audiences {
 
     /// Returns the number of the partition's records that were passed over and that the core still has no
     /// room for.
-    public func passedOver(_ place: UInt32) -> Int { partitions[place]?.pointee.passedOver.count ?? 0 }
+    public func passedOver(_ index: UInt32) -> Int { partitions[index]?.pointee.passedOver.count ?? 0 }
 
     /// Returns the offset from which an assigned partition must be read again; nil if there is no reason to.
     ///
     /// There are two reasons: room for records that were passed over, and a record that did not fit the
     /// ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
-    public func rereading(_ place: UInt32, now: Moment) -> FanoutRereading? {
-        guard let partition = partitions[place], partition.pointee.phase == .assigned else { return nil }
+    public func rereading(_ index: UInt32, now: Moment) -> FanoutRereading? {
+        guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         if let cut = partition.pointee.passedOver.cutOffset {
             return FanoutRereading(offset: cut, pauseMilliseconds: Self.rereadingMilliseconds)
         }
@@ -124,12 +124,12 @@ extension Audiences {
 
     /// Called when the shell has begun to read the partition again. The next record is the first one at this
     /// offset or above it.
-    public mutating func rereadingBegan(_ place: UInt32, from offset: Int64, now: Moment) {
-        guard let partition = partitions[place] else { return }
+    public mutating func rereadingBegan(_ index: UInt32, from offset: Int64, now: Moment) {
+        guard let partition = partitions[index] else { return }
         partition.pointee.passedOver.beginReading(from: offset)
         partition.pointee.rereadMilliseconds = now.monotonicMilliseconds
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
-            guard rounds[round].partition == place, rounds[round].epoch == partition.pointee.epoch,
+            guard rounds[round].partition == index, rounds[round].epoch == partition.pointee.epoch,
                 rounds[round].passedOverOffset >= offset
             else { continue }
             rounds[round].passedOverOffset = .max

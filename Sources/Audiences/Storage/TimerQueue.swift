@@ -26,12 +26,12 @@ struct TimerQueue: ~Copyable {
     mutating func append(_ entry: Entry) {
         precondition(!isFull, "stale timers are removed first")
         entries.append(entry)
-        var place = entries.count - 1
-        while place > 0, case let parent = (place - 1) / 2,
-            entries[place].dueMilliseconds < entries[parent].dueMilliseconds
+        var index = entries.count - 1
+        while index > 0, case let parent = (index - 1) / 2,
+            entries[index].dueMilliseconds < entries[parent].dueMilliseconds
         {
-            entries.swapAt(place, parent)
-            place = parent
+            entries.swapAt(index, parent)
+            index = parent
         }
     }
 
@@ -45,15 +45,15 @@ struct TimerQueue: ~Copyable {
         let last = entries.removeLast()
         guard !entries.isEmpty else { return first }
         entries[0] = last
-        var place = 0
+        var index = 0
         while true {
-            var least = place
-            for child in [2 * place + 1, 2 * place + 2] where child < entries.count {
+            var least = index
+            for child in [2 * index + 1, 2 * index + 2] where child < entries.count {
                 if entries[child].dueMilliseconds < entries[least].dueMilliseconds { least = child }
             }
-            guard least != place else { return first }
-            entries.swapAt(place, least)
-            place = least
+            guard least != index else { return first }
+            entries.swapAt(index, least)
+            index = least
         }
     }
 }

@@ -118,7 +118,7 @@ extension Audiences {
             let slot = refusedMembers[index]
             return slot.withTexts { identifier, _, _ in
                 let entry = MemberEntry(
-                    place: MemberLocation(of: identifier),
+                    location: MemberLocation(of: identifier),
                     isLeaving: true,
                     kind: slot.kind,
                     environment: slot.environment,

@@ -22,16 +22,16 @@ package struct InputFile {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("cannot be opened") }
         defer { if descriptor != STDIN_FILENO { close(descriptor) } }
-        var cutter = RecordSplitter()
+        var splitter = RecordSplitter()
         var chunk = [UInt8](repeating: 0, count: 65_536)
         while true {
             let count = read(descriptor, &chunk, chunk.count)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw failure("cannot be read") }
             if count == 0 { break }
-            try cutter.take(chunk[..<count], body)
+            try splitter.split(chunk[..<count], body)
         }
-        try cutter.finish(body)
+        try splitter.finish(body)
     }
 
     private func failure(_ operation: String) -> ReadError {

@@ -3,7 +3,7 @@ import Foundation
 /// The key of a record: the id of the activity, else of the audience, else of the channel, else of the
 /// device. All records with the same id are thus in the same partition.
 package enum RecordKey {
-    private struct Addresses: Decodable {
+    private struct AddressFields: Decodable {
         var activity: String?
         var audience: String?
         var channel: Channel?
@@ -19,7 +19,7 @@ package enum RecordKey {
 
     /// Returns the key of a record; nil if the record has none of these ids, or is not JSON.
     package static func key(of record: [UInt8]) -> [UInt8]? {
-        guard let addresses = try? JSONDecoder().decode(Addresses.self, from: Data(record)) else { return nil }
+        guard let addresses = try? JSONDecoder().decode(AddressFields.self, from: Data(record)) else { return nil }
         let channel = addresses.channel?.identifier
         return (addresses.activity ?? addresses.audience ?? channel ?? addresses.device).map { Array($0.utf8) }
     }

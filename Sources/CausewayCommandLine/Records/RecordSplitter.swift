@@ -23,7 +23,7 @@ package struct RecordSplitter {
     private var isEscaped = false
 
     /// Reads the next bytes of the input, and passes every record that ends in them to the body.
-    mutating func take(_ bytes: some Sequence<UInt8>, _ body: (InputRecord) throws -> Void) rethrows {
+    mutating func split(_ bytes: some Sequence<UInt8>, _ body: (InputRecord) throws -> Void) rethrows {
         for byte in bytes {
             if isLineStart, byte == UInt8(ascii: "{") { try end(body) }
             isLineStart = byte == UInt8(ascii: "\n")

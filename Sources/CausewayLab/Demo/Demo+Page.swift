@@ -23,7 +23,7 @@ extension Demo {
         let now = Clock.milliseconds
         guard now >= reported.nextMilliseconds || phase != reported.figures.phase else { return }
         reported.nextMilliseconds = now + Self.reportMilliseconds
-        reported.take(reader.tally, nowMilliseconds: now)
+        reported.measureFreshness(reader.tally, nowMilliseconds: now)
         reported.late.note(commands: feed.commands, nowMilliseconds: now)
         var figures = reported.figures
         figures.phase = phase
@@ -115,7 +115,7 @@ struct DemoReport {
     private var freshness = RecentFreshness()
 
     /// Measures how long the pushes of about the last second took.
-    mutating func take(_ tally: Tally, nowMilliseconds: Int64) {
+    mutating func measureFreshness(_ tally: Tally, nowMilliseconds: Int64) {
         figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: nowMilliseconds)
     }
 }

@@ -49,7 +49,7 @@ final class Demo {
     var display = ProgressDisplay()
     var reported = DemoReport()
     private var nextCheckMilliseconds: Int64 = 0
-    private var usageOfTheKilled = ProcessUsage.none
+    private var usageOfKilledWorkers = ProcessUsage.none
     private var disturbances: [Disturbance]
 
     init(
@@ -254,7 +254,7 @@ final class Demo {
         switch kind {
         case .workerCrashes:
             if let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) {
-                usageOfTheKilled = usageOfTheKilled.plus(usage)
+                usageOfKilledWorkers = usageOfKilledWorkers.plus(usage)
             }
             display.note("Killing the worker (SIGKILL), and starting another.")
             try deployment.crashWorker()
@@ -312,7 +312,7 @@ final class Demo {
         let tally = reader.tally
         let freshness = tally.freshness
         let pushes = try pushes(of: tally, phones)
-        let workerUsage = usage.plus(usageOfTheKilled)
+        let workerUsage = usage.plus(usageOfKilledWorkers)
         return DemoFigures(
             matches: feed.matches.count,
             audiences: feed.addressees == .audiences ? feed.matches.count : 0,

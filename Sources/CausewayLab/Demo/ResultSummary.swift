@@ -55,7 +55,7 @@ extension ResultSummary {
                 guard offset < record.count, record[offset] == UInt8(ascii: ":") else { continue }
                 offset += 1
                 let name = UnsafeRawBufferPointer(rebasing: record[key])
-                take(name, record, at: &offset, depth: depth, section: &section, commandsTopic: commandsTopic)
+                read(name, record, at: &offset, depth: depth, section: &section, commandsTopic: commandsTopic)
                 continue
             default: break
             }
@@ -72,7 +72,7 @@ extension ResultSummary {
         return start + 1..<max(start + 1, min(end, record.count))
     }
 
-    private mutating func take(
+    private mutating func read(
         _ name: UnsafeRawBufferPointer,
         _ record: UnsafeRawBufferPointer,
         at offset: inout Int,
@@ -105,11 +105,11 @@ extension ResultSummary {
             if depth == 1, name.elementsEqual("demoted".utf8) { isDemoted = true }
         default:
             guard let number = Self.number(record, at: &offset) else { return }
-            take(name, number, depth: depth, section: section)
+            read(name, number, depth: depth, section: section)
         }
     }
 
-    private mutating func take(_ name: UnsafeRawBufferPointer, _ number: Int64, depth: Int, section: UInt8) {
+    private mutating func read(_ name: UnsafeRawBufferPointer, _ number: Int64, depth: Int, section: UInt8) {
         switch (depth, section) {
         case (1, _):
             if name.elementsEqual("priority".utf8) { priority = Int(number) }

@@ -42,7 +42,7 @@ final class ResultsReader: ConsumerHandler {
         guard let consumer else { return false }
         for _ in 0..<limit {
             switch consumer.poll() {
-            case .message(let message): take(message)
+            case .message(let message): count(message)
             case .none: return false
             case .partitionEnd: continue
             case .error(let error): if error.isFatal { throw LabError("the demo cannot read the results: \(error)") }
@@ -51,7 +51,7 @@ final class ResultsReader: ConsumerHandler {
         return true
     }
 
-    private func take(_ message: borrowing Message) {
+    private func count(_ message: borrowing Message) {
         switch message.topic.index {
         case 0:
             results += 1

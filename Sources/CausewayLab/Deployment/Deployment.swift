@@ -22,10 +22,10 @@ final class Deployment {
     var redisPort: UInt16 = 0
     /// The port of the worker's metrics and status.
     let httpPort: UInt16
-    private(set) var simulator = SimulatorPlace()
+    private(set) var simulator = SimulatorEndpoints()
 
     /// The simulator's addresses, as it prints them.
-    struct SimulatorPlace: Decodable {
+    struct SimulatorEndpoints: Decodable {
         var apnsPort: UInt16 = 0
         var controlPort: UInt16 = 0
         var managementPort: UInt16 = 0
@@ -36,7 +36,7 @@ final class Deployment {
         var keyFile = ""
     }
 
-    private struct BrokerPlace: Decodable {
+    private struct BrokerEndpoints: Decodable {
         var bootstrapServers: String
     }
 
@@ -79,7 +79,7 @@ final class Deployment {
             output: .pipe
         )
         parts.append(broker)
-        bootstrapServers = try place(BrokerPlace.self, of: broker).bootstrapServers
+        bootstrapServers = try place(BrokerEndpoints.self, of: broker).bootstrapServers
     }
 
     /// Starts the simulator of APNs and its phones, with a new key.
@@ -96,7 +96,7 @@ final class Deployment {
             output: .pipe
         )
         parts.append(child)
-        simulator = try place(SimulatorPlace.self, of: child)
+        simulator = try place(SimulatorEndpoints.self, of: child)
     }
 
     /// Starts a process that writes all results, from the first one on, to a file.

@@ -123,7 +123,7 @@ struct WorkerConfigurationText {
 
 extension WorkerConfigurationText {
     /// Makes the configuration of a worker in a deployment with one Redis and one simulator.
-    init(deployment: Deployment, simulator: Deployment.SimulatorPlace, httpPort: UInt16, apps: [App], lanes: Int) {
+    init(deployment: Deployment, simulator: Deployment.SimulatorEndpoints, httpPort: UInt16, apps: [App], lanes: Int) {
         let hasChannels = apps.contains { $0.channels != nil }
         self.init(
             httpPort: httpPort,

@@ -22,7 +22,7 @@ final class FanoutDeployment {
     private let lanes: Int
     private let brokerCommand: [String]?
     private let httpPorts: [UInt16]
-    private(set) var simulator = Deployment.SimulatorPlace()
+    private(set) var simulator = Deployment.SimulatorEndpoints()
     private(set) var workers: [ChildProcess] = []
 
     init(
@@ -60,7 +60,7 @@ final class FanoutDeployment {
             output: .pipe
         )
         base.parts.append(process)
-        simulator = try base.place(Deployment.SimulatorPlace.self, of: process)
+        simulator = try base.place(Deployment.SimulatorEndpoints.self, of: process)
         for number in httpPorts.indices {
             let file = base.path("worker-\(number).yaml")
             try TextFile.write(configuration(httpPort: httpPorts[number]), to: file)

@@ -14,7 +14,7 @@ final class FanoutResults: ConsumerHandler {
     /// The number of result records for the audience's commands.
     private(set) var records = 0
     /// The single commands to phones outside the audience; nil: there are none.
-    var neighbours: SingleCommandLoad?
+    var singleCommands: SingleCommandLoad?
     /// The results of whole commands, by the command's id.
     private(set) var outcomes: [String: CommandOutcome] = [:]
     /// The sums over the ranges' results, by the command's id and the members' outcome.
@@ -44,7 +44,7 @@ final class FanoutResults: ConsumerHandler {
             switch consumer.poll() {
             case .message(let message):
                 guard let value = message.value else { continue }
-                take(Array(value))
+                count(Array(value))
             case .none: return
             case .partitionEnd: continue
             case .error(let error): if error.isFatal { throw LabError("the results cannot be read: \(error)") }
@@ -52,7 +52,7 @@ final class FanoutResults: ConsumerHandler {
         }
     }
 
-    func take(_ json: [UInt8]) {
+    func count(_ json: [UInt8]) {
         guard let result = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any],
             let command = result["command"] as? String, let outcome = result["outcome"] as? String
         else {
@@ -60,7 +60,7 @@ final class FanoutResults: ConsumerHandler {
             return
         }
         guard result["audience"] != nil else {
-            neighbours?.take(command, outcome: outcome, times: result["times"] as? [String: Int64] ?? [:])
+            singleCommands?.count(command, outcome: outcome, times: result["times"] as? [String: Int64] ?? [:])
             return
         }
         records += 1

@@ -54,7 +54,7 @@ final class FanoutRun {
         commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         results = try FanoutResults(bootstrapServers: deployment.base.bootstrapServers)
         if besidePerSecond > 0 {
-            results.neighbours = SingleCommandLoad(commandsPerSecond: besidePerSecond, client: client)
+            results.singleCommands = SingleCommandLoad(commandsPerSecond: besidePerSecond, client: client)
         }
     }
 
@@ -93,8 +93,8 @@ final class FanoutRun {
             redisMicrosecondsPerMember: Double(round.redisMicroseconds) / Double(max(1, answer.pushes)),
             h2loadMicrosecondsPerPush: loads.isEmpty ? nil : loads.reduce(0, +) / Double(loads.count),
             workerPeakMemoryBytes: round.workerPeakMemoryBytes,
-            singleBefore: results.neighbours?.freshness(.before),
-            singleDuring: results.neighbours?.freshness(.during),
+            singleBefore: results.singleCommands?.freshness(.before),
+            singleDuring: results.singleCommands?.freshness(.during),
             resultRecords: results.records - round.recordsBefore,
             outcomes: round.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
             resultsAddUp: round.commands.allSatisfy { results.addUp($0.identifier, members: members) },
@@ -175,28 +175,28 @@ final class FanoutRun {
     /// Measures the single commands without a round. Their phones register after the members of the audience,
     /// because the joining is measured without them.
     private func single() throws(LabError) {
-        guard let neighbours = results.neighbours else { return }
-        try neighbours.crowd.createPhones()
+        guard let singleCommands = results.singleCommands else { return }
+        try singleCommands.crowd.createPhones()
         let now = Clock.wallMilliseconds
-        for number in 0..<neighbours.crowd.crowd.count {
-            let record = neighbours.crowd.record(number, registeredAtMilliseconds: now)
+        for number in 0..<singleCommands.crowd.crowd.count {
+            let record = singleCommands.crowd.record(number, registeredAtMilliseconds: now)
             while try !commandProducer.register(key: record.key, value: record.value) { commandProducer.takeReports() }
         }
-        let registered = members + neighbours.crowd.crowd.count
+        let registered = members + singleCommands.crowd.crowd.count
         try wait("other phones to register") { () throws(LabError) in
             settledRegistrations(written: registered) == registered
         }
-        let end = Clock.milliseconds + SingleCommandLoad.calmMilliseconds
-        results.neighbours?.begin(.before, atMilliseconds: Clock.milliseconds)
+        let end = Clock.milliseconds + SingleCommandLoad.millisecondsBeforeRound
+        results.singleCommands?.begin(.before, atMilliseconds: Clock.milliseconds)
         try wait("single commands alone") { () throws(LabError) in Clock.milliseconds >= end }
         try endSingle()
     }
 
     /// Stops the single commands and waits for their results.
     private func endSingle() throws(LabError) {
-        results.neighbours?.begin(nil, atMilliseconds: Clock.milliseconds)
+        results.singleCommands?.begin(nil, atMilliseconds: Clock.milliseconds)
         try wait("the single commands' results") { () throws(LabError) in
-            results.neighbours.map { $0.results >= $0.written } ?? true
+            results.singleCommands.map { $0.results >= $0.written } ?? true
         }
     }
 
@@ -216,7 +216,7 @@ final class FanoutRun {
 
     private func fanOut() throws(LabError) -> Round {
         try results.drain()
-        results.neighbours?.begin(.during, atMilliseconds: Clock.milliseconds)
+        results.singleCommands?.begin(.during, atMilliseconds: Clock.milliseconds)
         let accepted = try phones.accepted().pushes
         for worker in deployment.workers { try ProcessTime.forgetPeak(of: worker.identifier) }
         let (workersBefore, redisBefore) = (workerMicroseconds, redisMicroseconds)
@@ -316,7 +316,7 @@ final class FanoutRun {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         try deployment.check()
         commandProducer.takeReports()
-        try results.neighbours?
+        try results.singleCommands?
             .write(to: commandProducer, atMilliseconds: Clock.milliseconds, wallMilliseconds: Clock.wallMilliseconds)
         try results.drain()
         for command in ["fanout-1", "fanout-2"] {

@@ -22,7 +22,7 @@ struct SingleCommandLoad {
 
     static let rateMax = 20_000
     /// How long the phase without a round lasts.
-    static let calmMilliseconds: Int64 = 10_000
+    static let millisecondsBeforeRound: Int64 = 10_000
     static let crowdName = "beside-"
     /// Seconds between two commands of an activity: more than the spacing of the default policy.
     private static let secondsApart = 2
@@ -73,7 +73,7 @@ struct SingleCommandLoad {
     }
 
     /// Takes the result of a single command, whose id is for example `beside-before-17`.
-    mutating func take(_ command: String, outcome: String, times: [String: Int64]) {
+    mutating func count(_ command: String, outcome: String, times: [String: Int64]) {
         guard command.hasPrefix(Self.crowdName) else { return }
         results += 1
         let name = command.dropFirst(Self.crowdName.count).prefix { $0 != "-" }

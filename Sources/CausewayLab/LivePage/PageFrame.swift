@@ -5,13 +5,13 @@ import Numbers
 /// once, because each viewer gets four events a second.
 struct PageFrame {
     /// The most phones that the page shows in full, on its wall of phones.
-    static let wallMax = 24
+    static let displayedPhonesMax = 24
 
     /// Returns the numbers of the phones on the wall. They are spread evenly over all phones, so that the
     /// wall shows many matches.
     static func wall(of phones: Int) -> [Int] {
-        guard phones > wallMax else { return Array(0..<max(0, phones)) }
-        return (0..<wallMax).map { (2 * $0 + 1) * phones / (2 * wallMax) }
+        guard phones > displayedPhonesMax else { return Array(0..<max(0, phones)) }
+        return (0..<displayedPhonesMax).map { (2 * $0 + 1) * phones / (2 * displayedPhonesMax) }
     }
 
     /// Returns the whole number of a property of a response; nil if the response has no such property. Use it

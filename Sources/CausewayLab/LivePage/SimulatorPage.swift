@@ -49,7 +49,7 @@ final class SimulatorPage: Sendable {
         server = try LivePageServer(pageState: pageState, listeningAt: place)
         let startMilliseconds = Clock.milliseconds
         let thread = Thread { [self] in
-            attend(sinceMilliseconds: startMilliseconds)
+            runUntilStopped(sinceMilliseconds: startMilliseconds)
             hasEnded.signal()
         }
         thread.name = "page-results"
@@ -92,9 +92,9 @@ final class SimulatorPage: Sendable {
         return worker
     }
 
-    private func attend(sinceMilliseconds: Int64) {
+    private func runUntilStopped(sinceMilliseconds: Int64) {
         let pageState = server.pageState
-        var reading = workerAccess.results.map { ResultsReading($0, sinceMilliseconds: sinceMilliseconds) }
+        var reading = workerAccess.results.map { ResultsCounter($0, sinceMilliseconds: sinceMilliseconds) }
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalProcess?
         while !isStopping.load(ordering: .relaxed) {
@@ -113,7 +113,7 @@ final class SimulatorPage: Sendable {
 }
 
 /// Reads the results topic and counts its records.
-private struct ResultsReading {
+private struct ResultsCounter {
     private let results: SimulatorPage.Results
     private let sinceMilliseconds: Int64
     private var follower: TopicFollower?

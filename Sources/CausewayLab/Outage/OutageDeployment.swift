@@ -104,7 +104,7 @@ final class OutageDeployment {
             output: .pipe
         )
         base.parts.append(process)
-        let place = try base.place(Deployment.SimulatorPlace.self, of: process)
+        let place = try base.place(Deployment.SimulatorEndpoints.self, of: process)
         return OutageService(name, process: process, place: place, pushLog: log)
     }
 

@@ -17,9 +17,9 @@ final class OutageOutcomes {
     ///
     /// - Returns: whether there were any records.
     @discardableResult
-    func drain() throws(LabError) -> Bool { try results.drain(take) }
+    func drain() throws(LabError) -> Bool { try results.drain(count) }
 
-    private func take(_ message: borrowing Message) {
+    private func count(_ message: borrowing Message) {
         guard message.topic.index == 0 else {
             invalidations += 1
             return

@@ -21,15 +21,15 @@ final class OutageResults: ConsumerHandler {
         }
     }
 
-    /// Passes the records that have arrived to `take`, up to a limit for each call.
+    /// Passes the records that have arrived to `handle`, up to a limit for each call.
     ///
     /// - Returns: whether there were any records.
-    func drain(_ take: (borrowing Message) -> Void) throws(LabError) -> Bool {
+    func drain(_ handle: (borrowing Message) -> Void) throws(LabError) -> Bool {
         guard let consumer else { return false }
-        for taken in 0..<Self.recordsPerPoll {
+        for count in 0..<Self.recordsPerPoll {
             switch consumer.poll() {
-            case .message(let message): take(message)
-            case .none: return taken > 0
+            case .message(let message): handle(message)
+            case .none: return count > 0
             case .partitionEnd: continue
             case .error(let error): if error.isFatal { throw LabError("the results cannot be read: \(error)") }
             }

@@ -9,14 +9,14 @@ final class OutageService {
 
     let name: ServiceName
     let process: ChildProcess
-    let place: Deployment.SimulatorPlace
+    let place: Deployment.SimulatorEndpoints
     private let client: ControlClient
     private var log: LineTail
     private var registrationsCarried = 0
     /// Whether the process is frozen. A frozen process answers no request.
     var isFrozen = false
 
-    init(_ name: ServiceName, process: ChildProcess, place: Deployment.SimulatorPlace, pushLog: String) {
+    init(_ name: ServiceName, process: ChildProcess, place: Deployment.SimulatorEndpoints, pushLog: String) {
         self.name = name
         self.process = process
         self.place = place

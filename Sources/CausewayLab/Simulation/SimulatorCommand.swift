@@ -224,7 +224,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         }
         // The backend has an open client, which only its `run` closes. So nothing may throw between the
         // backend's creation and the call of `run`.
-        let place = SimulatorPlace(
+        let place = SimulatorEndpoints(
             apnsPort: simulator.port,
             managementPort: simulator.managementPort,
             controlPort: simulator.interfacePort,
@@ -278,7 +278,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 }
 
 /// The JSON that the simulator prints when it is ready.
-private struct SimulatorPlace: Encodable {
+private struct SimulatorEndpoints: Encodable {
     var apnsPort: UInt16
     var managementPort: UInt16
     var controlPort: UInt16

@@ -7,7 +7,7 @@ package struct AudienceDemand: Sendable, Equatable {
     /// Activities that have a value in Redis: they are alive, or ended less than a day ago.
     /// `members`...10,000,000,000.
     package var activities: Int64
-    package var fleet = FleetParts()
+    package var fleet = FleetSizes()
 
     package init(members: Int64, updatesPerMinute: Int64) {
         self.members = members

@@ -16,7 +16,7 @@ package struct CapacityDemand: Sendable, Equatable {
     /// Activities, alive at one time, whose policy starts them again after their lifetime. For each, Redis
     /// keeps the start and the newest update. 0...10,000,000,000.
     package var restartedActivities: Int64 = 0
-    package var fleet = FleetParts()
+    package var fleet = FleetSizes()
     /// Copies that Kafka keeps of each record. 1...9.
     package var replication: Int64 = 3
     /// How many hours Kafka keeps commands and results. The plan assumes the peak rate for all these hours.

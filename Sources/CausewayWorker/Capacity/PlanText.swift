@@ -19,7 +19,7 @@ enum PlanText {
         return text
     }
 
-    static func pods(_ pods: Int64, coresHundredths: Int64, _ fleet: FleetParts) -> (String, String, String) {
+    static func pods(_ pods: Int64, coresHundredths: Int64, _ fleet: FleetSizes) -> (String, String, String) {
         let busy = "\(Numeral.exact(coresHundredths, divisor: 100)) cores busy at the peak"
         return (
             "pods", Numeral.grouped(pods),

@@ -49,13 +49,13 @@ final class AudienceQueues {
     ///
     /// - Returns: false if all slots are taken. The owners of slots run the ready requests one after another,
     ///   so the caller need not wait for a slot.
-    func takeSlot() -> Bool {
+    func acquireSlot() -> Bool {
         guard slots < Self.slotsMax else { return false }
         slots += 1
         return true
     }
 
-    func leaveSlot() { slots -= 1 }
+    func releaseSlot() { slots -= 1 }
 
     /// Returns the next request that is ready to run. Its audience's other requests become ready only after
     /// ``end(_:)``. Returns nil if every request runs or waits for an earlier one of its audience.

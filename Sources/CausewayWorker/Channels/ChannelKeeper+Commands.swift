@@ -3,21 +3,21 @@ import APNs
 /// The operations of `causeway channels`.
 extension ChannelKeeper {
     package var appEnvironments: [AppEnvironment] {
-        sites.map(\.appEnvironment)
+        managedEnvironments.map(\.appEnvironment)
     }
 
-    private func site(of appEnvironment: AppEnvironment) throws(ChannelRefusal) -> Site {
-        guard let site = site(appEnvironment) else {
+    private func managedEnvironment(of appEnvironment: AppEnvironment) throws(ChannelRefusal) -> ManagedEnvironment {
+        guard let managedEnvironment = managedEnvironment(appEnvironment) else {
             throw ChannelRefusal(
                 text: "\(appEnvironment.app) has no channels in \(appEnvironment.environment)",
                 untilMilliseconds: now
             )
         }
-        return site
+        return managedEnvironment
     }
 
     package func entries(_ appEnvironment: AppEnvironment) throws(ChannelRefusal) -> [ChannelEntry] {
-        try known(site(of: appEnvironment)).entries
+        try known(managedEnvironment(of: appEnvironment)).entries
     }
 
     /// Returns an audience's channel, and whether APNs has it. Returns nil if the register has no channel of
@@ -26,10 +26,12 @@ extension ChannelKeeper {
         _ audience: String,
         _ appEnvironment: AppEnvironment
     ) async throws(ChannelRefusal) -> (entry: ChannelEntry, existsAtAPNs: Bool)? {
-        let site = try site(of: appEnvironment)
-        guard let entry = try known(site).entries.first(where: { $0.audience == audience }) else { return nil }
+        let managedEnvironment = try managedEnvironment(of: appEnvironment)
+        guard let entry = try known(managedEnvironment).entries.first(where: { $0.audience == audience }) else {
+            return nil
+        }
         do throws(ChannelError) {
-            _ = try await site.management.read(entry.channel)
+            _ = try await managedEnvironment.management.read(entry.channel)
             return (entry, true)
         } catch {
             guard error.cause == .refused(.channelNotRegistered) else {
@@ -42,16 +44,18 @@ extension ChannelKeeper {
     package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelRefusal)
         -> ChannelEntry
     {
-        try await ensure(audience, at: site(of: appEnvironment))
+        try await ensure(audience, at: managedEnvironment(of: appEnvironment))
     }
 
     /// Deletes an audience's channel and returns its entry. Returns nil if the audience has no channel.
     package func delete(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelRefusal)
         -> ChannelEntry?
     {
-        let site = try site(of: appEnvironment)
-        guard let entry = try known(site).entries.first(where: { $0.audience == audience }) else { return nil }
-        try await delete(entry, at: site)
+        let managedEnvironment = try managedEnvironment(of: appEnvironment)
+        guard let entry = try known(managedEnvironment).entries.first(where: { $0.audience == audience }) else {
+            return nil
+        }
+        try await delete(entry, at: managedEnvironment)
         return entry
     }
 
@@ -59,7 +63,7 @@ extension ChannelKeeper {
         _ appEnvironment: AppEnvironment,
         deletesUnknown: Bool
     ) async throws(ChannelRefusal) -> Reconciliation {
-        try await reconcile(site(of: appEnvironment), deletesUnknown: deletesUnknown)
+        try await reconcile(managedEnvironment(of: appEnvironment), deletesUnknown: deletesUnknown)
     }
 
     /// Closes the connections to Kafka.

@@ -20,19 +20,19 @@ extension ChannelKeeper {
         let apns = configuration.apns
         let tls = try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
         let timeout = Int64(apns.connectTimeoutMilliseconds + apns.requestTimeoutMilliseconds)
-        var sites: [Site] = []
+        var managedEnvironments: [ManagedEnvironment] = []
         for app in configuration.apps {
             for environment in app.channels.environments where app.environments.contains(environment) {
                 let endpoint = apns.endpoint(for: environment)
-                sites.append(
-                    Site(
+                managedEnvironments.append(
+                    ManagedEnvironment(
                         appEnvironment: AppEnvironment(app: app.bundleId, environment: "\(environment.name)"),
                         storage: app.channels.storage == .none ? .none : .newest,
                         keepMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
                         isDeclared: !app.channels.audiences.isEmpty,
                         management: ChannelManagement(
                             bundleIdentifier: app.bundleId,
-                            place: ManagementEndpoint(
+                            endpoint: ManagementEndpoint(
                                 host: endpoint.managementHost,
                                 port: UInt16(clamping: endpoint.managementPort),
                                 tls: tls,
@@ -45,9 +45,9 @@ extension ChannelKeeper {
                 )
             }
         }
-        guard !sites.isEmpty else { return nil }
+        guard !managedEnvironments.isEmpty else { return nil }
         return ChannelKeeper(
-            sites: sites,
+            managedEnvironments: managedEnvironments,
             register: try ChannelRegister(configuration: redis),
             topic: ChannelTopic(
                 name: configuration.kafka.topics.channels,

@@ -6,28 +6,33 @@ import Redis
 extension ChannelKeeper {
     /// Deletes channels that are due, publishes entries that are not published, and compares the register
     /// with APNs' list once a day. A lease in Redis makes sure that one worker at a time does this work.
-    func maintain(_ site: Site) async throws(ChannelRefusal) {
+    func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
         // If no audience can have a channel, and none ever had one, write nothing to Redis and do not call
         // APNs.
-        let first = try peek(site)
+        let first = try peek(managedEnvironment)
         guard
-            site.isDeclared || restoredEnvironments.contains(site.appEnvironment) || !first.entries.isEmpty
+            managedEnvironment.isDeclared || restoredEnvironments.contains(managedEnvironment.appEnvironment)
+                || !first.entries.isEmpty
                 || !first.intents.isEmpty
-        else { return noteRegister(first, at: site) }
-        let known = try readRegister(of: site)
-        let isMine = try asking { () throws(RedisError) in
-            try register.acquireLease("tend", site.appEnvironment, milliseconds: Self.maintenanceLeaseMilliseconds)
+        else { return noteRegister(first, at: managedEnvironment) }
+        let known = try readRegister(of: managedEnvironment)
+        let isMine = try convertingErrors { () throws(RedisError) in
+            try register.acquireLease(
+                "tend",
+                managedEnvironment.appEnvironment,
+                milliseconds: Self.maintenanceLeaseMilliseconds
+            )
         }
         guard isMine else { return }
         let refusal = try await actOnEach(known.entries) { keeper, entry throws(ChannelRefusal) in
             if entry.state == .deleting || entry.deleteAfter.map({ $0 <= keeper.now }) == true {
-                try await keeper.delete(entry, at: site)
+                try await keeper.delete(entry, at: managedEnvironment)
             } else if entry.isPublished != true {
                 try keeper.publishAndAnnounce(entry, isWanted: false)
             }
         }
-        try await reconcileDaily(site)
-        _ = try readRegister(of: site)
+        try await reconcileDaily(managedEnvironment)
+        _ = try readRegister(of: managedEnvironment)
         if let refusal { throw refusal }
     }
 
@@ -55,52 +60,69 @@ extension ChannelKeeper {
 
     /// Compares the register with APNs' list if the daily comparison is due. If a service is down, the next
     /// pass of the periodic work tries again.
-    private func reconcileDaily(_ site: Site) async throws(ChannelRefusal) {
-        let isMine = try asking { () throws(RedisError) in
-            try register.acquireLease("daily", site.appEnvironment, milliseconds: Self.reconciliationLeaseMilliseconds)
+    private func reconcileDaily(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
+        let isMine = try convertingErrors { () throws(RedisError) in
+            try register.acquireLease(
+                "daily",
+                managedEnvironment.appEnvironment,
+                milliseconds: Self.reconciliationLeaseMilliseconds
+            )
         }
         guard isMine else { return }
         do throws(ChannelRefusal) {
-            let isEarly = try await reconcile(site, deletesUnknown: false).isEarly
-            try asking { () throws(RedisError) in
-                if isEarly { return try register.releaseLease("daily", site.appEnvironment) }
-                try register.extendLease("daily", site.appEnvironment, milliseconds: Self.reconciliationMilliseconds)
+            let isEarly = try await reconcile(managedEnvironment, deletesUnknown: false).isEarly
+            try convertingErrors { () throws(RedisError) in
+                if isEarly { return try register.releaseLease("daily", managedEnvironment.appEnvironment) }
+                try register.extendLease(
+                    "daily",
+                    managedEnvironment.appEnvironment,
+                    milliseconds: Self.reconciliationMilliseconds
+                )
             }
         } catch {
             // After a transient error, end the lease, so that the next poll tries again. After a lasting
             // refusal, keep the lease: the next attempt comes when it expires. If Redis is down, the lease
             // only expires.
-            if error.isTransient { try? register.releaseLease("daily", site.appEnvironment) }
+            if error.isTransient { try? register.releaseLease("daily", managedEnvironment.appEnvironment) }
             throw error
         }
     }
 
-    private func readRegister(of site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
-        let known = try self.known(site)
-        noteRegister(known, at: site)
+    private func readRegister(of managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> Reconciliation.Known
+    {
+        let known = try self.known(managedEnvironment)
+        noteRegister(known, at: managedEnvironment)
         return known
     }
 
-    private func noteRegister(_ known: Reconciliation.Known, at site: Site) {
-        note(.registerRead(app: site.appEnvironment.app, environment: site.appEnvironment.environment, known))
+    private func noteRegister(_ known: Reconciliation.Known, at managedEnvironment: ManagedEnvironment) {
+        note(
+            .registerRead(
+                app: managedEnvironment.appEnvironment.app,
+                environment: managedEnvironment.appEnvironment.environment,
+                known
+            )
+        )
     }
 
     /// Compares APNs' list of channels with the register, and acts on the differences.
-    func reconcile(_ site: Site, deletesUnknown: Bool) async throws(ChannelRefusal) -> Reconciliation {
+    func reconcile(_ managedEnvironment: ManagedEnvironment, deletesUnknown: Bool) async throws(ChannelRefusal)
+        -> Reconciliation
+    {
         let listedAt = now
         let listed: [String]
         do throws(ChannelError) {
-            listed = try await site.management.list()
+            listed = try await managedEnvironment.management.list()
         } catch {
             throw refusal(error)
         }
-        let known = try self.known(site)
+        let known = try self.known(managedEnvironment)
         var underWay: Set<String> = []
         for intent in known.intents {
             // A process holds this lease while it creates a channel. Without the lease, the creation has
             // ended or its process has died.
-            let isLeased = try asking { () throws(RedisError) in
-                try register.isBeingCreated(intent.audience, site.appEnvironment)
+            let isLeased = try convertingErrors { () throws(RedisError) in
+                try register.isBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
             if isLeased { underWay.insert(intent.identifier) }
         }
@@ -113,16 +135,20 @@ extension ChannelKeeper {
             nowMilliseconds: now
         )
         note(
-            .listed(app: site.appEnvironment.app, environment: site.appEnvironment.environment, channels: listed.count)
+            .listed(
+                app: managedEnvironment.appEnvironment.app,
+                environment: managedEnvironment.appEnvironment.environment,
+                channels: listed.count
+            )
         )
-        let refusal = try await carryOut(reconciliation, known: known, at: site)
+        let refusal = try await carryOut(reconciliation, known: known, at: managedEnvironment)
         for entry in known.entries where entry.state == .active && entry.deleteAfter == nil {
-            try planDeletion(entry, at: site)
+            try planDeletion(entry, at: managedEnvironment)
             await Task.yield()
         }
         if let refusal { throw refusal }
-        try asking { () throws(RedisError) in
-            try register.noteReconciliation(site.appEnvironment, atMilliseconds: listedAt)
+        try convertingErrors { () throws(RedisError) in
+            try register.noteReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAt)
         }
         return reconciliation
     }
@@ -131,49 +157,51 @@ extension ChannelKeeper {
     private func carryOut(
         _ reconciliation: Reconciliation,
         known: Reconciliation.Known,
-        at site: Site
+        at managedEnvironment: ManagedEnvironment
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
         let orphanRefusal = try await actOnEach(reconciliation.orphans) { keeper, channel throws(ChannelRefusal) in
             do throws(ChannelError) {
-                try await site.management.delete(channel)
+                try await managedEnvironment.management.delete(channel)
             } catch {
                 throw keeper.refusal(error)
             }
-            try keeper.asking { () throws(RedisError) in
-                if known.foreign.contains(channel) { try keeper.register.forgetForeign([channel], site.appEnvironment) }
+            try keeper.convertingErrors { () throws(RedisError) in
+                if known.foreign.contains(channel) {
+                    try keeper.register.forgetForeign([channel], managedEnvironment.appEnvironment)
+                }
             }
             keeper.note(
                 .orphanDeleted(
                     channel: channel,
-                    app: site.appEnvironment.app,
-                    environment: site.appEnvironment.environment
+                    app: managedEnvironment.appEnvironment.app,
+                    environment: managedEnvironment.appEnvironment.environment
                 )
             )
         }
-        try asking { () throws(RedisError) in
+        try convertingErrors { () throws(RedisError) in
             // Keep the intents until all orphans are deleted, because an intent proves that Causeway may have
             // created an orphan.
-            if orphanRefusal == nil { try register.remove(reconciliation.resolved, site.appEnvironment) }
-            try register.noteForeign(reconciliation.newlyForeign, site.appEnvironment)
+            if orphanRefusal == nil { try register.remove(reconciliation.resolved, managedEnvironment.appEnvironment) }
+            try register.noteForeign(reconciliation.newlyForeign, managedEnvironment.appEnvironment)
         }
         let refusals = [
             orphanRefusal,
             try await actOnEach(reconciliation.due) { keeper, entry throws(ChannelRefusal) in
-                try await keeper.delete(entry, at: site)
+                try await keeper.delete(entry, at: managedEnvironment)
             },
             try await actOnEach(reconciliation.unpublished) { keeper, entry throws(ChannelRefusal) in
                 try keeper.publishAndAnnounce(entry, isWanted: false)
             },
             try await actOnEach(reconciliation.lost) { keeper, entry throws(ChannelRefusal) in
-                _ = try await keeper.replace(entry.channel, of: entry.audience, at: site)
+                _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]
         if !reconciliation.unknown.isEmpty {
             note(
                 .unknown(
                     reconciliation.unknown.count,
-                    app: site.appEnvironment.app,
-                    environment: site.appEnvironment.environment
+                    app: managedEnvironment.appEnvironment.app,
+                    environment: managedEnvironment.appEnvironment.environment
                 )
             )
         }
@@ -182,17 +210,17 @@ extension ChannelKeeper {
 
     /// Plans the deletion of a channel whose audience has ended. The worker that admitted the end should have
     /// planned it, but may have been killed before.
-    private func planDeletion(_ entry: ChannelEntry, at site: Site) throws(ChannelRefusal) {
-        try asking { () throws(RedisError) in
+    private func planDeletion(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) {
+        try convertingErrors { () throws(RedisError) in
             // If the channel is newer than the end, commands after the end have created it, so it stays.
             guard let end = try register.end(of: entry), entry.createdAt <= end.atMilliseconds,
-                let current = try register.entry(site.appEnvironment, audience: entry.audience),
+                let current = try register.entry(managedEnvironment.appEnvironment, audience: entry.audience),
                 current.channel == entry.channel, current.state == .active, current.deleteAfter == nil
             else { return }
             var planned = current
             planned.isPublished = nil
             let storedUntil = entry.storage == .newest ? end.storedUntilMilliseconds : 0
-            planned.deleteAfter = max(end.atMilliseconds + site.keepMilliseconds, storedUntil)
+            planned.deleteAfter = max(end.atMilliseconds + managedEnvironment.keepMilliseconds, storedUntil)
             guard try register.change(current, to: planned) else { return }
             // A start may have been admitted since the check. Its request then found no planned deletion to
             // cancel, so this call cancels the deletion.

@@ -45,7 +45,7 @@ extension ChannelKeeper {
             for await request in requests {
                 await requestQueues.awaitRoom()
                 requestQueues.add(request)
-                guard requestQueues.takeSlot() else { continue }
+                guard requestQueues.acquireSlot() else { continue }
                 group.addTask { await self.carryOutReady(answer: answer) }
             }
             group.cancelAll()
@@ -59,24 +59,24 @@ extension ChannelKeeper {
             if !Task.isCancelled { await perform(request, answer: answer) }
             requestQueues.end(request)
         }
-        requestQueues.leaveSlot()
+        requestQueues.releaseSlot()
     }
 
     private func perform(
         _ request: ChannelRequest,
         answer: @Sendable (ChannelRequest, ChannelResponse) -> Void
     ) async {
-        for site in sites where site.appEnvironment.app == request.app {
-            let environment = site.appEnvironment.environment
+        for managedEnvironment in managedEnvironments where managedEnvironment.appEnvironment.app == request.app {
+            let environment = managedEnvironment.appEnvironment.environment
             if let only = request.environment, only != environment { continue }
             do throws(ChannelRefusal) {
                 switch request.kind {
                 case .wanted:
-                    answer(request, .known(try await ensure(request.audience, at: site)))
+                    answer(request, .known(try await ensure(request.audience, at: managedEnvironment)))
                 case .lost(let channel):
-                    answer(request, .known(try await replace(channel, of: request.audience, at: site)))
+                    answer(request, .known(try await replace(channel, of: request.audience, at: managedEnvironment)))
                 case .ended(let storedUntil):
-                    try await end(request.audience, at: site, storedUntilMilliseconds: storedUntil)
+                    try await end(request.audience, at: managedEnvironment, storedUntilMilliseconds: storedUntil)
                 }
             } catch {
                 answer(request, .refused(environment: environment, error))
@@ -94,7 +94,7 @@ extension ChannelKeeper {
                 restoringDue = ContinuousClock.now + pause
             }
             if ContinuousClock.now >= tendingDue {
-                for site in sites { await maintainOrReport(site) }
+                for managedEnvironment in managedEnvironments { await maintainOrReport(managedEnvironment) }
                 tendingDue = ContinuousClock.now + Self.maintenanceInterval
             }
             try? await Task.sleep(for: Self.lossCheckInterval)
@@ -117,11 +117,17 @@ extension ChannelKeeper {
 
     /// Does the periodic work of one site, and reports an error as an event, so that the work at other sites
     /// continues.
-    private func maintainOrReport(_ site: Site) async {
+    private func maintainOrReport(_ managedEnvironment: ManagedEnvironment) async {
         do throws(ChannelRefusal) {
-            try await maintain(site)
+            try await maintain(managedEnvironment)
         } catch {
-            note(.failed(error.text, app: site.appEnvironment.app, environment: site.appEnvironment.environment))
+            note(
+                .failed(
+                    error.text,
+                    app: managedEnvironment.appEnvironment.app,
+                    environment: managedEnvironment.appEnvironment.environment
+                )
+            )
         }
     }
 }

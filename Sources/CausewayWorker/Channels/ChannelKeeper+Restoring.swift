@@ -13,50 +13,56 @@ extension ChannelKeeper {
     static let restoringPauseMilliseconds: Int64 = 5_000
 
     /// Returns an audience's entry. Restores the register first if it may be incomplete.
-    func entry(of audience: String, at site: Site) throws(ChannelRefusal) -> ChannelEntry? {
+    func entry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> ChannelEntry? {
         func find() throws(ChannelRefusal) -> (entry: ChannelEntry?, isRestored: Bool) {
-            try asking { () throws(RedisError) in try register.find(site.appEnvironment, audience: audience) }
+            try convertingErrors { () throws(RedisError) in
+                try register.find(managedEnvironment.appEnvironment, audience: audience)
+            }
         }
         let first = try find()
         guard first.entry == nil, !first.isRestored else { return first.entry }
-        try restore([site])
+        try restore([managedEnvironment])
         return try find().entry
     }
 
     /// Reads everything that the register has for an app in an environment, even if the register is
     /// incomplete.
-    func peek(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
-        let known = try asking { () throws(RedisError) in try register.known(site.appEnvironment) }
-        if known.isRestored { restoredEnvironments.insert(site.appEnvironment) }
+    func peek(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
+        let known = try convertingErrors { () throws(RedisError) in
+            try register.known(managedEnvironment.appEnvironment)
+        }
+        if known.isRestored { restoredEnvironments.insert(managedEnvironment.appEnvironment) }
         return known
     }
 
     /// Reads everything that the register has for an app in an environment. Restores the register first if it
     /// is incomplete.
-    func known(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
-        let known = try peek(site)
+    func known(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
+        let known = try peek(managedEnvironment)
         if known.isRestored { return known }
-        try restore([site])
-        return try peek(site)
+        try restore([managedEnvironment])
+        return try peek(managedEnvironment)
     }
 
     /// Restores the registers that Redis has lost, of all apps and environments in use. Admission needs the
     /// existing channels even if no audience needs a new one.
     func restoreLost() throws(ChannelRefusal) {
-        try restore(sites.filter { $0.isDeclared || restoredEnvironments.contains($0.appEnvironment) })
+        try restore(managedEnvironments.filter { $0.isDeclared || restoredEnvironments.contains($0.appEnvironment) })
     }
 
     /// Copies entries from the topic to the incomplete registers, and writes the channels into the audiences'
     /// records, where admission reads them. Several processes may do this at the same time.
-    func restore(_ sites: [Site]) throws(ChannelRefusal) {
+    func restore(_ managedEnvironments: [ManagedEnvironment]) throws(ChannelRefusal) {
         for _ in 0..<Self.restoringsMax {
             var tokens: [AppEnvironment: [UInt8]] = [:]
-            for site in sites {
-                tokens[site.appEnvironment] = try asking { () throws(RedisError) in
-                    guard try !register.isRestored(site.appEnvironment) else { return nil }
-                    return try register.beginRestoring(site.appEnvironment)
+            for managedEnvironment in managedEnvironments {
+                tokens[managedEnvironment.appEnvironment] = try convertingErrors { () throws(RedisError) in
+                    guard try !register.isRestored(managedEnvironment.appEnvironment) else { return nil }
+                    return try register.beginRestoring(managedEnvironment.appEnvironment)
                 }
-                if tokens[site.appEnvironment] == nil { restoredEnvironments.insert(site.appEnvironment) }
+                if tokens[managedEnvironment.appEnvironment] == nil {
+                    restoredEnvironments.insert(managedEnvironment.appEnvironment)
+                }
             }
             guard !tokens.isEmpty else { return }
             let published = try published()
@@ -65,7 +71,7 @@ extension ChannelKeeper {
                     $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
                 }
                 // If `restore` returns false, the next pass of the loop reads the topic and restores again.
-                _ = try asking { () throws(RedisError) in
+                _ = try convertingErrors { () throws(RedisError) in
                     try register.restore(entries, appEnvironment, token: token, atMilliseconds: now)
                 }
             }

@@ -15,7 +15,7 @@ import Synchronization
 /// channel.
 package actor ChannelKeeper {
     /// An app in one environment, with the settings of its channels and the client that manages them.
-    struct Site: Sendable {
+    struct ManagedEnvironment: Sendable {
         var appEnvironment: AppEnvironment
         var storage: ChannelEntry.Storage
         var keepMilliseconds: Int64
@@ -46,7 +46,7 @@ package actor ChannelKeeper {
     private let executor = BlockingExecutor(label: "channel keeper")
     nonisolated package var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    let sites: [Site]
+    let managedEnvironments: [ManagedEnvironment]
     let register: ChannelRegister
     let topic: ChannelTopic
     /// The longest time of one attempt to create a channel. After this time the attempt has succeeded or
@@ -72,13 +72,13 @@ package actor ChannelKeeper {
     }
 
     init(
-        sites: [Site],
+        managedEnvironments: [ManagedEnvironment],
         register: ChannelRegister,
         topic: ChannelTopic,
         timeoutMilliseconds: Int64,
         note: @escaping @Sendable (ChannelEvent) -> Void
     ) {
-        self.sites = sites
+        self.managedEnvironments = managedEnvironments
         self.register = register
         self.topic = topic
         // A creation takes one list request, one create request, and the Redis calls between them.
@@ -88,31 +88,43 @@ package actor ChannelKeeper {
 
     var now: Int64 { wallMilliseconds() }
 
-    func site(_ appEnvironment: AppEnvironment) -> Site? { sites.first { $0.appEnvironment == appEnvironment } }
+    func managedEnvironment(_ appEnvironment: AppEnvironment) -> ManagedEnvironment? {
+        managedEnvironments.first { $0.appEnvironment == appEnvironment }
+    }
 
     // MARK: - Requests
 
     /// Returns the channel of an audience. Creates the channel if the audience has none.
     func ensure(
         _ audience: String,
-        at site: Site,
+        at managedEnvironment: ManagedEnvironment,
         storage: ChannelEntry.Storage? = nil
     ) async throws(ChannelRefusal) -> ChannelEntry {
         let deadline = now + creationMilliseconds
         while true {
-            if let entry = try entry(of: audience, at: site) {
+            if let entry = try entry(of: audience, at: managedEnvironment) {
                 guard entry.state == .deleting else { return try publishAndAnnounce(entry, isWanted: true) }
-                try await delete(entry, at: site)
+                try await delete(entry, at: managedEnvironment)
             }
-            if let refusal = refusals[Refused(appEnvironment: site.appEnvironment, audience: audience)],
+            if let refusal = refusals[Refused(appEnvironment: managedEnvironment.appEnvironment, audience: audience)],
                 now < refusal.untilMilliseconds
             {
                 throw refusal
             }
-            let isMine = try asking { () throws(RedisError) in
-                try register.takeCreation(of: audience, site.appEnvironment, milliseconds: creationMilliseconds)
+            let isMine = try convertingErrors { () throws(RedisError) in
+                try register.takeCreation(
+                    of: audience,
+                    managedEnvironment.appEnvironment,
+                    milliseconds: creationMilliseconds
+                )
             }
-            if isMine, let entry = try await createUnlessThere(audience, at: site, storage: storage ?? site.storage) {
+            if isMine,
+                let entry = try await createIfMissing(
+                    audience,
+                    at: managedEnvironment,
+                    storage: storage ?? managedEnvironment.storage
+                )
+            {
                 return entry
             }
             guard now < deadline else {
@@ -128,27 +140,27 @@ package actor ChannelKeeper {
     ///
     /// - Returns: nil if, since the caller's check, another process created the channel or Redis lost the
     ///   register.
-    private func createUnlessThere(
+    private func createIfMissing(
         _ audience: String,
-        at site: Site,
+        at managedEnvironment: ManagedEnvironment,
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
-        let isNeeded = try asking { () throws(RedisError) in
-            let found = try register.find(site.appEnvironment, audience: audience)
+        let isNeeded = try convertingErrors { () throws(RedisError) in
+            let found = try register.find(managedEnvironment.appEnvironment, audience: audience)
             let isNeeded = found.entry == nil && found.isRestored
-            if !isNeeded { try register.endCreation(of: audience, site.appEnvironment) }
+            if !isNeeded { try register.endCreation(of: audience, managedEnvironment.appEnvironment) }
             return isNeeded
         }
-        return isNeeded ? try await create(audience, at: site, storage: storage) : nil
+        return isNeeded ? try await create(audience, at: managedEnvironment, storage: storage) : nil
     }
 
     /// Creates a channel. The caller must hold the audience's lease.
     private func create(
         _ audience: String,
-        at site: Site,
+        at managedEnvironment: ManagedEnvironment,
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
-        let appEnvironment = site.appEnvironment
+        let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelIntent(
             identifier: "\(now)-\(UInt64.random(in: .min ... .max))",
             audience: audience,
@@ -157,11 +169,11 @@ package actor ChannelKeeper {
         )
         var (isOpen, isSpare) = (false, false)
         do {
-            let listed = try await site.management.list()
-            try noteForeign(listed, at: site)
+            let listed = try await managedEnvironment.management.list()
+            try noteForeign(listed, at: managedEnvironment)
             try register.write(intent, appEnvironment)
             isOpen = true
-            let channel = try await site.management.create(storesNewest: storage == .newest)
+            let channel = try await managedEnvironment.management.create(storesNewest: storage == .newest)
             let entry = ChannelEntry(
                 app: appEnvironment.app,
                 environment: appEnvironment.environment,
@@ -175,7 +187,7 @@ package actor ChannelKeeper {
                 // Phones know that channel, so this one is deleted.
                 isSpare = true
                 try register.write(intent, appEnvironment)
-                try await site.management.delete(channel)
+                try await managedEnvironment.management.delete(channel)
                 try register.remove([intent], appEnvironment)
                 return nil
             }
@@ -207,14 +219,14 @@ package actor ChannelKeeper {
 
     /// Records channels as foreign (created by other programs) if Causeway was creating no channel when APNs
     /// listed them.
-    private func noteForeign(_ listed: [String], at site: Site) throws(ChannelRefusal) {
-        let known = try known(site)
+    private func noteForeign(_ listed: [String], at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) {
+        let known = try known(managedEnvironment)
         guard known.intents.isEmpty else { return }
         let own = Set(known.entries.map(\.channel))
-        try asking { () throws(RedisError) in
+        try convertingErrors { () throws(RedisError) in
             try register.noteForeign(
                 listed.filter { !own.contains($0) && !known.foreign.contains($0) },
-                site.appEnvironment
+                managedEnvironment.appEnvironment
             )
         }
     }
@@ -228,7 +240,7 @@ package actor ChannelKeeper {
         if isWanted, entry.deleteAfter != nil {
             (entry.deleteAfter, entry.isPublished) = (nil, nil)
             let wanted = entry
-            try asking { () throws(RedisError) in try register.write(wanted) }
+            try convertingErrors { () throws(RedisError) in try register.write(wanted) }
         }
         if entry.isPublished != true {
             do {
@@ -238,7 +250,7 @@ package actor ChannelKeeper {
                 let published = entry
                 // If another worker has planned or cancelled a deletion meanwhile, the entry has changed, and
                 // it must be published again.
-                try asking { () throws(RedisError) in _ = try register.change(before, to: published) }
+                try convertingErrors { () throws(RedisError) in _ = try register.change(before, to: published) }
             } catch {
                 // Broadcasts can already use the channel. The periodic work publishes the entry later.
                 let text = "\(entry.topicKey) is not published yet: \(error)"
@@ -246,18 +258,20 @@ package actor ChannelKeeper {
             }
         }
         let settled = entry
-        try asking { () throws(RedisError) in try register.announce(settled) }
+        try convertingErrors { () throws(RedisError) in try register.announce(settled) }
         return entry
     }
 
     /// Plans the deletion of an ended audience's channel. If another process is creating the channel, first
     /// waits for its entry.
-    func end(_ audience: String, at site: Site, storedUntilMilliseconds: Int64) async throws(ChannelRefusal) {
-        let due = max(now + site.keepMilliseconds, storedUntilMilliseconds)
+    func end(_ audience: String, at managedEnvironment: ManagedEnvironment, storedUntilMilliseconds: Int64)
+        async throws(ChannelRefusal)
+    {
+        let due = max(now + managedEnvironment.keepMilliseconds, storedUntilMilliseconds)
         let deadline = now + creationMilliseconds
         while true {
-            let entry = try entry(of: audience, at: site)
-            let isOver = try asking { () throws(RedisError) in
+            let entry = try entry(of: audience, at: managedEnvironment)
+            let isOver = try convertingErrors { () throws(RedisError) in
                 if var entry {
                     guard entry.state == .active else { return true }
                     // The periodic work publishes the plan to the topic, so that the plan survives a loss of
@@ -266,7 +280,7 @@ package actor ChannelKeeper {
                     try register.write(entry)
                     return true
                 }
-                return try !register.isBeingCreated(audience, site.appEnvironment)
+                return try !register.isBeingCreated(audience, managedEnvironment.appEnvironment)
             }
             guard !isOver, now < deadline, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.waitingInterval)
@@ -274,36 +288,37 @@ package actor ChannelKeeper {
     }
 
     /// Replaces a channel that APNs no longer has, unless another worker has replaced it already.
-    func replace(_ channel: String, of audience: String, at site: Site) async throws(ChannelRefusal)
+    func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
+        async throws(ChannelRefusal)
         -> ChannelEntry
     {
-        try restore([site])
-        let entry = try entry(of: audience, at: site)
-        guard let entry, entry.channel == channel else { return try await ensure(audience, at: site) }
+        try restore([managedEnvironment])
+        let entry = try entry(of: audience, at: managedEnvironment)
+        guard let entry, entry.channel == channel else { return try await ensure(audience, at: managedEnvironment) }
         note(.lost(entry))
-        try asking { () throws(RedisError) in try register.remove(entry) }
-        var successor = try await ensure(audience, at: site, storage: entry.storage)
+        try convertingErrors { () throws(RedisError) in try register.remove(entry) }
+        var successor = try await ensure(audience, at: managedEnvironment, storage: entry.storage)
         if let due = entry.deleteAfter {
             // The audience has ended meanwhile, so the new channel also needs a planned deletion.
             (successor.deleteAfter, successor.isPublished) = (due, nil)
             let planned = successor
-            try asking { () throws(RedisError) in try register.write(planned) }
+            try convertingErrors { () throws(RedisError) in try register.write(planned) }
         }
         return successor
     }
 
     /// Deletes a channel at APNs, in the topic and in the register. After a crash the periodic work completes
     /// the deletion.
-    func delete(_ entry: ChannelEntry, at site: Site) async throws(ChannelRefusal) {
+    func delete(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
         var entry = entry
         entry.state = .deleting
         do {
             try register.write(entry)
             try register.withdraw(entry)
             try topic.publish(entry)
-            try await site.management.delete(entry.channel)
+            try await managedEnvironment.management.delete(entry.channel)
             try topic.withdraw(entry)
-            try register.restartRestoration(site.appEnvironment)
+            try register.restartRestoration(managedEnvironment.appEnvironment)
             try register.remove(entry)
             note(.deleted(entry))
         } catch {
@@ -311,7 +326,7 @@ package actor ChannelKeeper {
         }
     }
 
-    func asking<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelRefusal) -> Value {
+    func convertingErrors<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelRefusal) -> Value {
         do throws(RedisError) {
             return try body()
         } catch {

@@ -10,7 +10,7 @@ final class ChannelTopic {
     private static let closeMilliseconds: Int64 = 1_000
 
     private let name: String
-    private let producer: AwaitedProducer
+    private let producer: SynchronousProducer
     private let consumerProperties: [KafkaProperties.Property]
 
     init(
@@ -19,7 +19,7 @@ final class ChannelTopic {
         consumerProperties: [KafkaProperties.Property]
     ) {
         self.name = name
-        producer = AwaitedProducer(topicName: name, properties: producerProperties)
+        producer = SynchronousProducer(topicName: name, properties: producerProperties)
         self.consumerProperties = consumerProperties
     }
 

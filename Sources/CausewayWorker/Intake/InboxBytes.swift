@@ -31,7 +31,7 @@ struct InboxBytes {
     /// - Parameter left: the number of entries that the lane has not taken.
     mutating func hasRoom(for size: Int, left: @autoclosure () -> Int) -> Bool {
         if bytes + size <= bytesMax, count < sizes.count { return true }
-        dropTaken(left: left())
+        removeTakenEntries(left: left())
         return (bytes + size <= bytesMax && count < sizes.count) || count == 0
     }
 
@@ -43,11 +43,11 @@ struct InboxBytes {
 
     /// Whether the inbox uses at most half of its bytes, so that more records may be fetched for the lane.
     mutating func isUpToHalf(left: Int) -> Bool {
-        dropTaken(left: left)
+        removeTakenEntries(left: left)
         return bytes <= bytesMax / 2
     }
 
-    private mutating func dropTaken(left: Int) {
+    private mutating func removeTakenEntries(left: Int) {
         while count > left {
             bytes -= Int(sizes[first])
             first = (first + 1) % sizes.count

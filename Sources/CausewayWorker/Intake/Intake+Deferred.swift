@@ -12,7 +12,7 @@ extension Intake {
     /// once.
     ///
     /// - Returns: nil if the record is not due.
-    func passIfDue(_ message: consuming Message) -> Message? {
+    func pauseUnlessDue(_ message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
         guard partition.topic.index == Self.deferredTopic, let lane = assignments[partition]?.lane else {
             return message
@@ -45,7 +45,7 @@ extension Intake {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecovery() else { continue }
             poolRecoveryMilliseconds[lane] = milliseconds
-            resume(deferred.take { $0.topic.index == Self.deferredTopic && assignments[$0]?.lane == lane })
+            resume(deferred.remove { $0.topic.index == Self.deferredTopic && assignments[$0]?.lane == lane })
         }
         resume(deferred.takeDue(nowMilliseconds: loop.nowMilliseconds))
     }

@@ -56,7 +56,7 @@ struct UnfetchedPartitions {
     static let timeoutMilliseconds: Int32 = 500
 
     /// Partitions whose committed offset is no longer in the log. They stay stopped until an operator acts.
-    var stopped: Set<TopicPartition> = []
+    var partitionsNotFetched: Set<TopicPartition> = []
     private(set) var ends: [TopicPartition: Int64] = [:]
     private var dueMilliseconds: Int64 = 0
 
@@ -70,7 +70,7 @@ struct UnfetchedPartitions {
 
     /// Forgets a partition that is fetched again or that was revoked.
     mutating func remove(_ partition: TopicPartition) {
-        stopped.remove(partition)
+        partitionsNotFetched.remove(partition)
         ends[partition] = nil
     }
 }
@@ -88,7 +88,7 @@ extension Intake {
         guard isUp != wasUp else { return }
         registry.condition.change {
             $0.hasReachedKafka = $0.hasReachedKafka || isUp
-            $0.isKafkaAway = $0.hasReachedKafka && !isUp
+            $0.isKafkaUnreachable = $0.hasReachedKafka && !isUp
         }
         if !isUp {
             note(.kafkaAway, ["reason": "\(reason)", "servers": "\(bootstrapServers)"])
@@ -121,7 +121,10 @@ extension Intake {
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assigned.count))
         metrics.set(.partitionsPaused, to: Int64(consumer.paused.subtracting(deferred.partitions).count))
-        metrics.set(.partitionsStuck, to: Int64(unfetched.stopped.union(withoutPosition.errors.keys).count))
+        metrics.set(
+            .partitionsStuck,
+            to: Int64(unfetched.partitionsNotFetched.union(withoutPosition.errors.keys).count)
+        )
         metrics.set(.partitionsRereading, to: Int64(rereadingCount))
         metrics.noteBusy(
             microseconds: loop.busyMicroseconds,
@@ -162,7 +165,7 @@ extension Intake {
     /// full or they are stopped. For other partitions, each fetch reports the end.
     func askForLogEnds() {
         guard unfetched.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
-        let partitions = Array(consumer.paused.union(withoutPosition.errors.keys).union(unfetched.stopped))
+        let partitions = Array(consumer.paused.union(withoutPosition.errors.keys).union(unfetched.partitionsNotFetched))
             .filter { assignments[$0] != nil && !deferred.contains($0) }
         var ends: [TopicPartition: Int64]?
         if !partitions.isEmpty {

@@ -60,7 +60,7 @@ extension Intake {
                 }
                 if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }
                 if offset != nil, let error = withoutPosition.errors[partition] { count(error) }
-                if offset != nil { unfetched.stopped.insert(partition) }
+                if offset != nil { unfetched.partitionsNotFetched.insert(partition) }
                 note(offset == nil ? .partitionIsNew : .offsetGone, ["partition": "\(name(of: partition))"])
                 withoutPosition.remove(partition)
             }

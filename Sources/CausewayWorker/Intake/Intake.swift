@@ -146,7 +146,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         passDeliveryReports()
         if signals.isStopRequested { return stop() }
         if signals.takeSettingsRequest() { announceSettings() }
-        placeOverflows()
+        moveOverflowsToInboxes()
         reportHighWatermarks()
         readDue()
         pollRecords()
@@ -171,7 +171,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             switch consumer.poll() {
             case .message(let message):
                 polled += 1
-                if let message = passIfDue(message), !deal(message) { mayGoOn = mayPoll }
+                if let message = pauseUnlessDue(message), !deal(message) { mayGoOn = mayPoll }
             case .none: return
             case .partitionEnd(let partition, let offset):
                 polled += 1
@@ -233,7 +233,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         let lane = assignment.lane
         let bytes = InboxBytes.bytes(of: message)
         let entry = InboxEntry(
-            message: UInt(bitPattern: message.take()),
+            message: UInt(bitPattern: message.releaseOwnership()),
             assignment: assignment.number,
             reading: assignment.reading,
             topic: topic,
@@ -315,7 +315,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// Whether the partitions of a lane are paused because the lane takes no records.
     func isPaused(lane: Int) -> Bool { overflows[lane].isPaused }
 
-    private func placeOverflows() {
+    private func moveOverflowsToInboxes() {
         for lane in overflows.indices {
             let inbox = mailboxes[lane].inbox
             while let entry = overflows[lane].entries.first, push(entry, to: lane) {

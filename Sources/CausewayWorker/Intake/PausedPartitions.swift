@@ -59,12 +59,12 @@ struct PausedPartitions {
     }
 
     /// Removes and returns the waiting partitions that match, even if they are not due.
-    mutating func take(where isTaken: (TopicPartition) -> Bool) -> [TopicPartition] {
-        remove { partition, _ in isTaken(partition) }
+    mutating func remove(where isRemoved: (TopicPartition) -> Bool) -> [TopicPartition] {
+        remove { partition, _ in isRemoved(partition) }
     }
 
-    private mutating func remove(where isTaken: (TopicPartition, Int64) -> Bool) -> [TopicPartition] {
-        let taken = due.filter { isTaken($0.key, $0.value) }.map(\.key)
+    private mutating func remove(where isRemoved: (TopicPartition, Int64) -> Bool) -> [TopicPartition] {
+        let taken = due.filter { isRemoved($0.key, $0.value) }.map(\.key)
         for partition in taken { due[partition] = nil }
         return taken
     }

@@ -58,8 +58,8 @@ extension Lane {
 
     /// Takes back a partition's commands to audiences that still wait for their admission. The partition is
     /// being revoked, so its next owner handles these commands.
-    func withdrawAudienceCommands(of place: UInt32) {
-        delivery.forEachHandedOver(of: place) { audiences.withdraw($0) }
+    func withdrawAudienceCommands(of coreIndex: UInt32) {
+        delivery.forEachHandedOver(of: coreIndex) { audiences.withdraw($0) }
     }
 }
 

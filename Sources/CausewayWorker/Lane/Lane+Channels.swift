@@ -29,7 +29,7 @@ final class KnownChannels: Sendable {
     }
 
     /// Removes and returns all answers. Without answers, this only reads a flag.
-    func take() -> [KnownChannel] {
+    func removeAll() -> [KnownChannel] {
         guard !isEmpty.load(ordering: .acquiring) else { return [] }
         isEmpty.store(true, ordering: .relaxed)
         return channels.withLock { channels in
@@ -42,7 +42,7 @@ final class KnownChannels: Sendable {
 extension Lane {
     /// Exchanges requests and answers between the core for audiences and the keeper of channels.
     func exchangeChannels() {
-        for known in mailbox.knownChannels.take() {
+        for known in mailbox.knownChannels.removeAll() {
             let (application, audience) = (known.application, known.audience)
             if let channel = known.channel {
                 audiences.channelKnown(application: application, audience: audience, channel, now: now)

@@ -92,7 +92,7 @@ extension Lane {
         setAudiences()
         setWaiting()
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
-        metrics.set(.redisServersAway, to: Int64(store.unavailableServers))
+        metrics.set(.redisServersUnavailable, to: Int64(store.unavailableServers))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
         metrics.noteBusy(
             microseconds: loop.busyMicroseconds,

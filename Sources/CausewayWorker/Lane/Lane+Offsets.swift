@@ -35,7 +35,7 @@ extension Lane {
         var hasNews = false
         for position in partitions.entries.indices where partitions[position].isFanout {
             let entry = partitions[position]
-            guard let rereading = audiences.rereading(entry.place, now: now) else { continue }
+            guard let rereading = audiences.rereading(entry.coreIndex, now: now) else { continue }
             let isTaken = mailbox.laneReports.push(
                 LaneReport(
                     topic: entry.topic,
@@ -47,7 +47,7 @@ extension Lane {
                 )
             )
             guard isTaken else { break }
-            audiences.rereadingBegan(entry.place, from: rereading.offset, now: now)
+            audiences.rereadingBegan(entry.coreIndex, from: rereading.offset, now: now)
             partitions[position].reading &+= 1
             hasNews = true
         }

@@ -14,19 +14,19 @@ extension Lane {
             order.topic == Intake.fanoutTopic
             ? audiences.assign(number: order.partition)
             : delivery.assign(topic: topic(of: order), number: order.partition)
-        guard let place = assigned else {
+        guard let coreIndex = assigned else {
             // The core has no room for another partition. The lane drops this partition's records without
             // settling them, so no offset of the partition is committed.
             return note(.partitionsTooMany, ["partition": "\(order.partition)"])
         }
         if let committed, order.isReadAgain {
             committed.metadata.withUnsafeBytes {
-                delivery.readAgain(place, below: committed.offset, metadata: $0)
+                delivery.readAgain(coreIndex, below: committed.offset, metadata: $0)
             }
         } else if let committed {
-            resume(place, at: committed, order)
+            resume(coreIndex, at: committed, order)
         }
-        insert(order, place: place)
+        insert(order, coreIndex: coreIndex)
     }
 
     private func topic(of order: LaneOrder) -> RecordTopic {
@@ -37,10 +37,10 @@ extension Lane {
         }
     }
 
-    private func insert(_ order: LaneOrder, place: UInt32) {
+    private func insert(_ order: LaneOrder, coreIndex: UInt32) {
         partitions.insert(
             .init(
-                place: place,
+                coreIndex: coreIndex,
                 assignment: order.assignment,
                 topic: order.topic,
                 partition: order.partition,
@@ -50,13 +50,13 @@ extension Lane {
     }
 
     /// Lets the core skip the records that earlier owners have settled above the committed offset.
-    private func resume(_ place: UInt32, at committed: CommittedOffset, _ order: LaneOrder) {
+    private func resume(_ coreIndex: UInt32, at committed: CommittedOffset, _ order: LaneOrder) {
         guard !committed.metadata.isEmpty else { return }
         let skipped = committed.logEnd.flatMap { logEnd in
             committed.metadata.withUnsafeBytes {
                 order.topic == Intake.fanoutTopic
-                    ? audiences.resume(place, at: committed.offset, metadata: $0, logEnd: logEnd)
-                    : delivery.resume(place, at: committed.offset, metadata: $0, logEnd: logEnd)
+                    ? audiences.resume(coreIndex, at: committed.offset, metadata: $0, logEnd: logEnd)
+                    : delivery.resume(coreIndex, at: committed.offset, metadata: $0, logEnd: logEnd)
             }
         }
         if skipped == nil {
@@ -73,10 +73,10 @@ extension Lane {
             partitions[position].assignment == order.assignment
         else { return }
         partitions[position].isRevoking = true
-        let place = partitions[position].place
-        guard !partitions[position].isFanout else { return audiences.beginRevoking(place, now: now) }
-        delivery.beginRevoking(place, now: now)
-        withdrawAudienceCommands(of: place)
+        let coreIndex = partitions[position].coreIndex
+        guard !partitions[position].isFanout else { return audiences.beginRevoking(coreIndex, now: now) }
+        delivery.beginRevoking(coreIndex, now: now)
+        withdrawAudienceCommands(of: coreIndex)
     }
 
     func release(_ order: LaneOrder) {
@@ -84,9 +84,9 @@ extension Lane {
             partitions[position].assignment == order.assignment
         else { return }
         if partitions[position].isFanout {
-            audiences.release(partition: partitions[position].place, now: now)
+            audiences.release(partition: partitions[position].coreIndex, now: now)
         } else {
-            delivery.release(partition: partitions[position].place, now: now)
+            delivery.release(partition: partitions[position].coreIndex, now: now)
         }
         partitions.remove(at: position)
     }
@@ -105,29 +105,30 @@ extension Lane {
     // MARK: - State in the cores
 
     func progress(of entry: LanePartitions.Entry) -> PartitionProgress? {
-        entry.isFanout ? audiences.progress(entry.place) : delivery.progress(entry.place)
+        entry.isFanout ? audiences.progress(entry.coreIndex) : delivery.progress(entry.coreIndex)
     }
 
     func progressRevision(of entry: LanePartitions.Entry) -> UInt64 {
-        entry.isFanout ? audiences.progressRevision(entry.place) : delivery.progressRevision(entry.place)
+        entry.isFanout ? audiences.progressRevision(entry.coreIndex) : delivery.progressRevision(entry.coreIndex)
     }
 
     func committableOffset(of entry: LanePartitions.Entry) -> Int64? {
-        entry.isFanout ? audiences.committableOffset(entry.place) : delivery.committableOffset(entry.place)
+        entry.isFanout ? audiences.committableOffset(entry.coreIndex) : delivery.committableOffset(entry.coreIndex)
     }
 
     func isDrained(_ entry: LanePartitions.Entry) -> Bool {
-        entry.isFanout ? audiences.isDrained(entry.place) : delivery.isDrained(entry.place)
+        entry.isFanout ? audiences.isDrained(entry.coreIndex) : delivery.isDrained(entry.coreIndex)
     }
 
     /// Whether the core has room for a record. The core for audiences takes every record: if it has no room,
     /// it skips the record and reads it again later. So a fan-out record never blocks another partition.
     func hasRoom(for offset: Int64, _ entry: LanePartitions.Entry) -> Bool {
-        entry.isFanout || delivery.hasRoom(for: offset, partition: entry.place)
+        entry.isFanout || delivery.hasRoom(for: offset, partition: entry.coreIndex)
     }
 
     func oldestUnsettledMilliseconds(of entry: LanePartitions.Entry) -> Int64? {
         entry.isFanout
-            ? audiences.oldestUnsettledMilliseconds(entry.place) : delivery.oldestUnsettledMilliseconds(entry.place)
+            ? audiences.oldestUnsettledMilliseconds(entry.coreIndex)
+            : delivery.oldestUnsettledMilliseconds(entry.coreIndex)
     }
 }

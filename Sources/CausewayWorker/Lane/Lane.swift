@@ -218,7 +218,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
                 assumed: setup.delivery.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
             )
-            delivery.lag(partitions[position].place, recordsBehind: records, isAssumed: isAssumed, now: now)
+            delivery.noteLag(partitions[position].coreIndex, recordsBehind: records, isAssumed: isAssumed, now: now)
         }
     }
 
@@ -262,15 +262,15 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         guard let position = partitions.position(topic: entry.topic, partition: entry.partition),
             partitions[position].expects(entry)
         else { return true }
-        let place = partitions[position].place
+        let coreIndex = partitions[position].coreIndex
         guard hasRoom(for: message.offset, partitions[position]) else {
-            _ = message.take()
+            _ = message.releaseOwnership()
             return false
         }
         partitions[position].nextOffset = message.offset + 1
         metrics.add(.recordsReceived, Int(entry.topic))
         let record = IncomingRecord(
-            partition: place,
+            partition: coreIndex,
             offset: message.offset,
             timestampMilliseconds: message.timestampMilliseconds,
             key: message.key,

@@ -5,7 +5,7 @@ import Delivery
 struct LanePartitions {
     struct Entry {
         /// The partition's index in its core.
-        var place: UInt32
+        var coreIndex: UInt32
         var assignment: UInt32
         var topic: Int32
         var partition: Int32
@@ -35,14 +35,14 @@ struct LanePartitions {
     /// The position in `entries` of each partition, ordered by partition, then by topic; -1: none.
     private var positions: [Int] = []
 
-    private static func place(_ topic: Int32, _ partition: Int32) -> Int {
+    private static func index(_ topic: Int32, _ partition: Int32) -> Int {
         Int(partition) * Intake.topicCount + Int(topic)
     }
 
     func position(topic: Int32, partition: Int32) -> Int? {
-        let place = Self.place(topic, partition)
-        guard place >= 0, place < positions.count, positions[place] >= 0 else { return nil }
-        return positions[place]
+        let index = Self.index(topic, partition)
+        guard index >= 0, index < positions.count, positions[index] >= 0 else { return nil }
+        return positions[index]
     }
 
     /// How long after its assignment the lane assumes that a partition is far behind, while neither the end
@@ -76,21 +76,21 @@ struct LanePartitions {
     }
 
     mutating func insert(_ entry: Entry) {
-        let place = Self.place(entry.topic, entry.partition)
-        if positions.count <= place {
-            positions.append(contentsOf: repeatElement(-1, count: place + 1 - positions.count))
+        let index = Self.index(entry.topic, entry.partition)
+        if positions.count <= index {
+            positions.append(contentsOf: repeatElement(-1, count: index + 1 - positions.count))
         }
-        precondition(positions[place] < 0, "a partition was assigned twice")
-        positions[place] = entries.count
+        precondition(positions[index] < 0, "a partition was assigned twice")
+        positions[index] = entries.count
         entries.append(entry)
     }
 
     mutating func remove(at position: Int) {
         let entry = entries[position]
-        positions[Self.place(entry.topic, entry.partition)] = -1
+        positions[Self.index(entry.topic, entry.partition)] = -1
         let last = entries.removeLast()
         guard position < entries.count else { return }
         entries[position] = last
-        positions[Self.place(last.topic, last.partition)] = position
+        positions[Self.index(last.topic, last.partition)] = position
     }
 }

@@ -2,10 +2,10 @@ import Kafka
 
 /// Produces lifetime commands to the commands topic. Calls block. Use it from one thread at a time.
 final class LifetimeTopic {
-    private let producer: AwaitedProducer
+    private let producer: SynchronousProducer
 
     init(name: String, properties: [KafkaProperties.Property]) {
-        producer = AwaitedProducer(topicName: name, properties: properties)
+        producer = SynchronousProducer(topicName: name, properties: properties)
     }
 
     func close() { producer.close() }

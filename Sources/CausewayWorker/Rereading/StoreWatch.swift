@@ -27,7 +27,7 @@ actor StoreWatch {
     private let topics: [String]
     private let registrationsTopic: String
     private let exchange: RereadingExchange
-    private let takesCluster: Bool
+    private let expectsCluster: Bool
     private let log: SharedKindLog
     /// Wakes the Kafka thread, so that the thread reads the exchange.
     private let wakeup: Wakeup
@@ -37,9 +37,9 @@ actor StoreWatch {
     private let noteMembers: @Sendable (Int64?) -> Void
     private var members = MemberCompleteness()
     /// Assignments whose marks have been checked.
-    private var known: Set<UInt32> = []
+    private var checkedAssignments: Set<UInt32> = []
     /// By assignment: the number of a rereading that was requested and may not have begun yet.
-    private var asked: [UInt32: UInt64] = [:]
+    private var requestedReaders: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
     private var polls = 0
 
@@ -66,14 +66,14 @@ actor StoreWatch {
         self.wakeup = wakeup
         self.refuse = refuse
         self.noteMembers = noteMembers
-        if case .cluster = redis.topology { takesCluster = true } else { takesCluster = false }
+        if case .cluster = redis.topology { expectsCluster = true } else { expectsCluster = false }
     }
 
     /// Polls until the task is cancelled.
     func run() async {
         var (due, isAnswered) = (ContinuousClock.now, true)
         while !Task.isCancelled {
-            let hasNew = isAnswered && exchange.statuses.contains { !known.contains($0.assignment) }
+            let hasNew = isAnswered && exchange.statuses.contains { !checkedAssignments.contains($0.assignment) }
             if hasNew || ContinuousClock.now >= due {
                 isAnswered = poll()
                 due = ContinuousClock.now + Self.interval
@@ -99,25 +99,29 @@ actor StoreWatch {
         if exchange.registrationPartitions != nil { checkMembers(primaries, after: names.count, began: began) }
         if !hasReachedRedis { checkRedisMode(primaries) }
         polls += 1
-        known.formIntersection(statuses.map(\.assignment))
-        asked = asked.filter { known.contains($0.key) }
+        checkedAssignments.formIntersection(statuses.map(\.assignment))
+        requestedReaders = requestedReaders.filter { checkedAssignments.contains($0.key) }
         var writings: [Write] = []
         var requests: [RereadingRequest] = []
         for (index, published) in statuses.enumerated() {
             var status = published
-            if let reader = asked[status.assignment], status.rereading?.reader != reader {
+            if let reader = requestedReaders[status.assignment], status.rereading?.reader != reader {
                 status.rereading = (reader, isComplete: false)
             }
             let seen = primaries.map { ($0.server.runIdentifier ?? "", $0.texts[index].flatMap { PartitionMark($0) }) }
-            let step = MarkStep.next(status, primaries: seen, isFirstCheck: !known.contains(status.assignment))
+            let step = MarkStep.next(
+                status,
+                primaries: seen,
+                isFirstCheck: !checkedAssignments.contains(status.assignment)
+            )
             collectWrites(step, of: status, index, seen, &writings, &requests)
         }
         let unwritten = perform(writings, names, primaries)
         begin(requests.filter { !unwritten.contains($0.assignment) }, writings, primaries)
         // A mark that could not be written is still missing at the next poll. That poll is then the first
         // check of the assignment.
-        for assignment in unwritten { asked[assignment] = nil }
-        known.formUnion(statuses.map(\.assignment).filter { !unwritten.contains($0) })
+        for assignment in unwritten { requestedReaders[assignment] = nil }
+        checkedAssignments.formUnion(statuses.map(\.assignment).filter { !unwritten.contains($0) })
         return true
     }
 
@@ -143,7 +147,7 @@ actor StoreWatch {
     /// commands with keys in several slots.
     private func checkRedisMode(_ primaries: [PrimaryMarks.Primary]) {
         hasReachedRedis = true
-        guard !takesCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
+        guard !expectsCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
         let message = "the server belongs to a cluster; set redis.mode to cluster"
         refuse(ConfigurationFault(place: "Redis at \(server.location)", key: "redis.mode", message: message))
     }
@@ -197,7 +201,7 @@ actor StoreWatch {
         case .complete(let primaries): write(primaries, .replaceAll, { _ in status.settledBelow })
         case .reread(let primaries, let from, let isEmptied):
             let reader = UInt64.random(in: 1 ... .max)
-            asked[status.assignment] = reader
+            requestedReaders[status.assignment] = reader
             write(primaries, .writeAll, { seen[$0].mark?.storedBelow }, reader)
             requests.append(
                 RereadingRequest(

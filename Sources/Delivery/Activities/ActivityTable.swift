@@ -31,7 +31,7 @@ struct ActivityTable: ~Copyable {
 
     mutating func insert(_ hash: UInt64, index: UInt32) {
         if (count + 1) * 2 > capacity { grow() }
-        place(Bucket(hash: hash, index: index))
+        insertUnchecked(Bucket(hash: hash, index: index))
         count += 1
     }
 
@@ -59,7 +59,7 @@ struct ActivityTable: ~Copyable {
         count -= 1
     }
 
-    private func place(_ bucket: Bucket) {
+    private func insertUnchecked(_ bucket: Bucket) {
         var position = Int(truncatingIfNeeded: bucket.hash) & (capacity - 1)
         while buckets[position].index != .max { position = (position + 1) & (capacity - 1) }
         buckets[position] = bucket
@@ -71,7 +71,7 @@ struct ActivityTable: ~Copyable {
         capacity *= 2
         buckets = .allocate(capacity: capacity)
         buckets.initialize(repeating: Self.empty, count: capacity)
-        for position in 0..<oldCapacity where old[position].index != .max { place(old[position]) }
+        for position in 0..<oldCapacity where old[position].index != .max { insertUnchecked(old[position]) }
         old.deallocate()
     }
 

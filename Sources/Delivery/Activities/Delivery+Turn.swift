@@ -5,7 +5,7 @@ extension Delivery {
     /// Ends a batch of `receive` calls and begins the activities that the batch awakened. By then, newer
     /// states of the batch have replaced older ones.
     public mutating func endBatch(now: Moment) {
-        while let activity = activities.popAwakened() { begin(activity, now: now) }
+        while let activity = activities.popAwakened() { beginNextCommand(of: activity, now: now) }
     }
 
     /// Advances the core to the time `now`: begins the activities whose spacing, back-off or wait for a
@@ -20,7 +20,7 @@ extension Delivery {
         while let activity = activities.popDue() {
             if activities[activity].phase == .paused {
                 activities.enter(.idle, activity)
-                begin(activity, now: now)
+                beginNextCommand(of: activity, now: now)
             } else {
                 precondition(activities[activity].phase.isBackingOff, "a timer fired in a phase that has none")
                 retryCurrent(activity, now: now)
@@ -42,7 +42,7 @@ extension Delivery {
 
     /// Begins the next command of an idle activity, or makes the activity wait. Removes an activity that has
     /// no command and no wait.
-    mutating func begin(_ activity: UInt32, now: Moment) {
+    mutating func beginNextCommand(of activity: UInt32, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
         dropStale(activity, now: now)
@@ -161,7 +161,7 @@ extension Delivery {
         let heldCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
         if heldCredit { returnCredit(of: activity, now: now) }
-        begin(activity, now: now)
+        beginNextCommand(of: activity, now: now)
     }
 
     /// Drops a current command that needs another attempt. Its partition was revoked, so the next owner makes
@@ -173,7 +173,7 @@ extension Delivery {
         activities.enter(.idle, activity)
         drop(record, now: now)
         if heldCredit { returnCredit(of: activity, now: now) }
-        begin(activity, now: now)
+        beginNextCommand(of: activity, now: now)
     }
 
     /// Returns the activity's credit to its pool, and begins activities that wait for one.
@@ -193,7 +193,7 @@ extension Delivery {
                 retryCurrent(next, now: now)
             } else {
                 activities.enter(.idle, next)
-                begin(next, now: now)
+                beginNextCommand(of: next, now: now)
             }
         }
     }

@@ -83,11 +83,11 @@ extension Delivery {
     }
 
     /// Calls `body` with each command of a partition that the core of audiences has taken or may still take.
-    public func forEachHandedOver(of place: UInt32, _ body: (UInt32) -> Void) {
-        guard let partition = partitions[place] else { return }
+    public func forEachHandedOver(of index: UInt32, _ body: (UInt32) -> Void) {
+        guard let partition = partitions[index] else { return }
         for record in 0..<records.indexBound where records.isInUse(record) {
             let slot = records.address(of: record)
-            guard slot.pointee.stage == .handedOver, slot.pointee.partition == place,
+            guard slot.pointee.stage == .handedOver, slot.pointee.partition == index,
                 slot.pointee.epoch == partition.pointee.epoch
             else { continue }
             body(record)

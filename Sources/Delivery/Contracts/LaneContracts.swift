@@ -19,7 +19,7 @@ struct LaneContracts: ~Copyable {
     /// are the index.
     static let recentMismatchesMax = 64
 
-    private struct Refused: BitwiseCopyable {
+    private struct RecentMismatch: BitwiseCopyable {
         var digest: UInt64 = 0
         /// The mismatch, with its position counted from the start of the content state.
         var mismatch: ContractMismatch?
@@ -33,7 +33,7 @@ struct LaneContracts: ~Copyable {
     private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
     /// The last state that did not fit, for each value of the digest's lowest bits. Remembered, because
     /// producers repeat such states. Empty if no app has a contract.
-    private let recentMismatches: UnsafeMutableBufferPointer<Refused>
+    private let recentMismatches: UnsafeMutableBufferPointer<RecentMismatch>
     /// The keys and fixed bytes of the last states that fit. If a new state has the same keys, the decoder
     /// checks only the values that differ.
     var templates: RecentStateTemplates
@@ -58,7 +58,7 @@ struct LaneContracts: ~Copyable {
         fittingDigests = .allocate(capacity: isNeeded ? Self.fittingDigestsMax : 0)
         fittingDigests.initialize(repeating: 0)
         recentMismatches = .allocate(capacity: isNeeded ? Self.recentMismatchesMax : 0)
-        recentMismatches.initialize(repeating: Refused())
+        recentMismatches.initialize(repeating: RecentMismatch())
         templates = RecentStateTemplates(isNeeded: isNeeded)
     }
 
@@ -100,14 +100,14 @@ struct LaneContracts: ~Copyable {
         in record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
         let digest = command.contractDigest(in: record) ^ entries[Int(application)].salt
-        let place = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
-        if digest != 0, fittingDigests[place] == digest || fittingDigests[place &+ 1] == digest { return nil }
+        let index = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
+        if digest != 0, fittingDigests[index] == digest || fittingDigests[index &+ 1] == digest { return nil }
         if !templates.match(command, ofApp: application, in: record),
             let mismatch = remembered(digest, of: command) ?? walk(command, application, image, digest, record)
         {
             return mismatch
         }
-        (fittingDigests[place], fittingDigests[place &+ 1]) = (digest, fittingDigests[place])
+        (fittingDigests[index], fittingDigests[index &+ 1]) = (digest, fittingDigests[index])
         return nil
     }
 
@@ -115,9 +115,9 @@ struct LaneContracts: ~Copyable {
     /// compared each time: its mismatch may be in its attributes, whose position differs from record to
     /// record.
     private func remembered(_ digest: UInt64, of command: Command) -> ContractMismatch? {
-        let place = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
-        guard command.event != .start, recentMismatches[place].digest == digest,
-            var mismatch = recentMismatches[place].mismatch
+        let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
+        guard command.event != .start, recentMismatches[index].digest == digest,
+            var mismatch = recentMismatches[index].mismatch
         else {
             return nil
         }
@@ -140,8 +140,8 @@ struct LaneContracts: ~Copyable {
         } catch {
             var mismatch = error
             mismatch.offset -= Int(command.contentState.isAbsent ? 0 : command.contentState.offset)
-            let place = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
-            recentMismatches[place] = Refused(digest: digest, mismatch: mismatch)
+            let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
+            recentMismatches[index] = RecentMismatch(digest: digest, mismatch: mismatch)
             return error
         }
     }

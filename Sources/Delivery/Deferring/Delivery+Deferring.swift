@@ -95,7 +95,7 @@ extension Delivery {
         activities.enter(.idle, activity)
         deferCommand(record, cause, now: now)
         if heldCredit { returnCredit(of: activity, now: now) }
-        begin(activity, now: now)
+        beginNextCommand(of: activity, now: now)
     }
 
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon.
@@ -270,7 +270,7 @@ extension Delivery {
                 pools.poolKey(of: poolKey.application, .unknownEnvironment) != poolKey
             {
                 activities.enter(.idle, activity)
-                begin(activity, now: now)
+                beginNextCommand(of: activity, now: now)
                 continue
             }
             while let record = activities[activity].waiting.head, isOverdue(record, now: now) {
@@ -282,7 +282,7 @@ extension Delivery {
                 continue
             }
             activities.enter(.idle, activity)
-            begin(activity, now: now)
+            beginNextCommand(of: activity, now: now)
         }
     }
 

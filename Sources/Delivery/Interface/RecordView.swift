@@ -28,7 +28,7 @@ public struct RecordView {
     public var expiration: Int64 { slot.sentExpiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
     /// The connection of the last attempt; 0 before the first. The next attempt avoids it.
-    public var avoidedConnection: UInt32 { slot.connection }
+    public var avoidedConnection: UInt32 { slot.avoidedConnection }
     public var outcome: Outcome { slot.outcome }
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.

@@ -97,9 +97,9 @@ extension Delivery {
             )
         }
         if slot.pointee.isOfLifetime { return lifetimeEvent(ofLifetime: slot, now: now) }
-        guard slot.pointee.kind == .command else { return .over }
-        if slot.pointee.event == .update, slot.pointee.outcome == .ended { return .missed }
-        guard slot.pointee.event != .end else { return .over }
+        guard slot.pointee.kind == .command else { return .removed }
+        if slot.pointee.event == .update, slot.pointee.outcome == .ended { return .updatedAfterEnd }
+        guard slot.pointee.event != .end else { return .removed }
         let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
         let note = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetime, now: now)
         // If a start is read again, it is not known whether APNs accepted it, so the record reports only
@@ -110,7 +110,7 @@ extension Delivery {
     }
 
     private func lifetimeEvent(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
-        guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .over }
+        guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .removed }
         if slot.pointee.isLifetimeRestart {
             // The entry has the time at which the new life begins. All records of this start name that time,
             // and Redis finds the entry by it.
@@ -164,7 +164,7 @@ extension Delivery {
     /// so the present time replaces it.
     private func aliveEvent(atMilliseconds reported: Int64, _ lifetime: Int64, now: Moment) -> LifetimeEvent {
         let at = max(0, min(reported, now.wallMilliseconds))
-        return lifetime > 0 ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime) : .over
+        return lifetime > 0 ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime) : .removed
     }
 
     /// Continues a record after its event is in the timetable, or after Redis refused the event.
@@ -243,7 +243,7 @@ extension Delivery {
             }
         }
         // `activityOf` may have added the activity for this command only. If so, `begin` removes it.
-        if activities[activity].phase == .idle { begin(activity, now: now) }
+        if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 
     /// Whether a start or an end of the producer is the activity's current command or waits.

@@ -6,8 +6,8 @@ extension Delivery {
     /// topic count.
     ///
     /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet.
-    public mutating func lag(_ place: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
-        guard let partition = partitions[place], partition.pointee.phase == .assigned,
+    public mutating func noteLag(_ index: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
+        guard let partition = partitions[index], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else { return }
         apply(readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now), now: now)
@@ -65,6 +65,6 @@ extension Delivery {
 
     private mutating func apply(_ decision: ReadAhead.Decision, now: Moment) {
         guard decision == .beginActivities else { return }
-        while let activity = activities.popAwaitingReadAhead() { begin(activity, now: now) }
+        while let activity = activities.popAwaitingReadAhead() { beginNextCommand(of: activity, now: now) }
     }
 }

@@ -21,11 +21,11 @@ extension Delivery {
     ///   - metadata: which records from this offset on had been settled. `progress` encoded it together with
     ///     `settledBelow`.
     public mutating func readAgain(
-        _ place: UInt32,
+        _ index: UInt32,
         below settledBelow: Int64,
         metadata: UnsafeRawBufferPointer
     ) {
-        guard let partition = partitions[place] else { return }
+        guard let partition = partitions[index] else { return }
         let above = SettledOffsetsText.decode(metadata, committedOffset: settledBelow) ?? []
         partition.pointee.settledBefore = SettledBefore(below: settledBelow, above: above)
     }
@@ -40,17 +40,17 @@ extension Delivery {
     /// - Returns: how many records are skipped. Nil if the metadata was refused: then every record above
     ///   `committedOffset` is processed again.
     public mutating func resume(
-        _ place: UInt32,
+        _ index: UInt32,
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
         logEnd: Int64
     ) -> Int? {
-        partitions[place]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
+        partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
     }
 
     /// Returns the offset and the metadata to commit for a partition; nil before its first record.
-    public func progress(_ place: UInt32) -> PartitionProgress? {
-        guard let offset = committableOffset(place), let partition = partitions[place] else { return nil }
+    public func progress(_ index: UInt32) -> PartitionProgress? {
+        guard let offset = committableOffset(index), let partition = partitions[index] else { return nil }
         let ranges = partition.pointee.ledger.settledRanges
         return PartitionProgress(
             committableOffset: offset,
@@ -60,18 +60,18 @@ extension Delivery {
 
     /// Returns a number that grows with each record that is settled. While it is unchanged, the caller need
     /// not read the metadata of `progress` again.
-    public func progressRevision(_ place: UInt32) -> UInt64 { partitions[place]?.pointee.ledger.revision ?? 0 }
+    public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
 
     /// Begins to revoke a partition. The lane begins no further record of the partition. It drops waiting
     /// records without an outcome, because the next owner reads them again. Records that are under way
     /// continue to their results.
-    public mutating func beginRevoking(_ place: UInt32, now: Moment) {
-        guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
+    public mutating func beginRevoking(_ index: UInt32, now: Moment) {
+        guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
-        for index in 0..<records.indexBound where records.isInUse(index) {
-            let slot = records.address(of: index)
-            guard slot.pointee.partition == place, slot.pointee.epoch == partition.pointee.epoch else { continue }
-            dropUnlessUnderWay(index, now: now)
+        for record in 0..<records.indexBound where records.isInUse(record) {
+            let slot = records.address(of: record)
+            guard slot.pointee.partition == index, slot.pointee.epoch == partition.pointee.epoch else { continue }
+            dropUnlessUnderWay(record, now: now)
         }
         dropUntakenHandovers(now: now)
         stopReadAhead(for: partition, now: now)
@@ -109,15 +109,15 @@ extension Delivery {
     }
 
     /// Whether a partition that is being revoked has no unsettled record left.
-    public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
+    public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.outstanding == 0 }
 
     /// Returns the number of a partition's records that are not settled.
-    public func outstanding(_ place: UInt32) -> Int { partitions[place]?.pointee.outstanding ?? 0 }
+    public func outstanding(_ index: UInt32) -> Int { partitions[index]?.pointee.outstanding ?? 0 }
 
     /// Returns the approximate monotonic time at which the oldest unsettled record was received; nil if all
     /// records are settled.
-    public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
-        guard let partition = partitions[place], partition.pointee.outstanding > 0 else { return nil }
+    public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {
+        guard let partition = partitions[index], partition.pointee.outstanding > 0 else { return nil }
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
@@ -127,15 +127,15 @@ extension Delivery {
     /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, when such
     /// a record was read again, it was merged with its own old copy and ended as `duplicate` (simulation
     /// `plain`, seed 165).
-    public mutating func release(partition place: UInt32, now: Moment) {
-        beginRevoking(place, now: now)
-        partitions.release(place)
+    public mutating func release(partition index: UInt32, now: Moment) {
+        beginRevoking(index, now: now)
+        partitions.release(index)
     }
 
     /// Returns the offset that may be committed, because every record below it is settled; nil before the
     /// first record.
-    public func committableOffset(_ place: UInt32) -> Int64? {
-        guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
+    public func committableOffset(_ index: UInt32) -> Int64? {
+        guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
     }
 }

@@ -4,9 +4,9 @@ public protocol AssignedPartition: ~Copyable {
     var epoch: UInt32 { get }
 }
 
-/// The partitions of a lane. A *place* is an index in this table, and a record names its partition by it. A
-/// place is used again after its release. Each assignment has an epoch of its own, so work that finishes
-/// after a release does not change the next assignment of the place.
+/// The partitions of a lane. A record names its partition by the partition's index in this
+/// table. An index is used again after its release. Each assignment has an epoch of its own, so work that
+/// finishes after a release does not change the next assignment of the index.
 ///
 /// Partitions are returned as pointers, which are valid until the next release. Swift would count references
 /// to an object at each access, and every record accesses its partition.
@@ -17,13 +17,13 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
     /// The maximum number of partitions of a lane at a time.
     package static var limit: Int { 4_096 }
 
-    private var places: [UnsafeMutablePointer<Assigned>?] = []
+    private var entries: [UnsafeMutablePointer<Assigned>?] = []
     private var nextEpoch: UInt32 = 1
 
     package init() {}
 
     deinit {
-        for case let partition? in places { Self.destroy(partition) }
+        for case let partition? in entries { Self.destroy(partition) }
     }
 
     private static func destroy(_ partition: UnsafeMutablePointer<Assigned>) {
@@ -31,44 +31,44 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
         partition.deallocate()
     }
 
-    /// Adds a partition to the first free place.
+    /// Adds a partition to the first free index.
     /// - Parameter partition: makes the partition with the given epoch.
-    /// - Returns: the partition's place; nil if the table is full.
+    /// - Returns: the partition's index; nil if the table is full.
     package mutating func assign(_ partition: (_ epoch: UInt32) -> Assigned) -> UInt32? {
-        let free = places.firstIndex { $0 == nil }
-        guard free != nil || places.count < Self.limit else { return nil }
+        let free = entries.firstIndex { $0 == nil }
+        guard free != nil || entries.count < Self.limit else { return nil }
         let memory = UnsafeMutablePointer<Assigned>.allocate(capacity: 1)
         memory.initialize(to: partition(nextEpoch))
         nextEpoch &+= 1
         guard let free else {
-            places.append(memory)
-            return UInt32(places.count - 1)
+            entries.append(memory)
+            return UInt32(entries.count - 1)
         }
-        places[free] = memory
+        entries[free] = memory
         return UInt32(free)
     }
 
-    package mutating func release(_ place: UInt32) {
-        guard let partition = self[place] else { return }
-        places[Int(place)] = nil
+    package mutating func release(_ index: UInt32) {
+        guard let partition = self[index] else { return }
+        entries[Int(index)] = nil
         Self.destroy(partition)
     }
 
-    public subscript(_ place: UInt32) -> UnsafeMutablePointer<Assigned>? {
-        Int(place) < places.count ? places[Int(place)] : nil
+    public subscript(_ index: UInt32) -> UnsafeMutablePointer<Assigned>? {
+        Int(index) < entries.count ? entries[Int(index)] : nil
     }
 
-    /// Returns the partition at `place`; nil if the assignment with this epoch has ended.
-    public func current(_ place: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Assigned>? {
-        guard let partition = self[place], partition.pointee.epoch == epoch else { return nil }
+    /// Returns the partition at `index`; nil if the assignment with this epoch has ended.
+    public func current(_ index: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Assigned>? {
+        guard let partition = self[index], partition.pointee.epoch == epoch else { return nil }
         return partition
     }
 
     public func contains(where isWanted: (UnsafeMutablePointer<Assigned>) -> Bool) -> Bool {
-        places.contains { $0.map(isWanted) ?? false }
+        entries.contains { $0.map(isWanted) ?? false }
     }
 
     package func forEachAssigned(_ body: (UnsafeMutablePointer<Assigned>) -> Void) {
-        for case let partition? in places { body(partition) }
+        for case let partition? in entries { body(partition) }
     }
 }

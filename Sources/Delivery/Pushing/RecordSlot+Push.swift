@@ -40,7 +40,7 @@ extension RecordSlot {
 
     mutating func noteResponse(_ result: PushResult) {
         status = result.status
-        connection = result.connection
+        avoidedConnection = result.connection
         setReason(result.reason)
         if result.reason.isEmpty { setReason(ownReason(result)) }
         if result.sentMilliseconds >= 0 { sentMilliseconds = result.sentMilliseconds }

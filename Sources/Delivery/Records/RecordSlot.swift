@@ -25,7 +25,7 @@ struct RecordSlot: BitwiseCopyable {
     var followUps: FollowUps = []
     var application: UInt16 = .max
     private(set) var acknowledgementsOutstanding: UInt16 = 0
-    /// The place of the record's partition in the lane's `PartitionTable`.
+    /// The index of the record's partition in the lane's `PartitionTable`.
     let partition: UInt32
     /// The number of the partition's assignment. It differs from the present number if the assignment has
     /// ended.
@@ -154,7 +154,7 @@ struct RecordSlot: BitwiseCopyable {
     var invalidAtMilliseconds: Int64 = -1
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
     /// The connection of the last attempt; 0: there was none.
-    var connection: UInt32 = 0
+    var avoidedConnection: UInt32 = 0
 
     @inline(__always) var rider: UInt32 { riderLink.rider }
 

@@ -10,7 +10,7 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
 
     package mutating func append(_ production: Item) { productions.append(production) }
 
-    /// Returns the oldest record, which stays first until `take`; nil if there is none, or after a failure.
+    /// Returns the oldest record, which stays first until `removeFirst`; nil if there is none, or after a failure.
     package func next(now: Moment) -> Item? {
         blockedUntilMilliseconds <= now.monotonicMilliseconds ? productions.first : nil
     }

@@ -109,13 +109,13 @@ struct Arena: ~Copyable {
         for sizeClass in 0..<Self.classCount {
             let (stack, count) = (freeBlocks[sizeClass].stack, freeBlocks[sizeClass].count)
             var free: [UnsafeMutableRawPointer: Int] = [:]
-            for place in 0..<count { free[Self.chunk(of: stack[place]), default: 0] += 1 }
+            for position in 0..<count { free[Self.chunk(of: stack[position]), default: 0] += 1 }
             let blocks = Self.chunkBytes / Self.blockBytes(sizeClass)
             let whole = Set(free.filter { $0.value == blocks }.keys)
             guard !whole.isEmpty else { continue }
             var kept = 0
-            for place in 0..<count where !whole.contains(Self.chunk(of: stack[place])) {
-                stack[kept] = stack[place]
+            for position in 0..<count where !whole.contains(Self.chunk(of: stack[position])) {
+                stack[kept] = stack[position]
                 kept += 1
             }
             freeBlocks[sizeClass].count = kept

@@ -59,7 +59,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
             usedCountMax += 1
         }
         setMark(of: index, to: Self.inUse)
-        place(of: index).initialize(to: element())
+        slotAddress(of: index).initialize(to: element())
         return index
     }
 
@@ -80,7 +80,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         storage.storeBytes(of: mark, toByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
     }
 
-    private func place(of index: UInt32) -> UnsafeMutablePointer<Element> {
+    private func slotAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
         (storage + (Int(index) &* Self.strideBytes &+ Self.elementOffset)).assumingMemoryBound(to: Element.self)
     }
 
@@ -97,24 +97,24 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     public subscript(_ index: UInt32) -> Element {
         unsafeAddress {
             precondition(isInUse(index))
-            return UnsafePointer(place(of: index))
+            return UnsafePointer(slotAddress(of: index))
         }
         unsafeMutableAddress {
             precondition(isInUse(index))
-            return place(of: index)
+            return slotAddress(of: index)
         }
     }
 
     /// Returns the address of an element, which is valid until the next allocation.
     public func address(of index: UInt32) -> UnsafePointer<Element> {
         precondition(isInUse(index))
-        return UnsafePointer(place(of: index))
+        return UnsafePointer(slotAddress(of: index))
     }
 
     /// Returns the address of an element, which is valid until the next allocation.
     public mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
         precondition(isInUse(index))
-        return place(of: index)
+        return slotAddress(of: index)
     }
 
     private mutating func grow() {

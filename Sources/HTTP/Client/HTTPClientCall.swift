@@ -7,7 +7,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private let method: String
     private let head: [UInt8]
     private let body: [UInt8]
-    private var places: ArraySlice<SocketAddress> = []
+    private var remainingAddresses: ArraySlice<SocketAddress> = []
     private var stream: Stream?
     private var output: HTTPOutput?
     /// Received bytes that are not parsed yet: an incomplete head of a response.
@@ -56,18 +56,18 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         guard result == nil else { return }
         switch resolution {
         case .success(let addresses):
-            places = addresses.prefix(HTTPClient.addressesMax)
+            remainingAddresses = addresses.prefix(HTTPClient.addressesMax)
             connectToNext(after: (.unresolved, "no address"))
         case .failure(let error): end(.unresolved, error.description)
         }
     }
 
     private func connectToNext(after failure: (cause: HTTPClientError.Cause, text: String)) {
-        guard let place = places.popFirst() else { return end(failure.cause, failure.text) }
+        guard let address = remainingAddresses.popFirst() else { return end(failure.cause, failure.text) }
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
         stream.connect(
-            to: place,
+            to: address,
             tls: client.tls,
             serverName: client.address.server.host,
             timeoutMilliseconds: max(1, deadlineMilliseconds - loop.nowMilliseconds)
@@ -152,7 +152,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private func endIfComplete() {
-        if bodyReader?.isWhole == true { endWithResponse() }
+        if bodyReader?.isComplete == true { endWithResponse() }
     }
 
     private func endWithResponse() {

@@ -51,7 +51,7 @@ struct HTTPBodyReader {
         }
     }
 
-    var isWhole: Bool { state == .whole }
+    var isComplete: Bool { state == .whole }
     /// Whether the body lasts until the connection ends.
     var endsWithConnection: Bool { state == .untilEnd }
 
@@ -61,14 +61,14 @@ struct HTTPBodyReader {
     /// - Throws: if the body becomes larger than `bytesMax`, or its chunked coding is malformed.
     mutating func read(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
         var rest = bytes[...]
-        while !isWhole, !rest.isEmpty {
+        while !isComplete, !rest.isEmpty {
             switch state {
             case .counted(let remaining):
-                let count = try take(&rest, atMost: remaining)
+                let count = try consume(&rest, atMost: remaining)
                 state = count == remaining ? .whole : .counted(remaining: remaining - count)
-            case .untilEnd: _ = try take(&rest, atMost: rest.count)
+            case .untilEnd: _ = try consume(&rest, atMost: rest.count)
             case .chunk(let remaining):
-                let count = try take(&rest, atMost: remaining)
+                let count = try consume(&rest, atMost: remaining)
                 state = count == remaining ? .chunkEnd : .chunk(remaining: remaining - count)
             case .chunkSize, .chunkEnd, .trailer:
                 guard try takeLine(&rest) else { break }
@@ -85,7 +85,8 @@ struct HTTPBodyReader {
         return try count.get()
     }
 
-    private mutating func take(_ rest: inout Slice<UnsafeRawBufferPointer>, atMost limit: Int) throws(HTTPFault) -> Int
+    private mutating func consume(_ rest: inout Slice<UnsafeRawBufferPointer>, atMost limit: Int) throws(HTTPFault)
+        -> Int
     {
         let part = rest.prefix(limit)
         guard part.count <= bytesMax - body.count else { throw .bodyTooLarge }

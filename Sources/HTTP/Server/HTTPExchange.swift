@@ -27,7 +27,7 @@ package final class HTTPExchange: Sendable {
     /// Answers the request, from any thread. Only the first call for an exchange has an effect. It does
     /// nothing if the client has disconnected.
     package func answer(_ response: HTTPResponse) {
-        guard take() else { return }
+        guard claimResponse() else { return }
         inbox.post(.answer(response, connection: connection))
     }
 
@@ -39,7 +39,7 @@ package final class HTTPExchange: Sendable {
     ///   has its response.
     package func stream(_ head: HTTPResponse) -> HTTPResponseStream? {
         guard inbox.beginStream() else { return nil }
-        guard take() else {
+        guard claimResponse() else {
             inbox.endStream()
             return nil
         }
@@ -51,5 +51,5 @@ package final class HTTPExchange: Sendable {
     /// Gives the right to answer to its first caller only, because several threads may try to answer.
     ///
     /// - Returns: true to the first caller, which must answer; false to every later caller.
-    func take() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
+    func claimResponse() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
 }

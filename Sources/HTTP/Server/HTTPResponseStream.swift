@@ -83,7 +83,7 @@ package final class HTTPResponseStream: Sendable {
     // MARK: - The server's thread
 
     /// - Returns: the bytes that wait, and whether they are the last bytes of the response.
-    func take() -> (bytes: [UInt8], isLast: Bool) {
+    func removeAll() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
             state.isAnnounced = false
             defer { state.waiting = [] }

@@ -140,7 +140,7 @@ final class HTTPServerConnection: StreamHandler {
         let grown = (bodyReader?.body.count ?? 0) - bodyBytesCounted
         bodyBytesCounted += grown
         guard server.inbox.addBodyBytes(grown) else { return refuse(503) }
-        guard bodyReader?.isWhole == true, let request, let body = bodyReader?.takeBody() else { return }
+        guard bodyReader?.isComplete == true, let request, let body = bodyReader?.takeBody() else { return }
         bodyReader = nil
         answer(request, body: body)
     }
@@ -153,7 +153,7 @@ final class HTTPServerConnection: StreamHandler {
         state = .answering
         setDeadline(limits.responseMilliseconds)
         let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connection: number)
-        guard let response = server.handler.answer(exchange), exchange.take() else { return }
+        guard let response = server.handler.answer(exchange), exchange.claimResponse() else { return }
         send(response)
     }
 
@@ -225,7 +225,7 @@ final class HTTPServerConnection: StreamHandler {
     func sendStreamed() {
         guard state == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
-        let (bytes, isLast) = responseStream.take()
+        let (bytes, isLast) = responseStream.removeAll()
         if !bytes.isEmpty {
             if isChunked { write(Array("\(String(bytes.count, radix: 16))\r\n".utf8)) }
             write(bytes)

@@ -49,7 +49,7 @@ final class HTTPServerInbox: Sendable {
     }
 
     /// Takes all waiting messages. Called on the server's thread.
-    func take() -> (messages: [Message], isStopRequested: Bool) {
+    func removeAll() -> (messages: [Message], isStopRequested: Bool) {
         wakeup.drain()
         return state.withLock { state in
             defer { state.messages = [] }

@@ -74,7 +74,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
     }
 
     func descriptorReady(_ events: Interest) {
-        let (messages, isStopRequested) = inbox.take()
+        let (messages, isStopRequested) = inbox.removeAll()
         // Stop first, so that the responses below announce `Connection: close`.
         if isStopRequested, !isStopping { stop() }
         for message in messages {

@@ -86,7 +86,7 @@ public enum StoredMember {
             count += 1
         }
         base.storeBytes(of: UInt16(count).littleEndian, as: UInt16.self)
-        base.storeBytes(of: entry.place.position.littleEndian, toByteOffset: position, as: UInt32.self)
+        base.storeBytes(of: entry.location.position.littleEndian, toByteOffset: position, as: UInt32.self)
         base.storeBytes(of: flags, toByteOffset: self.flags, as: UInt8.self)
         let time = UInt64(min(max(0, entry.atMilliseconds), millisecondsMax)).littleEndian
         withUnsafeBytes(of: time) {

@@ -1,10 +1,10 @@
 /// An error in a file of shapes, and its place.
 public struct ShapesFault: Error, Equatable, Sendable, CustomStringConvertible {
     /// The keys down to the fault, such as `attributesTypes[0].contentState.home`; empty for the whole text.
-    public var place: String
+    public var path: String
     public var reason: String
 
-    public var description: String { place.isEmpty ? reason : "\(place): \(reason)" }
+    public var description: String { path.isEmpty ? reason : "\(path): \(reason)" }
 }
 
 extension Contract {
@@ -31,7 +31,7 @@ extension Contract {
                 position = text.skipWhitespace(try text.skipValue(position, depth: 0, .record))
             }
         } catch {
-            throw ShapesFault(place: "", reason: "is not JSON: \(error.message(in: bytes))")
+            throw ShapesFault(path: "", reason: "is not JSON: \(error.message(in: bytes))")
         }
         var reading = ShapesParser(text: text)
         try reading.readApps(until: app)
@@ -62,13 +62,13 @@ private struct ShapesParser {
         var others: [String] = []
         var position = text.skipWhitespace(0)
         while position < text.count {
-            let members = try members(of: position, place: "")
+            let members = try members(of: position, path: "")
             guard let value = members.last(where: { $0.key == "app" })?.value else {
-                throw ShapesFault(place: "app", reason: "is required, the app's bundle id")
+                throw ShapesFault(path: "app", reason: "is required, the app's bundle id")
             }
-            let name = try string(value, place: "app")
+            let name = try string(value, path: "app")
             if name == app {
-                guard contract.types.isEmpty else { throw ShapesFault(place: "app", reason: "\(app) occurs twice") }
+                guard contract.types.isEmpty else { throw ShapesFault(path: "app", reason: "\(app) occurs twice") }
                 try readApp(members)
             } else {
                 others.append(name)
@@ -77,7 +77,7 @@ private struct ShapesParser {
         }
         guard contract.types.isEmpty else { return }
         let found = others.isEmpty ? "is empty" : "has only \(others.joined(separator: ", "))"
-        throw ShapesFault(place: "", reason: "has no shapes of \(app): it \(found)")
+        throw ShapesFault(path: "", reason: "has no shapes of \(app): it \(found)")
     }
 
     private mutating func readApp(_ members: [(key: String, value: Int)]) throws(ShapesFault) {
@@ -86,41 +86,41 @@ private struct ShapesParser {
             // Only the simulator, which reads the same file, uses `teamId`.
             case "app", "teamId": break
             case "attributesTypes":
-                for (index, type) in try elements(of: member.value, place: member.key).enumerated() {
-                    try readType(type, place: "attributesTypes[\(index)]")
+                for (index, type) in try elements(of: member.value, path: member.key).enumerated() {
+                    try readType(type, path: "attributesTypes[\(index)]")
                 }
-            default: throw ShapesFault(place: member.key, reason: "is not a key; use app, attributesTypes")
+            default: throw ShapesFault(path: member.key, reason: "is not a key; use app, attributesTypes")
             }
         }
         guard !contract.types.isEmpty else {
-            throw ShapesFault(place: "attributesTypes", reason: "must list at least one type")
+            throw ShapesFault(path: "attributesTypes", reason: "must list at least one type")
         }
     }
 
-    private mutating func readType(_ position: Int, place: String) throws(ShapesFault) {
+    private mutating func readType(_ position: Int, path: String) throws(ShapesFault) {
         guard contract.types.count < Limits.shapeTypes else {
-            throw ShapesFault(place: place, reason: "more than \(Limits.shapeTypes) types")
+            throw ShapesFault(path: path, reason: "more than \(Limits.shapeTypes) types")
         }
         var found: [String: Int] = [:]
-        for member in try members(of: position, place: place) {
+        for member in try members(of: position, path: path) {
             // Only the simulator, which reads the same file, uses `identifierAttribute`. So the message about
             // an unknown key does not offer it.
             guard ["name", "attributes", "contentState", "identifierAttribute"].contains(member.key) else {
-                let place = "\(place).\(member.key)"
-                throw ShapesFault(place: place, reason: "is not a key; use name, attributes, contentState")
+                let path = "\(path).\(member.key)"
+                throw ShapesFault(path: path, reason: "is not a key; use name, attributes, contentState")
             }
             found[member.key] = member.value
         }
         func required(_ key: String) throws(ShapesFault) -> Int {
-            guard let value = found[key] else { throw ShapesFault(place: "\(place).\(key)", reason: "is required") }
+            guard let value = found[key] else { throw ShapesFault(path: "\(path).\(key)", reason: "is required") }
             return value
         }
-        let name = try string(try required("name"), place: "\(place).name")
-        guard !name.isEmpty else { throw ShapesFault(place: "\(place).name", reason: "must not be empty") }
+        let name = try string(try required("name"), path: "\(path).name")
+        guard !name.isEmpty else { throw ShapesFault(path: "\(path).name", reason: "must not be empty") }
         let (offset, count) = append(name)
         var type = ContractType(nameOffset: offset, nameCount: count)
-        type.attributes = try root(try required("attributes"), place: "\(place).attributes")
-        type.contentState = try root(try required("contentState"), place: "\(place).contentState")
+        type.attributes = try root(try required("attributes"), path: "\(path).attributes")
+        type.contentState = try root(try required("contentState"), path: "\(path).contentState")
         contract.types.append(type)
     }
 
@@ -132,38 +132,38 @@ private struct ShapesParser {
 
     // MARK: - Shapes
 
-    private mutating func addNodes(_ count: Int, place: String) throws(ShapesFault) -> Int {
+    private mutating func addNodes(_ count: Int, path: String) throws(ShapesFault) -> Int {
         guard contract.nodes.count + count <= Limits.shapeNodes else {
-            throw ShapesFault(place: place, reason: "more than \(Limits.shapeNodes) fields in all")
+            throw ShapesFault(path: path, reason: "more than \(Limits.shapeNodes) fields in all")
         }
         let first = contract.nodes.count
         contract.nodes.append(contentsOf: repeatElement(ShapeNode(), count: count))
         return first
     }
 
-    private mutating func root(_ position: Int, place: String) throws(ShapesFault) -> UInt32 {
-        let node = try addNodes(1, place: place)
-        if text.peek(position) == UInt8(ascii: "\""), try string(position, place: place) == "any" {
+    private mutating func root(_ position: Int, path: String) throws(ShapesFault) -> UInt32 {
+        let node = try addNodes(1, path: path)
+        if text.peek(position) == UInt8(ascii: "\""), try string(position, path: path) == "any" {
             return UInt32(node)
         }
         guard text.peek(position) == UInt8(ascii: "{") else {
-            throw ShapesFault(place: place, reason: "must be an object of fields, or \"any\"")
+            throw ShapesFault(path: path, reason: "must be an object of fields, or \"any\"")
         }
-        try setFields(node, position, place: place, depth: 1)
+        try setFields(node, position, path: path, depth: 1)
         return UInt32(node)
     }
 
     private mutating func setFields(
         _ node: Int,
         _ position: Int,
-        place: String,
+        path: String,
         depth: Int
     ) throws(ShapesFault) {
-        let fields = try members(of: position, place: place)
+        let fields = try members(of: position, path: path)
         guard fields.count <= Limits.shapeFields else {
-            throw ShapesFault(place: place, reason: "\(fields.count) fields, \(Limits.shapeFields) are allowed")
+            throw ShapesFault(path: path, reason: "\(fields.count) fields, \(Limits.shapeFields) are allowed")
         }
-        let first = try addNodes(fields.count, place: place)
+        let first = try addNodes(fields.count, path: path)
         contract.nodes[node].kind = .object
         (contract.nodes[node].first, contract.nodes[node].count) = (UInt32(first), UInt32(fields.count))
         for (index, field) in fields.enumerated() {
@@ -171,55 +171,55 @@ private struct ShapesParser {
             contract.nodes[first + index].nameOffset = offset
             contract.nodes[first + index].nameCount = count
             contract.nodes[first + index].setBeginning(of: field.key)
-            try set(first + index, field.value, place: "\(place).\(field.key)", depth: depth)
+            try set(first + index, field.value, path: "\(path).\(field.key)", depth: depth)
             let isRequired = !contract.nodes[first + index].isOptional && contract.nodes[first + index].kind != .any
             if isRequired { _ = contract.nodes[node].required.insert(index) }
         }
     }
 
     /// - Parameter depth: the number of containers around the value.
-    private mutating func set(_ node: Int, _ position: Int, place: String, depth: Int) throws(ShapesFault) {
+    private mutating func set(_ node: Int, _ position: Int, path: String, depth: Int) throws(ShapesFault) {
         guard depth <= Limits.shapeDepth else {
-            throw ShapesFault(place: place, reason: "more than \(Limits.shapeDepth) nested types")
+            throw ShapesFault(path: path, reason: "more than \(Limits.shapeDepth) nested types")
         }
         if text.peek(position) == UInt8(ascii: "\"") {
-            var word = try string(position, place: place)
+            var word = try string(position, path: path)
             if word.hasSuffix("?") {
                 word.removeLast()
                 contract.nodes[node].isOptional = true
             }
             guard let kind = Self.scalar(word) else {
-                throw ShapesFault(place: place, reason: "\"\(word)\" is not a type; the types are \(Self.scalarNames)")
+                throw ShapesFault(path: path, reason: "\"\(word)\" is not a type; the types are \(Self.scalarNames)")
             }
             contract.nodes[node].kind = kind
             return
         }
         let forms = "must be the name of a type, or an object with one of optional, array, dictionary, object, enum"
-        guard text.peek(position) == UInt8(ascii: "{"), case let inner = try members(of: position, place: place),
+        guard text.peek(position) == UInt8(ascii: "{"), case let inner = try members(of: position, path: path),
             inner.count == 1
-        else { throw ShapesFault(place: place, reason: forms) }
+        else { throw ShapesFault(path: path, reason: forms) }
         let value = inner[0].value
         switch inner[0].key {
         case "optional":
-            try set(node, value, place: place, depth: depth + 1)
+            try set(node, value, path: path, depth: depth + 1)
             contract.nodes[node].isOptional = true
         case "array", "dictionary":
-            let element = try addNodes(1, place: place)
+            let element = try addNodes(1, path: path)
             contract.nodes[node].kind = inner[0].key == "array" ? .array : .dictionary
             (contract.nodes[node].first, contract.nodes[node].count) = (UInt32(element), 1)
-            try set(element, value, place: "\(place)[]", depth: depth + 1)
+            try set(element, value, path: "\(path)[]", depth: depth + 1)
         case "object":
-            guard text.peek(value) == UInt8(ascii: "{") else { throw ShapesFault(place: place, reason: forms) }
-            try setFields(node, value, place: place, depth: depth + 1)
-        case "enum": try setCases(node, value, place: place)
-        default: throw ShapesFault(place: place, reason: forms)
+            guard text.peek(value) == UInt8(ascii: "{") else { throw ShapesFault(path: path, reason: forms) }
+            try setFields(node, value, path: path, depth: depth + 1)
+        case "enum": try setCases(node, value, path: path)
+        default: throw ShapesFault(path: path, reason: forms)
         }
     }
 
-    private mutating func setCases(_ node: Int, _ position: Int, place: String) throws(ShapesFault) {
-        let elements = try elements(of: position, place: place)
+    private mutating func setCases(_ node: Int, _ position: Int, path: String) throws(ShapesFault) {
+        let elements = try elements(of: position, path: path)
         guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodes else {
-            throw ShapesFault(place: place, reason: "an enum has 1 to \(Limits.shapeNodes) raw values")
+            throw ShapesFault(path: path, reason: "an enum has 1 to \(Limits.shapeNodes) raw values")
         }
         let isText = text.peek(first) == UInt8(ascii: "\"")
         contract.nodes[node].kind = isText ? .textCases : .numberCases
@@ -228,11 +228,11 @@ private struct ShapesParser {
         for element in elements {
             var raw = ShapeCase()
             if isText {
-                (raw.offset, raw.count) = append(try string(element, place: place))
+                (raw.offset, raw.count) = append(try string(element, path: path))
             } else {
                 let digits = String(decoding: text.bytes(ByteRange(from: element, to: end(of: element))), as: UTF8.self)
                 guard let number = Int64(digits) else {
-                    throw ShapesFault(place: place, reason: "an enum's raw values are texts, or whole numbers")
+                    throw ShapesFault(path: path, reason: "an enum's raw values are texts, or whole numbers")
                 }
                 raw.number = number
             }
@@ -256,23 +256,23 @@ private struct ShapesParser {
         (try? text.skipValue(position, depth: 0, .record)) ?? text.count
     }
 
-    private func string(_ position: Int, place: String) throws(ShapesFault) -> String {
+    private func string(_ position: Int, path: String) throws(ShapesFault) -> String {
         guard let string = try? text.string(position, .record) else {
-            throw ShapesFault(place: place, reason: "must be a string")
+            throw ShapesFault(path: path, reason: "must be a string")
         }
         return String(decoding: Array(UnescapedBytes(text.bytes(string.range))), as: UTF8.self)
     }
 
-    private func members(of start: Int, place: String) throws(ShapesFault) -> [(key: String, value: Int)] {
+    private func members(of start: Int, path: String) throws(ShapesFault) -> [(key: String, value: Int)] {
         guard text.peek(start) == UInt8(ascii: "{") else {
-            throw ShapesFault(place: place, reason: "must be an object")
+            throw ShapesFault(path: path, reason: "must be an object")
         }
         var members: [(key: String, value: Int)] = []
         var position = text.skipWhitespace(start + 1)
         while text.peek(position) == UInt8(ascii: "\"") {
-            let key = try string(position, place: place)
+            let key = try string(position, path: path)
             guard !members.contains(where: { $0.key == key }) else {
-                throw ShapesFault(place: place, reason: "has \"\(key)\" twice")
+                throw ShapesFault(path: path, reason: "has \"\(key)\" twice")
             }
             let value = (try? text.colon(end(of: position), .record)) ?? text.count
             members.append((key, value))
@@ -281,8 +281,8 @@ private struct ShapesParser {
         return members
     }
 
-    private func elements(of start: Int, place: String) throws(ShapesFault) -> [Int] {
-        guard text.peek(start) == UInt8(ascii: "[") else { throw ShapesFault(place: place, reason: "must be an array") }
+    private func elements(of start: Int, path: String) throws(ShapesFault) -> [Int] {
+        guard text.peek(start) == UInt8(ascii: "[") else { throw ShapesFault(path: path, reason: "must be an array") }
         var elements: [Int] = []
         var position = text.skipWhitespace(start + 1)
         while text.peek(position) != UInt8(ascii: "]"), position < text.count {

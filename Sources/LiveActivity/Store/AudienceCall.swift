@@ -237,7 +237,7 @@ public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
 
 /// A member that joins a segment or leaves it.
 public struct MemberEntry<Bytes> {
-    public var place: MemberLocation
+    public var location: MemberLocation
     public var isLeaving: Bool
     public var kind: StoreSubjectKind
     public var environment: DeviceEnvironment
@@ -254,7 +254,7 @@ public struct MemberEntry<Bytes> {
     public var token: Bytes
 
     public init(
-        place: MemberLocation,
+        location: MemberLocation,
         isLeaving: Bool,
         kind: StoreSubjectKind,
         environment: DeviceEnvironment,
@@ -264,7 +264,7 @@ public struct MemberEntry<Bytes> {
         identifier: Bytes,
         token: Bytes
     ) {
-        self.place = place
+        self.location = location
         self.isLeaving = isLeaving
         self.kind = kind
         self.environment = environment

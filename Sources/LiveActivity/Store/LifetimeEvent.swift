@@ -10,10 +10,10 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// A newer state came after the activity's end. If the timetable still has the activity, it keeps the
     /// command of this state for a restart, and changes nothing else.
-    case missed
+    case updatedAfterEnd
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the
     /// activity.
-    case over
+    case removed
     /// Causeway ended the activity because its lifetime was over, or could not start it again. Ignored if the
     /// life in the timetable did not begin at `beganMilliseconds`.
     ///

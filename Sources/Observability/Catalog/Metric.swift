@@ -58,7 +58,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
 
     // Redis.
     case redisReady
-    case redisServersAway
+    case redisServersUnavailable
     case redisRoundTrip
     case redisReconnects
     case redisErrors

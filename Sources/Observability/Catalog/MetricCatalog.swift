@@ -279,7 +279,7 @@ package enum MetricCatalog {
             "At 0, the lanes that wait send no push, and commands stay in Kafka. The log kind redis-lost says why."
         ),
         .gauge(
-            .redisServersAway,
+            .redisServersUnavailable,
             "causeway_redis_servers_away",
             .count("servers"),
             [],

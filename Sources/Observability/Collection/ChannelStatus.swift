@@ -18,7 +18,7 @@ package final class ChannelStatus: Sendable {
         /// Whether the configuration gives a channel to some audiences of the app in this environment.
         package var isDeclared = false
         /// The state of the channels at this worker's last poll; nil before the first poll.
-        package var outlook: Snapshot?
+        package var lastSnapshot: Snapshot?
         package var failure: Failure?
 
         package init() {}

@@ -32,7 +32,7 @@ package struct WorkerCondition: Sendable, Equatable {
     /// Whether any broker was reached. Before that, the worker does not report Kafka as down.
     package var hasReachedKafka = false
     /// Whether all brokers are unreachable, after one was reached before.
-    package var isKafkaAway = false
+    package var isKafkaUnreachable = false
     /// Whether the stop signal has come.
     package var isDraining = false
 

@@ -8,7 +8,7 @@ struct MetricLayout: Sendable {
     static let cellsMax = 1 << 20
 
     /// The position of one metric.
-    struct Place: BitwiseCopyable, Sendable {
+    struct CellRange: BitwiseCopyable, Sendable {
         /// The index of the first cell; -1 if the metric has no cells.
         var base: Int32 = -1
         /// The number of values of the first and of the second dimension; 1 without that dimension.
@@ -25,31 +25,31 @@ struct MetricLayout: Sendable {
     }
 
     /// The positions, by ``Metric``'s raw value.
-    private(set) var places: [Place] = []
+    private(set) var cellRanges: [CellRange] = []
     private(set) var cellCount = 0
 
     init(labels: LabelSpace) {
         for definition in MetricCatalog.definitions {
-            var place = Place()
+            var range = CellRange()
             let counts = definition.dimensions.map { labels.values(of: $0).count }
             precondition(counts.count <= 2, "a metric has two dimensions at most")
             if definition.metric.hasCells, !definition.dimensions.contains(.partition) {
-                place.base = Int32(cellCount)
-                if let first = counts.first { place.firstCount = Int32(first) }
-                if counts.count == 2 { place.secondCount = Int32(counts[1]) }
+                range.base = Int32(cellCount)
+                if let first = counts.first { range.firstCount = Int32(first) }
+                if counts.count == 2 { range.secondCount = Int32(counts[1]) }
                 if case .histogram(let bounds) = definition.kind {
                     precondition(
                         bounds.count <= 16 && bounds == bounds.sorted(),
                         "a histogram's bounds are few and ascend"
                     )
-                    place.width = Int32(bounds.count + 2)
+                    range.width = Int32(bounds.count + 2)
                 }
-                cellCount += place.seriesCount * Int(place.width)
+                cellCount += range.seriesCount * Int(range.width)
                 precondition(cellCount <= Self.cellsMax, "too many apps for the metrics")
             }
-            places.append(place)
+            cellRanges.append(range)
         }
     }
 
-    subscript(_ metric: Metric) -> Place { places[Int(metric.rawValue)] }
+    subscript(_ metric: Metric) -> CellRange { cellRanges[Int(metric.rawValue)] }
 }

@@ -38,12 +38,12 @@ public final class PublishedMetrics: Sendable {
     public let thread: String
     let layout: MetricLayout
     /// The time of the thread's last turn, by the monotonic clock; -1 before its first turn.
-    private let beatMilliseconds = Atomic<Int64>(-1)
+    private let lastTurnMilliseconds = Atomic<Int64>(-1)
     /// Until this time, `/livez` does not report the thread as stuck if it runs no turn. Monotonic clock.
     private let quietUntilMilliseconds = Atomic<Int64>(.min)
-    private let page: Mutex<Page>
+    private let values: Mutex<Values>
 
-    private struct Page {
+    private struct Values {
         var cells: [Int64]
         var partitions: [PartitionReading] = []
     }
@@ -57,7 +57,7 @@ public final class PublishedMetrics: Sendable {
     init(thread: String, layout: MetricLayout) {
         self.thread = thread
         self.layout = layout
-        page = Mutex(Page(cells: [Int64](repeating: 0, count: layout.cellCount)))
+        values = Mutex(Values(cells: [Int64](repeating: 0, count: layout.cellCount)))
     }
 
     /// Replaces the published numbers.
@@ -68,21 +68,21 @@ public final class PublishedMetrics: Sendable {
         partitions: UnsafeBufferPointer<PartitionReading>,
         nowMilliseconds: Int64
     ) -> Bool {
-        beat(nowMilliseconds: nowMilliseconds)
+        noteTurn(nowMilliseconds: nowMilliseconds)
         let shown = UnsafeBufferPointer(rebasing: partitions.prefix(Self.partitionsMax))
-        let isTaken: Void? = page.withLockIfAvailable { page in
-            precondition(page.cells.count == cells.count, "one layout for all threads")
-            page.cells.withUnsafeMutableBufferPointer { _ = $0.update(from: cells) }
-            page.partitions.removeAll(keepingCapacity: true)
-            page.partitions.append(contentsOf: shown)
+        let isTaken: Void? = values.withLockIfAvailable { values in
+            precondition(values.cells.count == cells.count, "one layout for all threads")
+            values.cells.withUnsafeMutableBufferPointer { _ = $0.update(from: cells) }
+            values.partitions.removeAll(keepingCapacity: true)
+            values.partitions.append(contentsOf: shown)
         }
         return isTaken != nil
     }
 
     /// Notes that the thread runs a turn. Publishing does this too; this method is for a thread that cannot
     /// publish.
-    public func beat(nowMilliseconds: Int64) {
-        beatMilliseconds.store(nowMilliseconds, ordering: .relaxed)
+    public func noteTurn(nowMilliseconds: Int64) {
+        lastTurnMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
     /// Announces that the thread may run no turn until this time, because of a blocking call such as closing
@@ -94,23 +94,23 @@ public final class PublishedMetrics: Sendable {
     /// Returns the time since the thread's last turn, or since the end of an announced pause. Returns nil
     /// before its first turn.
     func silenceMilliseconds(nowMilliseconds: Int64) -> Int64? {
-        let beat = beatMilliseconds.load(ordering: .relaxed)
-        guard beat >= 0 else { return nil }
-        return max(0, nowMilliseconds - max(beat, quietUntilMilliseconds.load(ordering: .relaxed)))
+        let noteTurn = lastTurnMilliseconds.load(ordering: .relaxed)
+        guard noteTurn >= 0 else { return nil }
+        return max(0, nowMilliseconds - max(noteTurn, quietUntilMilliseconds.load(ordering: .relaxed)))
     }
 
     /// Copies the numbers element by element. A shared array would make the publishing thread copy the array
     /// at its next write.
     func read() -> Reading {
-        page.withLock { page in
+        values.withLock { values in
             Reading(
-                cells: page.cells.withUnsafeBufferPointer { cells in
+                cells: values.cells.withUnsafeBufferPointer { cells in
                     [Int64](unsafeUninitializedCapacity: cells.count) { buffer, count in
                         _ = buffer.initialize(from: cells)
                         count = cells.count
                     }
                 },
-                partitions: page.partitions.withUnsafeBufferPointer { partitions in
+                partitions: values.partitions.withUnsafeBufferPointer { partitions in
                     [PartitionReading](unsafeUninitializedCapacity: partitions.count) { buffer, count in
                         _ = buffer.initialize(from: partitions)
                         count = partitions.count

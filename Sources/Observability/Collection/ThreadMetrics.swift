@@ -7,7 +7,7 @@ public struct ThreadMetrics: ~Copyable {
 
     public let published: PublishedMetrics
     private let cells: UnsafeMutableBufferPointer<Int64>
-    private let places: UnsafeMutableBufferPointer<MetricLayout.Place>
+    private let cellRanges: UnsafeMutableBufferPointer<MetricLayout.CellRange>
     /// The bounds of all histograms in one array. `boundsStart` says where the bounds of each metric begin.
     private let bounds: UnsafeMutableBufferPointer<Int64>
     private let boundsStart: UnsafeMutableBufferPointer<Int32>
@@ -21,8 +21,8 @@ public struct ThreadMetrics: ~Copyable {
         let layout = published.layout
         cells = .allocate(capacity: layout.cellCount)
         cells.initialize(repeating: 0)
-        places = .allocate(capacity: layout.places.count)
-        _ = places.initialize(from: layout.places)
+        cellRanges = .allocate(capacity: layout.cellRanges.count)
+        _ = cellRanges.initialize(from: layout.cellRanges)
         var allBounds: [Int64] = []
         var starts: [Int32] = []
         for definition in MetricCatalog.definitions {
@@ -37,7 +37,7 @@ public struct ThreadMetrics: ~Copyable {
 
     deinit {
         cells.deallocate()
-        places.deallocate()
+        cellRanges.deallocate()
         bounds.deallocate()
         boundsStart.deallocate()
     }
@@ -62,7 +62,7 @@ public struct ThreadMetrics: ~Copyable {
     /// clocks may belong to different machines.
     public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
         let start = cell(metric, first, 0)
-        let buckets = Int(places[Int(metric.rawValue)].width) - 2
+        let buckets = Int(cellRanges[Int(metric.rawValue)].width) - 2
         precondition(buckets > 0, "only a histogram is observed")
         let value = max(0, microseconds)
         let boundsAt = Int(boundsStart[Int(metric.rawValue)])
@@ -79,13 +79,13 @@ public struct ThreadMetrics: ~Copyable {
     }
 
     private func cell(_ metric: Metric, _ first: Int, _ second: Int) -> Int {
-        let place = places[Int(metric.rawValue)]
-        precondition(place.base >= 0, "a metric of the threads")
+        let range = cellRanges[Int(metric.rawValue)]
+        precondition(range.base >= 0, "a metric of the threads")
         precondition(
-            first >= 0 && first < Int(place.firstCount) && second >= 0 && second < Int(place.secondCount),
+            first >= 0 && first < Int(range.firstCount) && second >= 0 && second < Int(range.secondCount),
             "a value that the label has"
         )
-        return place.cell(first, second)
+        return range.cell(first, second)
     }
 
     // MARK: - Publication

@@ -63,11 +63,11 @@ package struct KindLog: ~Copyable, Sendable {
         let definition = kind.definition
         let level = level ?? definition.level
         var fields = metadata()
-        var leftOut: UInt64 = 0
+        var suppressedCount: UInt64 = 0
         if !ended.isEmpty {
             let ofFailures = events.endFailures(ended, fields)
             guard isInWindow || ofFailures != nil else { return suppress(kind, wallMilliseconds: wallMilliseconds) }
-            leftOut = ofFailures ?? 0
+            suppressedCount = ofFailures ?? 0
         }
         if level >= .warning {
             allowances[index].compared += 1
@@ -75,12 +75,12 @@ package struct KindLog: ~Copyable, Sendable {
                 events.noteSuppressed(kind, wallMilliseconds: wallMilliseconds)
                 return false
             }
-            leftOut &+= count
+            suppressedCount &+= count
         }
         allowances[index].written += 1
         events.note(kind, metadata: fields, wallMilliseconds: wallMilliseconds)
         fields["kind"] = .string(definition.identifier)
-        if leftOut > 0 { fields["repeated"] = .stringConvertible(leftOut) }
+        if suppressedCount > 0 { fields["repeated"] = .stringConvertible(suppressedCount) }
         if allowances[index].suppressed > 0 {
             fields["suppressed"] = .stringConvertible(allowances[index].suppressed)
             allowances[index].suppressed = 0

@@ -30,7 +30,7 @@ struct LogRepetition {
         var seenMilliseconds: Int64
         var nextMilliseconds: Int64
         var intervalMilliseconds: Int64
-        var leftOut: UInt64 = 0
+        var suppressedCount: UInt64 = 0
     }
 
     private var subjects: [Subject] = []
@@ -62,7 +62,7 @@ struct LogRepetition {
         let isRare = nowMilliseconds - subject.seenMilliseconds >= Self.intervalMillisecondsMax
         subject.seenMilliseconds = nowMilliseconds
         guard nowMilliseconds >= subject.nextMilliseconds else {
-            subject.leftOut &+= 1
+            subject.suppressedCount &+= 1
             return nil
         }
         subject.intervalMilliseconds =
@@ -70,8 +70,8 @@ struct LogRepetition {
             ? Self.firstIntervalMilliseconds
             : min(subject.intervalMilliseconds * 2, Self.intervalMillisecondsMax)
         subject.nextMilliseconds = nowMilliseconds + subject.intervalMilliseconds
-        defer { subject.leftOut = 0 }
-        return subject.leftOut
+        defer { subject.suppressedCount = 0 }
+        return subject.suppressedCount
     }
 
     /// Forgets failures that have ended, so that the next failure is written at once.
@@ -81,7 +81,7 @@ struct LogRepetition {
     mutating func forget(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         let failures = kinds.map { Failure($0, fields) }
         let known =
-            subjects.filter { failures.contains($0.failure) }.map(\.leftOut)
+            subjects.filter { failures.contains($0.failure) }.map(\.suppressedCount)
             + failures.compactMap { replaced.removeValue(forKey: $0) }
         guard !known.isEmpty else { return nil }
         subjects.removeAll { failures.contains($0.failure) }
@@ -91,9 +91,9 @@ struct LogRepetition {
     /// Returns how many lines were left out about a failure whose subject was replaced, and resets the
     /// number. The failure is remembered until a line reports its end.
     private mutating func takeReplaced(_ failure: Failure) -> UInt64 {
-        guard let leftOut = replaced[failure] else { return 0 }
+        guard let suppressedCount = replaced[failure] else { return 0 }
         replaced[failure] = 0
-        return leftOut
+        return suppressedCount
     }
 
     private mutating func add(_ subject: Subject) {
@@ -102,7 +102,7 @@ struct LogRepetition {
         else { return subjects.append(subject) }
         let old = subjects[oldest]
         if replaced.count < Self.replacedMax || replaced[old.failure] != nil {
-            replaced[old.failure, default: 0] &+= old.leftOut
+            replaced[old.failure, default: 0] &+= old.suppressedCount
         }
         subjects[oldest] = subject
     }

@@ -142,7 +142,7 @@ struct Diagnosis {
     }
 
     private var unavailableServers: [Finding] {
-        let away = now[.redisServersAway]
+        let away = now[.redisServersUnavailable]
         guard away > 0 else { return [] }
         return [
             Finding(

@@ -61,9 +61,9 @@ extension HealthReport {
         // Use only this condition. The published metrics are a moment older, so a mixture could show a state
         // that never existed.
         let isMissed = !condition.hasReachedKafka && uptimeMilliseconds >= firstContactMilliseconds
-        let isKafkaAway = condition.isKafkaAway || isMissed
+        let isKafkaUnreachable = condition.isKafkaUnreachable || isMissed
         return HealthReport(checks: [
-            group(condition, isKafkaAway: isKafkaAway),
+            group(condition, isKafkaUnreachable: isKafkaUnreachable),
             keys(condition, isEveryKeyRefused: isEveryKeyRefused),
             Check(
                 name: "draining",
@@ -73,7 +73,7 @@ extension HealthReport {
         ])
     }
 
-    private static func group(_ condition: WorkerCondition, isKafkaAway: Bool) -> Check {
+    private static func group(_ condition: WorkerCondition, isKafkaUnreachable: Bool) -> Check {
         let assigned = condition.partitionsAssigned
         return switch condition.membership {
         case .left: Check(name: "group", isPassed: false, text: "has left")
@@ -81,7 +81,7 @@ extension HealthReport {
         case .member where assigned > 0, .joining where assigned > 0:
             Check(name: "group", isPassed: true, text: "reads \(assigned) partitions")
         case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")
-        case .joining where isKafkaAway:
+        case .joining where isKafkaUnreachable:
             Check(name: "group", isPassed: true, text: "waits for Kafka, which is away: not this worker's fault")
         case .joining where condition.isTopicMissing:
             Check(

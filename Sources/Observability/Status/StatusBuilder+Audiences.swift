@@ -36,7 +36,7 @@ extension StatusBuilder {
                     .words(name), .count(now[.audienceCommands, index]), .count(now.sum(.audienceRanges, index)),
                     .count(now[.audienceRanges, index, Int(RoundOutcome.superseded.rawValue)]),
                     .count(now[.audienceRounds, index]),
-                    oldest > Diagnosis.staleMilliseconds ? age.toned(.attention) : age,
+                    oldest > Diagnosis.staleMilliseconds ? age.styled(.attention) : age,
                     .duration(milliseconds: range > 0 ? range : nil), .count(now[.audienceMembersParked, index]),
                 ] + Self.quantiles(window.histogram(.audienceRangeTime, index))
             },

@@ -4,7 +4,7 @@ import Numbers
 /// Builds the table of audiences' broadcast channels: how many exist, what is pending, and the last error.
 extension StatusBuilder {
     /// The apps and environments whose audiences have channels or should have them.
-    private var placesWithChannels: [(pool: LabelSpace.Pool, counts: ChannelStatus.Counts)] {
+    private var poolsWithChannels: [(pool: LabelSpace.Pool, counts: ChannelStatus.Counts)] {
         zip(labels.pools, channelCounts)
             .filter { _, counts in
                 counts.isDeclared || counts.known > 0 || counts.listed > 0 || counts.created > 0
@@ -32,15 +32,15 @@ extension StatusBuilder {
                 .init(key: "reconciledSecondsAgo", title: "reconciled, ago"),
                 .init(key: "lastError", title: "last error"), .init(key: "lastErrorSecondsAgo", title: "ago"),
             ],
-            rows: placesWithChannels.map { pool, counts in
+            rows: poolsWithChannels.map { pool, counts in
                 let most = max(counts.known, counts.listed)
                 let share = StatusCell.share(millionths: most * 1_000_000 / Int64(Limits.channelsPerApp))
                 return [
                     .words(pool.app), .words(pool.environment), .count(counts.known),
-                    most > Diagnosis.channelsMany ? share.toned(.attention) : share,
+                    most > Diagnosis.channelsMany ? share.styled(.attention) : share,
                     counts.listed > 0 ? .count(counts.listed) : .none,
-                ] + waiting(counts.outlook) + [
-                    counts.failure.map { .words($0.text).toned(.attention) } ?? .none,
+                ] + waiting(counts.lastSnapshot) + [
+                    counts.failure.map { .words($0.text).styled(.attention) } ?? .none,
                     .duration(milliseconds: counts.failure.map { age($0.atMilliseconds) }),
                 ]
             },
@@ -48,14 +48,14 @@ extension StatusBuilder {
         )
     }
 
-    private func waiting(_ outlook: ChannelStatus.Snapshot?) -> [StatusCell] {
-        guard let outlook else { return [StatusCell](repeating: .none, count: 6) }
+    private func waiting(_ lastSnapshot: ChannelStatus.Snapshot?) -> [StatusCell] {
+        guard let lastSnapshot else { return [StatusCell](repeating: .none, count: 6) }
         return [
-            .count(Int64(outlook.creationsOpen)), .count(Int64(outlook.unpublished)),
-            .count(Int64(outlook.deletionsPlanned)),
-            .duration(milliseconds: outlook.nextDeletionMilliseconds.map { max(0, -difference($0)) }),
-            .duration(milliseconds: age(outlook.atMilliseconds)),
-            .duration(milliseconds: outlook.reconciledAtMilliseconds.map(age)),
+            .count(Int64(lastSnapshot.creationsOpen)), .count(Int64(lastSnapshot.unpublished)),
+            .count(Int64(lastSnapshot.deletionsPlanned)),
+            .duration(milliseconds: lastSnapshot.nextDeletionMilliseconds.map { max(0, -difference($0)) }),
+            .duration(milliseconds: age(lastSnapshot.atMilliseconds)),
+            .duration(milliseconds: lastSnapshot.reconciledAtMilliseconds.map(age)),
         ]
     }
 

@@ -18,8 +18,8 @@ extension StatusBuilder {
                     let isStuck = (silence.milliseconds ?? 0) >= HealthReport.silenceMilliseconds
                     return [
                         .words(silence.thread),
-                        .share(millionths: busy).toned(busy > Diagnosis.busyMillionths ? .attention : .plain),
-                        isStuck ? age.toned(.broken) : age,
+                        .share(millionths: busy).styled(busy > Diagnosis.busyMillionths ? .attention : .plain),
+                        isStuck ? age.styled(.broken) : age,
                     ]
                 }
         )
@@ -61,7 +61,7 @@ extension StatusBuilder {
             rows: events.prefix(Self.eventsMax)
                 .map { event in
                     let definition = event.kind.definition
-                    let tone: StatusCell.Tone =
+                    let style: StatusCell.Style =
                         switch definition.level {
                         case .critical, .error: .broken
                         case .warning: .attention
@@ -69,7 +69,7 @@ extension StatusBuilder {
                         }
                     return [
                         .duration(milliseconds: max(0, wallMilliseconds - event.lastWallMilliseconds)),
-                        .words(definition.identifier), .words(definition.level.rawValue).toned(tone),
+                        .words(definition.identifier), .words(definition.level.rawValue).styled(style),
                         .words(definition.message), .words(event.lastDetail),
                         .count(Int64(clamping: event.count)),
                     ]

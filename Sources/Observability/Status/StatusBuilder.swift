@@ -149,7 +149,7 @@ struct StatusBuilder {
             title: "Where the time goes",
             columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
             rows: LatencyPart.allCases.map { stage in
-                [.words(stage.name), .words(meanings[stage] ?? "").toned(.faint)]
+                [.words(stage.name), .words(meanings[stage] ?? "").styled(.faint)]
                     + Self.quantiles(window.histogram(.stage, Int(stage.rawValue)))
             }
         )
@@ -183,7 +183,7 @@ struct StatusBuilder {
             ],
             rows: RecordWait.allCases.map { wait in
                 [
-                    .words(wait.name), .words(meanings[wait] ?? "").toned(.faint),
+                    .words(wait.name), .words(meanings[wait] ?? "").styled(.faint),
                     .count(now[.recordsWaiting, Int(wait.rawValue)]),
                 ]
             }
@@ -221,7 +221,7 @@ struct StatusBuilder {
                         labels.topics.indices.contains(Int(reading.topic)) ? labels.topics[Int(reading.topic)] : "?"
                     ),
                     .count(Int64(reading.partition)), reading.lag >= 0 ? .count(reading.lag) : .none,
-                    oldest > Diagnosis.staleMilliseconds ? age.toned(.attention) : age,
+                    oldest > Diagnosis.staleMilliseconds ? age.styled(.attention) : age,
                     reading.watermark >= 0 ? .count(reading.watermark) : .none,
                 ]
             },
@@ -260,7 +260,7 @@ struct StatusBuilder {
                         StatusCell.count(now[.apnsConnections, index, Int($0.rawValue)])
                     }
                     return [
-                        .words(pool.app), .words(pool.environment), .flag(isOpen).toned(isOpen ? .broken : .plain),
+                        .words(pool.app), .words(pool.environment), .flag(isOpen).styled(isOpen ? .broken : .plain),
                     ] + connections + [
                         .count(now[.apnsStreams, index]), .count(now[.pushesInFlight, index]),
                         .count(now[.pushesWaiting, index]),
@@ -305,10 +305,11 @@ struct StatusBuilder {
             ],
             rows: [
                 [
-                    .count(Int64(lanes)).toned(lanes < now.lanes.count ? .broken : .plain),
+                    .count(Int64(lanes)).styled(lanes < now.lanes.count ? .broken : .plain),
                     .count(Int64(now.lanes.count)),
                 ] + Self.quantiles(calls) + [
-                    .count(now[.redisServersAway]), .count(now.sum(.redisReconnects)), .count(now.sum(.redisErrors)),
+                    .count(now[.redisServersUnavailable]), .count(now.sum(.redisReconnects)),
+                    .count(now.sum(.redisErrors)),
                     .words(counts(.redisErrors, labels.redisErrors)),
                 ]
             ]

@@ -3,21 +3,21 @@ import Numbers
 
 /// One value of the status report, as text and as JSON.
 struct StatusCell: Sendable, Equatable {
-    enum Tone: String, Sendable {
+    enum Style: String, Sendable {
         case plain, good, attention, broken, faint
     }
 
     var text: String
     /// The value as JSON.
     var json: String
-    var tone = Tone.plain
+    var style = Style.plain
 
     /// Whether the value is a number, which is right-aligned in its column.
     var isNumber: Bool { json.first.map { $0.isNumber || $0 == "-" } ?? false }
 
-    func toned(_ tone: Tone) -> StatusCell {
+    func styled(_ style: Style) -> StatusCell {
         var cell = self
-        cell.tone = tone
+        cell.style = style
         return cell
     }
 
@@ -71,7 +71,7 @@ struct StatusCell: Sendable, Equatable {
         return StatusCell(text: Numeral.bytes(bytes), json: "\(bytes)")
     }
 
-    static let none = StatusCell(text: "–", json: "null", tone: .faint)
+    static let none = StatusCell(text: "–", json: "null", style: .faint)
 }
 
 /// A table of the status report.

@@ -28,7 +28,7 @@ enum StatusPage {
     }
 
     private static func header(_ report: StatusReport) -> String {
-        let verdict: (tone: StatusCell.Tone, text: String) =
+        let verdict: (style: StatusCell.Style, text: String) =
             switch report.severity {
             case .broken: (.broken, "Something is broken.")
             case .attention: (.attention, "Something needs attention.")
@@ -37,14 +37,14 @@ enum StatusPage {
         let health = [("live", report.live), ("ready", report.ready)]
             .map { name, report in
                 let checks = report.checks.map { "\($0.name): \($0.text)" }.joined(separator: "; ")
-                let tone: StatusCell.Tone = report.isPassed ? .good : .broken
-                return "<span class=\"\(tone.rawValue)\" title=\"\(escaped(checks))\">"
+                let style: StatusCell.Style = report.isPassed ? .good : .broken
+                return "<span class=\"\(style.rawValue)\" title=\"\(escaped(checks))\">"
                     + "\(report.isPassed ? "" : "not ")\(name)</span>"
             }
         let up = Numeral.duration(
             microseconds: report.uptimeMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
         )
-        return "<header>\n<h1 class=\"\(verdict.tone.rawValue)\">\(verdict.text)</h1>\n"
+        return "<header>\n<h1 class=\"\(verdict.style.rawValue)\">\(verdict.text)</h1>\n"
             + "<p class=\"summary\">\(escaped(report.summary))</p>\n"
             + "<p class=\"faint\">causeway \(escaped(report.version)) on \(escaped(report.host)), up \(up), "
             + "\(health.joined(separator: ", ")), \(Timestamp(milliseconds: report.wallMilliseconds))</p>\n</header>\n"
@@ -54,13 +54,13 @@ enum StatusPage {
         guard !findings.isEmpty else { return "" }
         var text = "<section>\n<h2>What is wrong, and what to do</h2>\n"
         for finding in findings {
-            let tone: StatusCell.Tone =
+            let style: StatusCell.Style =
                 switch finding.severity {
                 case .broken: .broken
                 case .attention: .attention
                 case .note: .plain
                 }
-            text += "<article class=\"\(tone.rawValue)\">\n<h3>\(escaped(finding.observation))</h3>\n"
+            text += "<article class=\"\(style.rawValue)\">\n<h3>\(escaped(finding.observation))</h3>\n"
             text += "<p>\(escaped(finding.meaning))</p>\n<p><b>Do:</b> \(escaped(finding.action))</p>\n"
             for line in finding.seen { text += "<p><code>\(escaped(line))</code></p>\n" }
             if !finding.alert.isEmpty {
@@ -84,7 +84,7 @@ enum StatusPage {
         for row in table.rows {
             text += "<tr>"
             for cell in row {
-                let classes = [cell.isNumber ? "number" : "", cell.tone == .plain ? "" : cell.tone.rawValue]
+                let classes = [cell.isNumber ? "number" : "", cell.style == .plain ? "" : cell.style.rawValue]
                     .filter { !$0.isEmpty }.joined(separator: " ")
                 text += (classes.isEmpty ? "<td>" : "<td class=\"\(classes)\">") + escaped(cell.text) + "</td>"
             }

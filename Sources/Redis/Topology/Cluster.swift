@@ -231,7 +231,7 @@ final class Cluster {
         isRefreshWanted = false
         refreshedAtMilliseconds = loop.nowMilliseconds
         lookup.find(candidates: candidates()) { [weak self] result in
-            self?.take(result)
+            self?.handle(result)
         }
     }
 
@@ -246,13 +246,13 @@ final class Cluster {
         return (ready + others).filter { seen.insert($0).inserted }
     }
 
-    private func take(_ result: Result<SlotMap, RedisError>) {
+    private func handle(_ result: Result<SlotMap, RedisError>) {
         switch result {
         case .success(let map):
             pause.reset()
             apply(map)
             // Look up again until each slot has a server that is ready.
-            if isRefreshWanted || !isWhole { scheduleRefresh() }
+            if isRefreshWanted || !isComplete { scheduleRefresh() }
         case .failure(let error):
             handler?.redisLost(error)
             guard !isClosed else { return }
@@ -277,7 +277,7 @@ final class Cluster {
     }
 
     /// Whether all slots have a server, and all servers with slots are ready.
-    private var isWhole: Bool {
+    private var isComplete: Bool {
         !owners.contains(SlotMap.unowned)
             && nodes.indices.allSatisfy { nodes[$0]?.isMapped != true || connections[$0]?.isReady == true }
     }
@@ -326,7 +326,7 @@ extension Cluster: ConnectionOwner, TimerHandler {
         case .refresh:
             refreshTimer = .none
             // A look-up is not needed any more if all servers have become ready since it was scheduled.
-            if isRefreshWanted || !hasMap || !isWhole { startLookup() }
+            if isRefreshWanted || !hasMap || !isComplete { startLookup() }
         case .retirement:
             retirementTimer = .none
             retire()

@@ -24,7 +24,7 @@ struct KeySlot: Equatable {
             }
         }
         var checksum = CRC16()
-        checksum.take(tag)
+        checksum.add(tag)
         return Int(checksum.value) % slotCount
     }
 }
@@ -34,15 +34,15 @@ struct KeySlot: Equatable {
 public struct KeyFingerprint {
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 
-    public init(_ key: UnsafeRawBufferPointer) { take(key) }
+    public init(_ key: UnsafeRawBufferPointer) { add(key) }
 
     /// The hash of the key. It is never 0, because 0 means that there is no key.
     public var value: UInt64 { hash == 0 ? 1 : hash }
 
-    private mutating func take(_ bytes: UnsafeRawBufferPointer) {
+    private mutating func add(_ bytes: UnsafeRawBufferPointer) {
         var offset = 0
         while bytes.count - offset >= 8 {
-            take(bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            add(bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
             offset += 8
         }
         var rest: UInt64 = 0
@@ -52,10 +52,10 @@ public struct KeyFingerprint {
         }
         // Mix in the length, so that a key with a zero byte at its end has another hash than the key without
         // it.
-        take(rest ^ UInt64(bytes.count) << 56)
+        add(rest ^ UInt64(bytes.count) << 56)
     }
 
-    private mutating func take(_ word: UInt64) {
+    private mutating func add(_ word: UInt64) {
         let product = (hash ^ word).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
         hash = product.high ^ product.low
     }
@@ -77,7 +77,7 @@ private struct CRC16 {
         return UnsafePointer(table)
     }()
 
-    mutating func take(_ bytes: UnsafeRawBufferPointer) {
+    mutating func add(_ bytes: UnsafeRawBufferPointer) {
         let table = Self.table
         var checksum = value
         for byte in bytes {

@@ -109,10 +109,10 @@ private struct PartialValue {
     mutating func takeWhole() -> RedisValue? {
         var position = 0
         let whole = value(at: &position)
-        let isWhole = position == parts.count
+        let isComplete = position == parts.count
         parts = []
         byteCount = 0
-        return isWhole ? whole : nil
+        return isComplete ? whole : nil
     }
 
     /// Builds the value that begins at `position`. The recursion is bounded, because hiredis allows only nine

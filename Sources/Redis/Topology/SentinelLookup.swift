@@ -51,14 +51,14 @@ final class SentinelLookup {
     private func ask(
         _ url: RedisURL,
         _ command: [String],
-        _ take: @escaping (SentinelLookup, Result<RedisValue, RedisError>) -> Void
+        _ handle: @escaping (SentinelLookup, Result<RedisValue, RedisError>) -> Void
     ) {
         let connection = CommandConnection(loop: loop, url: url, configuration: configuration)
         self.connection = connection
         connection.send(command) { [weak self] reply in
             guard let self, completion != nil else { return }
             connection.close()
-            take(self, reply)
+            handle(self, reply)
         }
     }
 

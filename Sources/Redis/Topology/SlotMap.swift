@@ -100,11 +100,11 @@ final class SlotMapLookup {
         connection.send(["CLUSTER", "SLOTS"]) { [weak self] reply in
             guard let self, completion != nil else { return }
             connection.close()
-            take(reply, from: candidate)
+            handle(reply, from: candidate)
         }
     }
 
-    private func take(_ reply: Result<RedisValue, RedisError>, from candidate: RedisURL.Location) {
+    private func handle(_ reply: Result<RedisValue, RedisError>, from candidate: RedisURL.Location) {
         switch reply {
         case .success(.error(let text)):
             let error = text.withUnsafeBytes { RedisError(reply: $0) }

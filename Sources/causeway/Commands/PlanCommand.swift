@@ -54,13 +54,13 @@ struct PlanCommand: ParsableCommand {
     var restartedActivities: Int64 = 0
 
     @Option(help: ArgumentHelp("Number of pairs of an app and an environment.", valueName: "count"))
-    var pools = FleetParts().pools
+    var pools = FleetSizes().pools
 
     @Option(help: ArgumentHelp("Cores of a pod.", valueName: "count"))
-    var coresPerPod = FleetParts().coresPerPod
+    var coresPerPod = FleetSizes().coresPerPod
 
     @Option(help: ArgumentHelp("How busy lanes may be at the peak, per cent.", valueName: "percent"))
-    var busyPercent = FleetParts().busyPercent
+    var busyPercent = FleetSizes().busyPercent
 
     @Option(help: ArgumentHelp("Copies that Kafka keeps of each record.", valueName: "count"))
     var replication: Int64 = 3
@@ -69,7 +69,7 @@ struct PlanCommand: ParsableCommand {
     var retentionHours: Int64 = 4
 
     @Option(help: ArgumentHelp("Memory of a Redis node for keys.", valueName: "GiB"))
-    var redisNodeGibibytes = FleetParts().redisNodeGibibytes
+    var redisNodeGibibytes = FleetSizes().redisNodeGibibytes
 
     func validate() throws {
         do {
@@ -89,8 +89,8 @@ struct PlanCommand: ParsableCommand {
         return try CapacityPlan(demand: demand(activities: activities)).text
     }
 
-    private var fleet: FleetParts {
-        var fleet = FleetParts()
+    private var fleet: FleetSizes {
+        var fleet = FleetSizes()
         fleet.pools = pools
         fleet.coresPerPod = coresPerPod
         fleet.busyPercent = busyPercent

@@ -58,8 +58,8 @@ struct ReplayReportCommand: ParsableCommand {
         var run = try ReplayRun(name: "report", options: options)
         let failure = try ReplayRun.failure(run.configuration) {
             try run.read(try options.range())
-            let (line, takesStarts) = (run, starts)
-            try run.decide(takesStarts: takesStarts) { decision, tally, _ in
+            let (line, includesStarts) = (run, starts)
+            try run.decide(includesStarts: includesStarts) { decision, tally, _ in
                 tally.count(decision.verdict, app: decision.app)
                 line.printLine(decision)
                 return true

@@ -103,7 +103,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
         if let range, !execute {
             try run.read(range)
-            rebuilding.lookFor(run.table.entries.keys)
+            rebuilding.setExpectedActivities(run.table.entries.keys)
         }
         // If the range was read only in part, write nothing, because the unread part may have a newer
         // command.
@@ -122,7 +122,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         let entries = Array(run.table.entries)
         for start in stride(from: 0, to: entries.count, by: ReplayRebuilding.batch) {
             guard run.interruption.pending == nil else { break }
-            try rebuilding.take(entries[start..<min(start + ReplayRebuilding.batch, entries.count)])
+            try rebuilding.rebuild(entries[start..<min(start + ReplayRebuilding.batch, entries.count)])
             run.progress.show("writing", Int64(start), of: Int64(entries.count))
         }
     }

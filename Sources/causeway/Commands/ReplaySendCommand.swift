@@ -56,8 +56,8 @@ struct ReplaySendCommand: ParsableCommand {
             if execute, !isInterrupted {
                 sending = try ReplaySending(run.configuration, redis: run.redis, topic: run.topic, rate: rate)
             }
-            let takesStarts = starts
-            try run.decide(takesStarts: takesStarts) { decision, tally, progress in
+            let includesStarts = starts
+            try run.decide(includesStarts: includesStarts) { decision, tally, progress in
                 var decision = decision
                 if decision.verdict.reason.isSent, sending != nil {
                     guard let verdict = try sending?.send(decision, until: { line.interruption.pending != nil }) else {

@@ -117,7 +117,7 @@ struct SendCommand: ParsableCommand {
         var stamp = RecordStamp()
         func dated(_ record: [UInt8]) -> [UInt8] {
             guard now else { return record }
-            return stamp.stamped(record, unixMicroseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
+            return stamp.withCurrentTimestamp(record, unixMicroseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
         }
         guard let count else {
             for file in files {

@@ -10,8 +10,8 @@ struct RecordStamp {
     /// Returns the command with the current `aps.timestamp`, which is added if it is missing. A command
     /// without a `sequence` gets the microseconds within the second as `sequence`, so each command is newer
     /// than the one before. A record that is not a command is returned unchanged.
-    mutating func stamped(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
-        guard let (dated, command) = Self.dated(record) else { return record }
+    mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
+        guard let (withTimestampField, command) = Self.withTimestampField(record) else { return record }
         let microseconds = max(unixMicroseconds, lastMicroseconds + 1)
         let place = command.timestampDigits
         let digits = Array(String(microseconds / Self.microsecondsPerSecond).utf8)
@@ -19,31 +19,31 @@ struct RecordStamp {
         // 2286.
         guard digits.count == Int(place.count) else { return record }
         lastMicroseconds = microseconds
-        var stamped = dated
-        stamped.replaceSubrange(Int(place.offset)..<place.end, with: digits)
-        guard command.version.sequence == 0, let brace = stamped.firstIndex(of: UInt8(ascii: "{")) else {
-            return stamped
+        var withCurrentTimestamp = withTimestampField
+        withCurrentTimestamp.replaceSubrange(Int(place.offset)..<place.end, with: digits)
+        guard command.version.sequence == 0, let brace = withCurrentTimestamp.firstIndex(of: UInt8(ascii: "{")) else {
+            return withCurrentTimestamp
         }
-        var ordered = stamped
+        var ordered = withCurrentTimestamp
         let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
         ordered.insert(contentsOf: member.utf8, at: brace + 1)
         // If the record already has `"sequence": 0`, a second `sequence` is a fault. Then change only its
         // timestamp.
-        guard case .success = Self.decoded(ordered) else { return stamped }
+        guard case .success = Self.decoded(ordered) else { return withCurrentTimestamp }
         return ordered
     }
 
     /// Returns the command with its own or an added timestamp; nil if the record has another fault.
-    private static func dated(_ record: [UInt8]) -> ([UInt8], Command)? {
+    private static func withTimestampField(_ record: [UInt8]) -> ([UInt8], Command)? {
         switch decoded(record) {
         case .success(let command): return (record, command)
         case .failure(let fault):
             guard fault.code == .missingField, fault.field.field == .timestamp else { return nil }
             // Insert the timestamp behind the opening brace of `aps`, which is the fault's offset. A comma
             // may follow the timestamp, because the object has at least an event.
-            var dated = record
-            dated.insert(contentsOf: "\"timestamp\":1000000000,".utf8, at: fault.offset + 1)
-            return (try? decoded(dated).get()).map { (dated, $0) }
+            var withTimestampField = record
+            withTimestampField.insert(contentsOf: "\"timestamp\":1000000000,".utf8, at: fault.offset + 1)
+            return (try? decoded(withTimestampField).get()).map { (withTimestampField, $0) }
         }
     }
 

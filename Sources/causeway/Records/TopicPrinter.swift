@@ -26,7 +26,7 @@ final class TopicPrinter: ConsumerHandler {
     private var consumer: Consumer?
     private var buffer: [UInt8] = []
     /// Partitions whose end has not been reached.
-    private var open: Set<TopicPartition> = []
+    private var unfinishedPartitions: Set<TopicPartition> = []
     private var isAssigned = false
     private var hasHadPartitions = false
 
@@ -61,13 +61,13 @@ final class TopicPrinter: ConsumerHandler {
             self.consumer = nil
         }
         var deadline = Clock.milliseconds + Self.patienceMilliseconds
-        while follows || !isAssigned || !open.isEmpty {
+        while follows || !isAssigned || !unfinishedPartitions.isEmpty {
             switch consumer.poll() {
             case .message(let message):
                 if let value = message.value { append(value) }
                 deadline = Clock.milliseconds + Self.patienceMilliseconds
             case .partitionEnd(let partition, _):
-                open.remove(partition)
+                unfinishedPartitions.remove(partition)
                 deadline = Clock.milliseconds + Self.patienceMilliseconds
             case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
                 // The topic does not exist. Stop even with `follows`, because the consumer may take minutes
@@ -97,7 +97,7 @@ final class TopicPrinter: ConsumerHandler {
     func assigned(_ partitions: [TopicPartition]) {
         isAssigned = true
         if !partitions.isEmpty { hasHadPartitions = true }
-        open.formUnion(partitions)
+        unfinishedPartitions.formUnion(partitions)
     }
 
     private var noTopic: KafkaError {
@@ -108,7 +108,7 @@ final class TopicPrinter: ConsumerHandler {
     }
 
     func revoked(_ partitions: [TopicPartition], lost: Bool) {
-        open.subtract(partitions)
+        unfinishedPartitions.subtract(partitions)
     }
 
     private func append(_ value: UnsafeRawBufferPointer) {

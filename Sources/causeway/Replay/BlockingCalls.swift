@@ -9,7 +9,7 @@ final class BlockingCalls<Call, Reply> {
     private var replies: [Reply?] = []
     /// The number of the present group of calls, in the upper half of each call's tag. A late reply to an
     /// earlier group has another number and is ignored.
-    private var round: UInt64 = 0
+    private var attemptNumber: UInt64 = 0
     /// The indices of the calls that ``perform(_:until:issue:)`` must still make.
     private var waiting: [Int] = []
     private var outstanding = 0
@@ -33,7 +33,7 @@ final class BlockingCalls<Call, Reply> {
         until isOver: () -> Bool,
         issue: (Call, _ tag: UInt64) -> IssueOutcome?
     ) throws(RedisError) -> [Reply] {
-        round += 1
+        attemptNumber += 1
         replies = [Reply?](repeating: nil, count: calls.count)
         waiting = Array(calls.indices.reversed())
         (outstanding, refusal) = (0, nil)
@@ -57,7 +57,7 @@ final class BlockingCalls<Call, Reply> {
     ) throws(RedisError) {
         guard loop.nowMilliseconds >= pauseEndMilliseconds else { return }
         while let index = waiting.last {
-            switch issue(calls[index], round << 32 | UInt64(index)) {
+            switch issue(calls[index], attemptNumber << 32 | UInt64(index)) {
             case .issued:
                 waiting.removeLast()
                 outstanding += 1
@@ -70,7 +70,7 @@ final class BlockingCalls<Call, Reply> {
 
     private func index(of tag: UInt64) -> Int? {
         let index = Int(tag & 0xFFFF_FFFF)
-        return tag >> 32 == round && replies.indices.contains(index) ? index : nil
+        return tag >> 32 == attemptNumber && replies.indices.contains(index) ? index : nil
     }
 
     // MARK: - From Redis

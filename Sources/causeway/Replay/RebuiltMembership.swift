@@ -21,12 +21,12 @@ struct RebuiltMembership {
                 AudienceDepartures(bytes).map { (audiences: Array($0.audiences), atMilliseconds: $0.atMilliseconds) }
             }
         guard !joins.isEmpty || left != nil else { return nil }
-        let place = subject.identifier.withUnsafeBytes { MemberLocation(of: $0) }
+        let location = subject.identifier.withUnsafeBytes { MemberLocation(of: $0) }
         func entry(_ audience: AudienceDigest, _ member: JoiningMember?, at milliseconds: Int64) -> AudienceCall<
             [UInt8]
         > {
             let entry = MemberEntry<[UInt8]>(
-                place: place,
+                location: location,
                 isLeaving: member == nil,
                 kind: subject.kind,
                 environment: member?.registration.environment ?? .production,

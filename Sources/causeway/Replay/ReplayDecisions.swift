@@ -20,7 +20,7 @@ struct ReplayDecisions {
 
     let scope: ReplayScope
     let queries: RedisQueries
-    var takesStarts: Bool
+    var includesStarts: Bool
 
     /// Passes the decisions to `body`, ordered by the commands' times in the topic. A start comes before the
     /// state of its activity.
@@ -38,7 +38,7 @@ struct ReplayDecisions {
             let judge = ReplayJudge(
                 nowMilliseconds: Clock.wallMilliseconds,
                 redisMilliseconds: redisMilliseconds,
-                takesStarts: takesStarts
+                includesStarts: includesStarts
             )
             for (key, entry) in batch {
                 let found =
@@ -98,7 +98,7 @@ struct ReplayDecisions {
                         followsStart: followsStart
                     )
                 }
-                let hasToken = try takesStarts && hasStartToken(command, of: record, app: entry.app)
+                let hasToken = try includesStarts && hasStartToken(command, of: record, app: entry.app)
                 let reason = judge.verdict(onStart: command, policy: policy, activity: known, hasToken: hasToken)
                 return ReplayVerdict(reason: reason)
             }

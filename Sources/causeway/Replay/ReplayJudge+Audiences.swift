@@ -40,7 +40,7 @@ extension ReplayJudge {
             return AgeRules.isOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds)
                 ? .audienceOver : nil
         }
-        guard takesStarts else { return .startLeftOut }
+        guard includesStarts else { return .startLeftOut }
         let expiration = AgeRules.startExpiration(
             timestamp: command.version.timestamp,
             expiration: command.expiration,

@@ -12,7 +12,7 @@ struct ReplayJudge {
     /// The time by Redis' clock, for the ages of activities.
     var redisMilliseconds: Int64
     /// Whether the user allows the replay to send starts.
-    var takesStarts: Bool
+    var includesStarts: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }
 
@@ -65,7 +65,7 @@ struct ReplayJudge {
         activity: ActivityState,
         hasToken: Bool
     ) -> ReplayReason {
-        guard takesStarts else { return .startLeftOut }
+        guard includesStarts else { return .startLeftOut }
         let expiration = AgeRules.startExpiration(
             timestamp: command.version.timestamp,
             expiration: command.expiration,

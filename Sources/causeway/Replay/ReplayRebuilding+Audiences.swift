@@ -5,7 +5,7 @@ import Redis
 /// Restores the newest commands of audiences.
 extension ReplayRebuilding {
     /// Writes the commands that Redis does not know.
-    mutating func take(ofAudiences entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
+    mutating func rebuild(ofAudiences entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
         var found: [RebuiltAudience] = []
         guard !entries.isEmpty else { return }
         for ((_, entry), fields) in zip(entries, try queries.hashes(entries.map(\.key))) {

@@ -52,7 +52,7 @@ struct ReplayRebuilding {
 
     /// Sets the activities whose registrations are remembered. Without a store, the decisions about their
     /// commands need to know whether they have tokens.
-    mutating func lookFor(_ activities: some Collection<[UInt8]>) {
+    mutating func setExpectedActivities(_ activities: some Collection<[UInt8]>) {
         registeredAtMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
 
@@ -251,12 +251,12 @@ struct ReplayRebuilding {
 
     /// Writes the newest commands of some activities and audiences. Does not touch a command that Redis
     /// knows, because a worker may still send it.
-    mutating func take(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
-        try take(ofAudiences: entries.filter(\.value.isOfAudience))
-        try take(ofActivities: entries.filter { !$0.value.isOfAudience })
+    mutating func rebuild(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
+        try rebuild(ofAudiences: entries.filter(\.value.isOfAudience))
+        try rebuild(ofActivities: entries.filter { !$0.value.isOfAudience })
     }
 
-    private mutating func take(ofActivities entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
+    private mutating func rebuild(ofActivities entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
         var states: [(state: RebuiltState, known: ActivityInspection, activity: [UInt8])] = []
         for ((activity, entry), value) in zip(entries, try queries.values(entries.map(\.key))) {
             if entry.start != nil { tally.count(.startsPassedOver) }

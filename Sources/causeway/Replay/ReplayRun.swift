@@ -63,7 +63,7 @@ struct ReplayRun {
         }
         var (tally, table, progress) = (tally, table, progress)
         unreadParts = try source.read(interruption, &progress) { message in
-            let intake = scope.take(
+            let intake = scope.classify(
                 message.value,
                 key: message.key,
                 (message.partition, message.offset, message.timestampMilliseconds),
@@ -73,7 +73,7 @@ struct ReplayRun {
             tally.count(intake)
             if case .invalid(let code, _) = intake { printLine(invalid: message, code: code) }
             if case .command(let candidate, let addressee, let app) = intake {
-                table.take(candidate, of: addressee, app: app) { tally.count($0, app: app) }
+                table.insert(candidate, of: addressee, app: app) { tally.count($0, app: app) }
             }
         }
         (self.tally, self.table, self.progress) = (tally, table, progress)
@@ -97,7 +97,7 @@ struct ReplayRun {
     /// Looks up each activity and audience of the table in Redis, and passes the decision about its newest
     /// command to `body`.
     mutating func decide(
-        takesStarts: Bool,
+        includesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
     ) throws {
         // After an interruption of the reading, the replay still decides about the commands that were read.
@@ -106,7 +106,7 @@ struct ReplayRun {
         let isOver = { interruption.pending != nil && !wasInterrupted }
         let queries = try RedisQueries(configuration: redis, isOver: isOver)
         defer { queries.close() }
-        let decisions = ReplayDecisions(scope: scope, queries: queries, takesStarts: takesStarts)
+        let decisions = ReplayDecisions(scope: scope, queries: queries, includesStarts: includesStarts)
         var (tally, progress) = (tally, progress)
         isInterrupted = true
         defer {

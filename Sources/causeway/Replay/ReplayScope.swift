@@ -68,7 +68,7 @@ extension ReplayScope {
     }
 
     /// Reads a record by the rules of a worker, and says what kind of record it is.
-    func take(
+    func classify(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,
         _ place: (partition: Int32, offset: Int64, timestampMilliseconds: Int64),

@@ -52,7 +52,7 @@ struct ReplayTable {
     ///
     /// - Parameter onReplaced: called for each command that the table drops, with the reason. The dropped
     ///   command may be `candidate` itself.
-    mutating func take(
+    mutating func insert(
         _ candidate: ReplayCandidate,
         of activity: [UInt8],
         app: Int,

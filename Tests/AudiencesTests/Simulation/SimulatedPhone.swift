@@ -3,7 +3,7 @@ import LiveActivity
 /// A member of the audience: the state that its phone shows, and the alerts that have rung.
 struct SimulatedPhone {
     let identifier: String
-    let place: MemberLocation
+    var location: MemberLocation
     var environment: DeviceEnvironment
     var frequentUpdates: Bool
     /// Whether the member is a device, which gets starts only.
@@ -62,7 +62,7 @@ enum SimulatedNames {
         while names.contains(where: { $0.count < perSegment }) {
             let name = "member-\(number)"
             number += 1
-            let segment = Int(place(of: name).segment)
+            let segment = Int(location(of: name).segment)
             if segment < segments, names[segment].count < perSegment { names[segment].append(name) }
         }
         return names
@@ -76,13 +76,13 @@ enum SimulatedNames {
         while names.contains(where: { $0.count < perSegment }) {
             let name = "\(padding)-\(number)"
             number += 1
-            let segment = Int(place(of: name).segment)
+            let segment = Int(location(of: name).segment)
             if segment < segments, names[segment].count < perSegment { names[segment].append(name) }
         }
         return names
     }()
 
-    static func place(of name: String) -> MemberLocation {
+    static func location(of name: String) -> MemberLocation {
         var name = name
         return name.withUTF8 { MemberLocation(of: UnsafeRawBufferPointer($0)) }
     }

@@ -8,8 +8,8 @@ enum SimulatedText {
     /// The number after a text; nil if the text does not occur.
     static func number(after part: String, in text: String) -> Int? {
         text.withCString { text in
-            guard let place = strstr(text, part) else { return nil }
-            return Int(strtoll(place + strlen(part), nil, 10))
+            guard let found = strstr(text, part) else { return nil }
+            return Int(strtoll(found + strlen(part), nil, 10))
         }
     }
 }

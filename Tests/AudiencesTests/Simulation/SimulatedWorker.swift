@@ -5,7 +5,7 @@ import LiveActivity
 /// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
     struct Assigned {
-        var place: UInt32
+        var coreIndex: UInt32
         var nextOffset: Int64
         var isRevoking = false
         /// When the core reads the partition's passed-over records again; `.min` if it does not pause.
@@ -47,7 +47,7 @@ final class SimulatedWorker {
     /// The checkpoint that the store returned with the claim of each range, by range.
     var claimed: [SegmentRange: [UInt8]] = [:]
 
-    init(number: Int, swarm: Swarm, seed: UInt64) {
+    init(number: Int, parameters: SimulationParameters, seed: UInt64) {
         self.number = number
         var policy = Policy(name: "default")
         policy.expiration.alertSeconds = 43_200
@@ -77,7 +77,7 @@ final class SimulatedWorker {
 
     /// Whether records that were passed over wait to be read again.
     func hasPassedOver(at now: Int64) -> Bool {
-        assigned.values.contains { !$0.isRevoking && (core.passedOver($0.place) > 0 || $0.pausedUntil > now) }
+        assigned.values.contains { !$0.isRevoking && (core.passedOver($0.coreIndex) > 0 || $0.pausedUntil > now) }
     }
 
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
@@ -97,7 +97,7 @@ final class SimulatedWorker {
     var isIdle: Bool {
         core.commandsInProgress == 0 && core.recordsInProgress == 0 && core.roundsInProgress == 0
             && core.membershipsInProgress == 0
-            && storeCalls.isEmpty && !assigned.values.contains { core.passedOver($0.place) > 0 }
+            && storeCalls.isEmpty && !assigned.values.contains { core.passedOver($0.coreIndex) > 0 }
             && activityCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }
 }

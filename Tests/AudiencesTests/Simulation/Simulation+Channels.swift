@@ -19,8 +19,8 @@ struct SimulatedSubscribers {
 /// The audience's channels.
 extension Simulation {
     func makeChannels() {
-        guard swarm.kind == .channels else { return }
-        for environment in DeviceEnvironment.allCases where environment == .production || swarm.sandbox > 0 {
+        guard parameters.kind == .channels else { return }
+        for environment in DeviceEnvironment.allCases where environment == .production || parameters.sandbox > 0 {
             let text = environment == .production ? "cHJvZHVjdGlvbg==" : "c2FuZGJveA=="
             guard let identifier = ChannelIdentifier(text) else { preconditionFailure("base64 text") }
             let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
@@ -74,7 +74,7 @@ extension Simulation {
     func checkChannels() {
         let sent = commands.filter { $0.isSent && !$0.isStart }
         for (environment, all) in subscribers {
-            if let last = sent.last, all.shownContent != last.content, swarm.rejected == 0 {
+            if let last = sent.last, all.shownContent != last.content, parameters.rejected == 0 {
                 violations.append("the channel of \(environment) shows \(all.shownContent), not \(last.content)")
             }
             for command in sent where broadcastResults[command.number]?[environment] == nil {
@@ -82,10 +82,10 @@ extension Simulation {
             }
             guard !hadCrash, !hadForcedMove else { continue }
             if all.olderStates > 0 { violations.append("the channel of \(environment) went back") }
-            guard !all.isUncertain, swarm.rejected == 0 else { continue }
+            guard !all.isUncertain, parameters.rejected == 0 else { continue }
             // If a record was produced twice, two workers may read it, one after the other. Then its alert
             // may ring twice.
-            for (alert, count) in all.heard where count > 1 && swarm.productionFailure == 0 {
+            for (alert, count) in all.heard where count > 1 && parameters.productionFailure == 0 {
                 violations.append("the channel of \(environment) heard the alert of \(alert) \(count) times")
             }
             guard let newest = sent.last(where: \.hasAlert)?.number else { continue }

@@ -34,7 +34,7 @@ extension Simulation {
             }
             if gauges.oldestRoundMilliseconds != nil || worker.core.commandsInProgress > 0 { isReached = false }
         }
-        guard swarm.kind == .calm, isReached, taken.isEmpty, !hasUnread,
+        guard parameters.kind == .calm, isReached, taken.isEmpty, !hasUnread,
             let last = commands.last(where: { $0.isSent && !$0.isStart })
         else {
             return
@@ -48,7 +48,7 @@ extension Simulation {
 
     /// Checks that each reached member is counted once, in the result of some command.
     private func checkTotals() {
-        guard swarm.kind == .calm, let worker = workers.first else { return }
+        guard parameters.kind == .calm, let worker = workers.first else { return }
         let counted = worker.core.membersCounted(of: 0)
         for outcome in [MemberOutcome.delivered, .unregistered, .failed] {
             let sum = commandResults.values.reduce(0) { $0 + (counts(in: $1)["\(outcome.name)"] ?? 0) }
@@ -63,7 +63,8 @@ extension Simulation {
     /// only in runs without these events.
     private var members: [SimulatedPhone] {
         let areServed =
-            (swarm.kind == .calm || swarm.kind == .faults) && swarm.limited == 0 && !commands.contains(where: \.isStart)
+            (parameters.kind == .calm || parameters.kind == .faults) && parameters.limited == 0
+            && !commands.contains(where: \.isStart)
         return order.compactMap { phones[$0] }
             .filter { !$0.isDead && !$0.hasLeft && !$0.isDevice && ($0.isThroughout || areServed) }
     }
@@ -86,7 +87,7 @@ extension Simulation {
             // with an older timestamp, and the phone then ignores it. (R26)
             if wipe.count > 0, phone.ignored.contains(last.content) || isUnnoticed(phone, last.number) { continue }
             // A push that APNs refuses for good is not sent again.
-            if swarm.rejected == 0 {
+            if parameters.rejected == 0 {
                 violations.append("\(phone.identifier.suffix(12)) shows \(phone.shownContent), not \(last.content)")
             }
         }
@@ -102,7 +103,7 @@ extension Simulation {
     private func checkAlerts() {
         guard !hadCrash, !hadForcedMove else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
-        for phone in throughout where !phone.isUncertain && swarm.rejected == 0 {
+        for phone in throughout where !phone.isUncertain && parameters.rejected == 0 {
             // After the store lost its data, a round continues from its last checkpoint. So members that it
             // reached after this checkpoint get the state again. (R26)
             for (alert, count) in phone.heard where count > 1 && !wipe.underWay.contains(alert) {
@@ -126,7 +127,7 @@ extension Simulation {
         else { return }
         let ordinals = range(of: phone, commands[content]).ordinals
         let length = ordinals.upperBound - ordinals.lowerBound
-        var position = entry.start - entry.start % length + phone.place.ordinal - ordinals.lowerBound
+        var position = entry.start - entry.start % length + phone.location.ordinal - ordinals.lowerBound
         if position < entry.start { position += length }
         if position < checkpoint.watermark, !checkpoint.parked.contains(position) {
             violations.append(
@@ -138,12 +139,12 @@ extension Simulation {
     /// Checks the number of pushes: at most one for each member and round, and at most one round for each
     /// version.
     private func checkWork() {
-        guard swarm.kind == .calm, !hadLeave else { return }
+        guard parameters.kind == .calm, !hadLeave else { return }
         for phone in phones.values where phone.pushes > commands.count {
             violations.append("\(phone.identifier.suffix(12)) was sent \(phone.pushes) states of \(commands.count)")
         }
         for (range, pushes) in pushesByRange {
-            let members = phones.values.count { range.ordinals.contains($0.place.ordinal) }
+            let members = phones.values.count { range.ordinals.contains($0.location.ordinal) }
             // If a version's result is `delivered`, its round reached all members before a newer version
             // replaced it.
             let completed = commands.count {
@@ -174,14 +175,14 @@ extension Simulation {
                 let counts = counts(in: text)
                 for (outcome, count) in counts { sum[outcome, default: 0] += count }
                 let members = phones.values.count {
-                    range.ordinals.contains($0.place.ordinal) && $0.isDevice == command.isStart
+                    range.ordinals.contains($0.location.ordinal) && $0.isDevice == command.isStart
                 }
                 let counted = counts.values.reduce(0, +)
                 guard !hadLeave, !hadForcedMove, !isUnnoticed(range, command.number) else { continue }
                 let isSuperseded = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
                 // While a host does not answer, a newer version ends the older one at the position that the
                 // round has reached.
-                let isPart = swarm.kind == .outages && counted < members
+                let isPart = parameters.kind == .outages && counted < members
                 if counted != members, !(isSuperseded && (counted == 0 || isPart)) {
                     violations.append("\(command.number) counts \(counted) of \(members): \(text)")
                 }
@@ -189,7 +190,7 @@ extension Simulation {
             // A worker died after a range's counts were recorded and before its result was produced. If the
             // ranges then change, these counts are lost.
             let mayLackCounts =
-                hadForcedMove || (hadCrash && swarm.kind == .ranges) || wipe.underWay.contains(command.number)
+                hadForcedMove || (hadCrash && parameters.kind == .ranges) || wipe.underWay.contains(command.number)
                 || wipe.fannedOutAgain.contains(command.number)
             if sum != counts(in: total), !mayLackCounts {
                 violations.append("\(command.number): \(sum) in ranges, \(total) in all")

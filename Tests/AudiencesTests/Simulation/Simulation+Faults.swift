@@ -6,11 +6,11 @@ import Testbed
 /// The faults of a run.
 extension Simulation {
     func injectFaults() {
-        if random.chance(swarm.crash) { crash(random.number(0...workers.count - 1)) }
-        if random.chance(swarm.rebalance) { move(random.number(0...log.count - 1)) }
-        if random.chance(swarm.addition), log.count < Self.partitionsMax { addPartition() }
-        if random.chance(swarm.outage) {
-            let until = now + Int64(random.number(100...swarm.outageMax))
+        if random.chance(parameters.crash) { crash(random.number(0...workers.count - 1)) }
+        if random.chance(parameters.rebalance) { move(random.number(0...log.count - 1)) }
+        if random.chance(parameters.addition), log.count < Self.partitionsMax { addPartition() }
+        if random.chance(parameters.outage) {
+            let until = now + Int64(random.number(100...parameters.outageMax))
             switch random.number(0...2) {
             case 0: awayUntil[0] = until
             case 1: awayUntil[1] = until
@@ -36,16 +36,21 @@ extension Simulation {
     func assign(_ partition: Int, to owner: Int) {
         owners[partition] = owner
         let worker = workers[owner]
-        guard let place = worker.core.assign(number: Int32(partition)) else { return }
+        guard let coreIndex = worker.core.assign(number: Int32(partition)) else { return }
         let commit = commits[partition]
         let resumed = commit.metadata.withUnsafeBytes {
-            worker.core.resume(place, at: commit.committableOffset, metadata: $0, logEnd: Int64(log[partition].count))
+            worker.core.resume(
+                coreIndex,
+                at: commit.committableOffset,
+                metadata: $0,
+                logEnd: Int64(log[partition].count)
+            )
         }
         if resumed == nil { violations.append("the metadata of \(partition) cannot be read") }
         trace?(
             "\(now % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(resumed ?? -1) more"
         )
-        worker.assigned[partition] = .init(place: place, nextOffset: commit.committableOffset)
+        worker.assigned[partition] = .init(coreIndex: coreIndex, nextOffset: commit.committableOffset)
         worker.broadcastAt = [:]
     }
 
@@ -71,7 +76,7 @@ extension Simulation {
         workers[number] = makeWorker()
         if commandOwner == number {
             taken.removeAll()
-            for place in changes.indices { changes[place].isTaken = false }
+            for index in changes.indices { changes[index].isTaken = false }
             wipe.taken.removeAll()
         }
         for partition in partitions where owners[partition] == number { assign(partition, to: number) }
@@ -82,41 +87,43 @@ extension Simulation {
         let worker = workers[owners[partition]]
         guard let entry = worker.assigned[partition], !entry.isRevoking else { return }
         worker.assigned[partition]?.isRevoking = true
-        worker.core.beginRevoking(entry.place, now: worker.moment(now))
-        let isForced = random.chance(swarm.forced)
+        worker.core.beginRevoking(entry.coreIndex, now: worker.moment(now))
+        let isForced = random.chance(parameters.forced)
         trace?("\(now % 1_000_000) partition \(partition) leaves \(worker.number)\(isForced ? " by force" : "")")
         if isForced {
             let patience = Int64(random.number(0...500))
             script.append(
-                (now + patience, { [unowned self] in release(partition, of: worker, entry.place, isForced: true) })
+                (now + patience, { [unowned self] in release(partition, of: worker, entry.coreIndex, isForced: true) })
             )
         } else {
-            releaseWhenDrained(partition, of: worker, entry.place)
+            releaseWhenDrained(partition, of: worker, entry.coreIndex)
         }
     }
 
-    private func releaseWhenDrained(_ partition: Int, of worker: SimulatedWorker, _ place: UInt32) {
+    private func releaseWhenDrained(_ partition: Int, of worker: SimulatedWorker, _ coreIndex: UInt32) {
         script.append(
             (
                 now + 5,
                 { [unowned self] in
                     guard workers.contains(where: { $0 === worker }) else { return }
-                    guard worker.core.isDrained(place) else { return releaseWhenDrained(partition, of: worker, place) }
-                    release(partition, of: worker, place, isForced: false)
+                    guard worker.core.isDrained(coreIndex) else {
+                        return releaseWhenDrained(partition, of: worker, coreIndex)
+                    }
+                    release(partition, of: worker, coreIndex, isForced: false)
                 }
             )
         )
     }
 
-    private func release(_ partition: Int, of worker: SimulatedWorker, _ place: UInt32, isForced: Bool) {
+    private func release(_ partition: Int, of worker: SimulatedWorker, _ coreIndex: UInt32, isForced: Bool) {
         guard workers.contains(where: { $0 === worker }) else { return }
         if isForced { hadForcedMove = true }
-        if let progress = worker.core.progress(place),
+        if let progress = worker.core.progress(coreIndex),
             progress.committableOffset >= commits[partition].committableOffset
         {
             commits[partition] = progress
         }
-        worker.core.release(partition: place, now: worker.moment(now))
+        worker.core.release(partition: coreIndex, now: worker.moment(now))
         worker.assigned[partition] = nil
         assign(partition, to: random.number(0...workers.count - 1))
     }

@@ -27,11 +27,11 @@ extension Simulation {
     /// Adds a member to its segment before the run begins.
     func addMember(_ name: String) {
         var phone = newPhone(name)
-        phone.isDevice = random.chance(swarm.devices)
+        phone.isDevice = random.chance(parameters.devices)
         phone.registeredAt = now - 10_000
         phones[name] = phone
         let entry = MemberEntry<[UInt8]>(
-            place: phone.place,
+            location: phone.location,
             isLeaving: false,
             kind: phone.isDevice ? .device : .activity,
             environment: phone.environment,
@@ -47,8 +47,8 @@ extension Simulation {
         order.append(name)
         return SimulatedPhone(
             identifier: name,
-            place: SimulatedNames.place(of: name),
-            environment: random.chance(swarm.sandbox) ? .sandbox : .production,
+            location: SimulatedNames.location(of: name),
+            environment: random.chance(parameters.sandbox) ? .sandbox : .production,
             frequentUpdates: random.chance(300),
             token: newToken(of: name),
             registeredAt: now
@@ -82,8 +82,8 @@ extension Simulation {
             (phone.hasLeft, phone.isDead) = (false, false)
             phones[known] = phone
         default:
-            let names = swarm.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
-            let segment = random.number(0...swarm.segments - 1)
+            let names = parameters.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
+            let segment = random.number(0...parameters.segments - 1)
             let other = names[segment][random.number(SimulatedNames.perSegment - 10...SimulatedNames.perSegment - 1)]
             guard phones[other] == nil else { return }
             phones[other] = newPhone(other)
@@ -115,10 +115,10 @@ extension Simulation {
     }
 
     func feedChanges(_ worker: SimulatedWorker) {
-        for place in changes.indices where !changes[place].isTaken && worker.core.canReceiveMembership {
-            changes[place].isTaken = true
-            changes[place].admittedContent = admittedContent
-            give(changes[place], to: worker)
+        for index in changes.indices where !changes[index].isTaken && worker.core.canReceiveMembership {
+            changes[index].isTaken = true
+            changes[index].admittedContent = admittedContent
+            give(changes[index], to: worker)
         }
     }
 
@@ -155,9 +155,9 @@ extension Simulation {
 
     func takeMembershipOutcomes(_ worker: SimulatedWorker) {
         while let member = worker.core.nextMembershipOutcome() {
-            guard workers[commandOwner] === worker, let place = changes.firstIndex(where: { $0.member == member })
+            guard workers[commandOwner] === worker, let index = changes.firstIndex(where: { $0.member == member })
             else { continue }
-            let change = changes.remove(at: place)
+            let change = changes.remove(at: index)
             trace?("\(now % 1_000_000) \(worker.number) changed \(change.name.suffix(12))")
             if let wipes = change.readAgainAfter { registrationReadAgain(after: wipes) }
             guard !changes.contains(where: { $0.name == change.name }), let phone = phones[change.name] else {
@@ -166,7 +166,8 @@ extension Simulation {
             if change.isLeaving { phones[change.name]?.leftAcknowledgedMilliseconds = now }
             // If there are enough streams, a new member shows the newest state before its registration
             // settles.
-            if swarm.kind == .calm, swarm.starts == 0, swarm.streams >= 10, !phone.hasLeft, phone.token == change.token,
+            if parameters.kind == .calm, parameters.starts == 0, parameters.streams >= 10, !phone.hasLeft,
+                phone.token == change.token,
                 !phone.isDead,
                 phone.shownContent < change.admittedContent
             {

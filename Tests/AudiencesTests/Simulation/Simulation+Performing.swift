@@ -12,20 +12,20 @@ extension Simulation {
         while now >= storeAwayUntil, let call = worker.core.withNextStoreCall(now: moment, { $0.map { Array($0) } }) {
             worker.core.storeCallTaken()
             let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
-            worker.storeCalls.append((max(earliest, now + Int64(random.number(0...swarm.latencyMax))), call))
+            worker.storeCalls.append((max(earliest, now + Int64(random.number(0...parameters.latencyMax))), call))
         }
         while let tag = worker.core.withNextActivityCall(now: moment, { $0.tag }) {
             worker.core.activityCallTaken()
-            worker.activityCalls.append((now + Int64(random.number(0...swarm.latencyMax)), tag))
+            worker.activityCalls.append((now + Int64(random.number(0...parameters.latencyMax)), tag))
         }
         performPushes(worker)
         while let production = worker.core.nextProduction(now: moment) {
             let effect = effect(of: production, worker)
             worker.core.productionTaken()
-            let fails = now < faultsUntil && random.chance(swarm.productionFailure)
+            let fails = now < faultsUntil && random.chance(parameters.productionFailure)
             worker.productions.append(
                 .init(
-                    dueMilliseconds: now + Int64(random.number(0...swarm.latencyMax)),
+                    dueMilliseconds: now + Int64(random.number(0...parameters.latencyMax)),
                     production: production,
                     isAcknowledged: !fails,
                     effect: !fails || random.chance(500) ? effect : nil
@@ -43,7 +43,7 @@ extension Simulation {
                 while let push = worker.core.nextPush(
                     pool,
                     permitsRetry: true,
-                    inFlightMax: swarm.streams,
+                    inFlightMax: parameters.streams,
                     now: worker.moment(now)
                 ) {
                     if random.chance(30) {
@@ -56,7 +56,7 @@ extension Simulation {
                     checkHasNotLeft(token)
                     worker.pushes.append(
                         .init(
-                            dueMilliseconds: now + Int64(random.number(0...swarm.latencyMax)),
+                            dueMilliseconds: now + Int64(random.number(0...parameters.latencyMax)),
                             push: push,
                             token: token,
                             body: Array(push.body),
@@ -71,13 +71,13 @@ extension Simulation {
 
     private func fate(of token: String) -> SimulatedWorker.PushFate {
         guard now < faultsUntil else { return .answered }
-        if random.chance(swarm.pushFailure) {
+        if random.chance(parameters.pushFailure) {
             return random.chance(500) ? .refused(.retryLater, status: 503) : .refused(.retryNow, status: 0)
         }
-        if random.chance(swarm.limited) { return .refused(.limited, status: 429) }
-        if random.chance(swarm.rejected) { return .refused(.rejected, status: 400) }
-        if random.chance(swarm.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
-        if random.chance(swarm.deadToken), let name = phoneOf[token] {
+        if random.chance(parameters.limited) { return .refused(.limited, status: 429) }
+        if random.chance(parameters.rejected) { return .refused(.rejected, status: 400) }
+        if random.chance(parameters.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
+        if random.chance(parameters.deadToken), let name = phoneOf[token] {
             phones[name]?.isDead = true
             phones[name]?.isThroughout = false
             hadLeave = true
@@ -112,7 +112,7 @@ extension Simulation {
 
     func deliverReplies(_ worker: SimulatedWorker) {
         while let first = worker.storeCalls.first, first.dueMilliseconds <= now {
-            if now < storeAwayUntil || (now < faultsUntil && random.chance(swarm.storeLoss)) {
+            if now < storeAwayUntil || (now < faultsUntil && random.chance(parameters.storeLoss)) {
                 loseStore(of: worker)
                 break
             }
@@ -123,7 +123,7 @@ extension Simulation {
         let due = worker.activityCalls.filter { $0.dueMilliseconds <= now }
         worker.activityCalls.removeAll { $0.dueMilliseconds <= now }
         for call in due {
-            if now < faultsUntil, random.chance(swarm.storeLoss) {
+            if now < faultsUntil, random.chance(parameters.storeLoss) {
                 worker.core.activityFailed(tag: call.tag, .unanswered, now: worker.moment(now))
             } else {
                 worker.core.activityReplied(tag: call.tag, now: worker.moment(now))
@@ -137,7 +137,8 @@ extension Simulation {
         var call = call
         if case .admit(var admission) = call.operation {
             admission.rangeCount =
-                swarm.kind == .ranges ? Swarm.rangeCounts[random.number(0...2)] : swarm.rangeCount
+                parameters.kind == .ranges
+                ? SimulationParameters.rangeCounts[random.number(0...2)] : parameters.rangeCount
             call.operation = .admit(admission)
         }
         let reply = store.perform(call)
@@ -257,7 +258,7 @@ extension Simulation {
     /// Returns the range of the command that contains the phone's segment.
     func range(of phone: SimulatedPhone, _ command: Command) -> SegmentRange {
         let count = Int(command.rangeCount)
-        let index = Int(phone.place.segment) * count / MemberLocation.segmentCount
+        let index = Int(phone.location.segment) * count / MemberLocation.segmentCount
         return SegmentRange(index: index, count: count) ?? SegmentRange(index: 0, count: 1).unsafelyUnwrapped
     }
 
@@ -297,7 +298,7 @@ extension Simulation {
             }
             // A record that was produced twice has two results. If newer commands have other ranges, the
             // second result may lack counts, so the first one stays.
-            if swarm.kind == .ranges, rangeResults[command]?[range] != nil { return }
+            if parameters.kind == .ranges, rangeResults[command]?[range] != nil { return }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):
             trace?("\(now % 1_000_000) \(text)")

@@ -29,7 +29,7 @@ extension Simulation {
     func checkStarts() {
         let starts = commands.filter { $0.isStart && $0.isSent }.map(\.number)
         guard let newest = starts.last else { return }
-        let mayRepeat = hadCrash || hadForcedMove || swarm.productionFailure > 0
+        let mayRepeat = hadCrash || hadForcedMove || parameters.productionFailure > 0
         for phone in phones.values where phone.isDevice {
             if phone.starts[newest] == nil, !isUnnoticed(phone, newest) {
                 violations.append("\(phone.identifier.suffix(12)) was not begun by \(newest)")

@@ -42,7 +42,7 @@ struct SimulatedWipe {
 /// The store loses all data. The marks in Redis show the loss, and the shells read the settled records again.
 extension Simulation {
     func makeWipes() {
-        for _ in 0..<swarm.wipes {
+        for _ in 0..<parameters.wipes {
             let at = now + Int64(random.number(0...Int(faultsUntil - now)))
             script.append((at, { [unowned self] in wipeStore() }))
         }
@@ -66,7 +66,7 @@ extension Simulation {
     /// Each worker reads the marks in turn. A little later it learns whether the store had all members when
     /// the reading began.
     func checkMembers() {
-        guard swarm.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
+        guard parameters.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
         guard now >= storeAwayUntil else {
             wipe.nextPollMilliseconds = storeAwayUntil
             return
@@ -74,7 +74,7 @@ extension Simulation {
         wipe.nextPollMilliseconds = now + SimulatedWipe.pollMilliseconds
         let (began, areHeld) = (now, wipe.areMembersHeld)
         for worker in workers {
-            let answered = now + Int64(random.number(0...swarm.latencyMax))
+            let answered = now + Int64(random.number(0...parameters.latencyMax))
             script.append((answered, { worker.core.membersLastCompleteMilliseconds = areHeld ? began : .min }))
         }
         if wipe.readAfter != wipe.count { readAgain() }
@@ -85,7 +85,7 @@ extension Simulation {
         wipe.readAfter = wipes
         wipe.membersLeft = order.count
         for name in order {
-            let at = now + Int64(random.number(0...swarm.returnMax))
+            let at = now + Int64(random.number(0...parameters.returnMax))
             script.append((at, { [unowned self] in registerAgain(name, after: wipes) }))
         }
         wipe.isDraining = true

@@ -32,7 +32,7 @@ final class Simulation {
 
     let seed: UInt64
     var random: SplitMix64
-    let swarm: Swarm
+    let parameters: SimulationParameters
     var now: Int64 = 1_790_000_000_000
     var faultsUntil: Int64 = 0
     var store: AudienceStoreModel
@@ -81,16 +81,16 @@ final class Simulation {
     var rereadings = 0
     var wipe = SimulatedWipe()
 
-    init(seed: UInt64, kind: Swarm.Kind) {
+    init(seed: UInt64, kind: SimulationParameters.Kind) {
         self.seed = seed
         random = SplitMix64(simulationSeed: seed)
-        swarm = Swarm(&random, kind: kind)
+        parameters = SimulationParameters(&random, kind: kind)
         store = AudienceStoreModel(nowMilliseconds: now, pageBytesMax: RoundHarness.pageBytesMax)
-        log = Array(repeating: [], count: swarm.partitions)
-        commits = Array(repeating: PartitionProgress(committableOffset: 0, metadata: []), count: swarm.partitions)
-        for _ in 0..<swarm.workers { workers.append(makeWorker()) }
-        for _ in 0..<swarm.partitions { owners.append(random.number(0...swarm.workers - 1)) }
-        for partition in 0..<swarm.partitions { assign(partition, to: owners[partition]) }
+        log = Array(repeating: [], count: parameters.partitions)
+        commits = Array(repeating: PartitionProgress(committableOffset: 0, metadata: []), count: parameters.partitions)
+        for _ in 0..<parameters.workers { workers.append(makeWorker()) }
+        for _ in 0..<parameters.partitions { owners.append(random.number(0...parameters.workers - 1)) }
+        for partition in 0..<parameters.partitions { assign(partition, to: owners[partition]) }
         makeScenario()
         makeChannels()
         makeWipes()
@@ -98,24 +98,24 @@ final class Simulation {
 
     func makeWorker() -> SimulatedWorker {
         workersMade += 1
-        let worker = SimulatedWorker(number: workersMade, swarm: swarm, seed: random.next())
+        let worker = SimulatedWorker(number: workersMade, parameters: parameters, seed: random.next())
         // A new worker does not know whether the store has all members, until it has read the marks for the
         // first time.
-        if swarm.kind == .wipes { worker.core.membersLastCompleteMilliseconds = .min }
+        if parameters.kind == .wipes { worker.core.membersLastCompleteMilliseconds = .min }
         return worker
     }
 
     // MARK: - The scenario
 
     private func makeScenario() {
-        let names = swarm.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
-        for number in 0..<swarm.members {
-            let name = names[number % swarm.segments][number / swarm.segments]
+        let names = parameters.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
+        for number in 0..<parameters.members {
+            let name = names[number % parameters.segments][number / parameters.segments]
             addMember(name)
         }
         var at = now
-        for number in 0..<swarm.commands {
-            at += Int64(random.number(1...swarm.commandGap))
+        for number in 0..<parameters.commands {
+            at += Int64(random.number(1...parameters.commandGap))
             commands.append(
                 Command(
                     number: number,
@@ -125,9 +125,9 @@ final class Simulation {
                         sequence: UInt64(number + 1)
                     ),
                     content: number,
-                    hasAlert: random.chance(swarm.alerts),
-                    isEnd: number == swarm.commands - 1 && random.chance(200),
-                    isStart: random.chance(swarm.starts),
+                    hasAlert: random.chance(parameters.alerts),
+                    isEnd: number == parameters.commands - 1 && random.chance(200),
+                    isStart: random.chance(parameters.starts),
                     ending: nil
                 )
             )
@@ -140,7 +140,7 @@ final class Simulation {
             )
         }
         faultsUntil = at + 2_000
-        for _ in 0..<swarm.changes {
+        for _ in 0..<parameters.changes {
             script.append((now + Int64(random.number(0...Int(at - now))), { [unowned self] in changeMember() }))
         }
     }
@@ -191,7 +191,7 @@ final class Simulation {
     private func advance(nextFault: Int64) {
         var due = now < faultsUntil ? min(nextFault, faultsUntil) : Int64.max
         for event in script { due = min(due, event.at) }
-        if swarm.kind == .wipes { due = min(due, wipe.nextPollMilliseconds) }
+        if parameters.kind == .wipes { due = min(due, wipe.nextPollMilliseconds) }
         for end in awayUntil + [storeAwayUntil] where end > now { due = min(due, end) }
         for worker in workers {
             due = min(due, worker.nextDueMilliseconds(after: now, storeIsAway: now < storeAwayUntil))
@@ -246,8 +246,8 @@ final class Simulation {
             worker.core.endBatch(now: worker.moment(now))
         }
         for (partition, entry) in worker.assigned.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
-            if let rereading = worker.core.rereading(entry.place, now: worker.moment(now)) {
-                worker.core.rereadingBegan(entry.place, from: rereading.offset, now: worker.moment(now))
+            if let rereading = worker.core.rereading(entry.coreIndex, now: worker.moment(now)) {
+                worker.core.rereadingBegan(entry.coreIndex, from: rereading.offset, now: worker.moment(now))
                 worker.assigned[partition]?.nextOffset = rereading.offset
                 worker.assigned[partition]?.pausedUntil = now + rereading.pauseMilliseconds
                 rereadings += 1
@@ -259,7 +259,7 @@ final class Simulation {
                 record.value.withUnsafeBytes { value in
                     worker.core.receive(
                         IncomingRecord(
-                            partition: entry.place,
+                            partition: entry.coreIndex,
                             offset: next,
                             timestampMilliseconds: now,
                             key: nil,
@@ -366,7 +366,7 @@ final class Simulation {
 
     private func commit(_ worker: SimulatedWorker) {
         for (partition, entry) in worker.assigned {
-            guard let progress = worker.core.progress(entry.place),
+            guard let progress = worker.core.progress(entry.coreIndex),
                 progress.committableOffset >= commits[partition].committableOffset
             else { continue }
             commits[partition] = progress

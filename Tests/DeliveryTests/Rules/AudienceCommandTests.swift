@@ -161,19 +161,19 @@ import Testing
 
     @Test func `A lane that reads ahead hands over no command until it has caught up`() throws {
         let core = CoreHarness { $0.readAheadLagRecords = 100 }
-        core.lag(101)
+        core.noteLag(101)
         core.receive(Self.toAudience(.update(1)))
         core.receive(Self.toAudience(.update(2)))
         core.elapse(1_000)
         #expect(core.takeHandover() == nil, "a newer command may follow")
-        core.lag(0)
+        core.noteLag(0)
         #expect(core.takeHandover() != nil)
         #expect(core.takeHandover() != nil)
     }
 
     @Test func `A full lane that reads ahead hands over its commands`() throws {
         let core = CoreHarness { $0.readAheadLagRecords = 100 }
-        core.lag(1_000)
+        core.noteLag(1_000)
         core.receive(Self.toAudience(.update(1)))
         core.elapse(core.delivery.configuration.readAheadMaxMilliseconds)
         #expect(core.takeHandover() != nil)

@@ -23,12 +23,12 @@ extension CoreHarness {
     var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
     func counters(of application: Int) -> ApplicationCounters { delivery.counters(of: application) }
     func pushesWaiting(_ pool: PoolIndex) -> Int { delivery.pushesWaiting(pool) }
-    func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(place) }
+    func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(index) }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
     func hasPush(_ pool: PoolIndex) -> Bool { delivery.hasPush(pool) }
-    func isDrained(_ place: UInt32) -> Bool { delivery.isDrained(place) }
-    func outstanding(_ place: UInt32) -> Int { delivery.outstanding(place) }
-    func committableOffset(_ place: UInt32) -> Int64? { delivery.committableOffset(place) }
+    func isDrained(_ index: UInt32) -> Bool { delivery.isDrained(index) }
+    func outstanding(_ index: UInt32) -> Int { delivery.outstanding(index) }
+    func committableOffset(_ index: UInt32) -> Int64? { delivery.committableOffset(index) }
 
     /// The oldest call.
     var called: StoreCall<[UInt8]> {

@@ -73,17 +73,19 @@ final class CoreHarness {
     /// Assigns partition 0 of each topic again, from its beginning. Records below the offset count as settled
     /// before.
     func readAgain(below offset: Int64, metadata: [UInt8] = []) {
-        for place in [commands, registrations] { delivery.release(partition: place, now: now) }
+        for partition in [commands, registrations] { delivery.release(partition: partition, now: now) }
         (commands, registrations) = (assign(.commands), assign(.registrations))
-        for place in [commands, registrations] {
-            metadata.withUnsafeBytes { delivery.readAgain(place, below: offset, metadata: $0) }
+        for partition in [commands, registrations] {
+            metadata.withUnsafeBytes { delivery.readAgain(partition, below: offset, metadata: $0) }
         }
     }
 
     func assign(_ topic: RecordTopic, number: Int32 = 0) -> UInt32 {
-        guard let place = delivery.assign(topic: topic, number: number) else { preconditionFailure("no place is left") }
-        nextOffsets[place] = 0
-        return place
+        guard let partition = delivery.assign(topic: topic, number: number) else {
+            preconditionFailure("no index is left")
+        }
+        nextOffsets[partition] = 0
+        return partition
     }
 
     // MARK: - Kafka
@@ -322,8 +324,8 @@ final class CoreHarness {
 
     // MARK: - Time and partitions
 
-    func lag(_ recordsBehind: Int64, of place: UInt32? = nil, isAssumed: Bool = false) {
-        delivery.lag(place ?? commands, recordsBehind: recordsBehind, isAssumed: isAssumed, now: now)
+    func noteLag(_ recordsBehind: Int64, of index: UInt32? = nil, isAssumed: Bool = false) {
+        delivery.noteLag(index ?? commands, recordsBehind: recordsBehind, isAssumed: isAssumed, now: now)
         collect()
     }
 
@@ -334,13 +336,13 @@ final class CoreHarness {
         collect()
     }
 
-    func beginRevoking(_ place: UInt32) {
-        delivery.beginRevoking(place, now: now)
+    func beginRevoking(_ index: UInt32) {
+        delivery.beginRevoking(index, now: now)
         collect()
     }
 
-    func release(_ place: UInt32) {
-        delivery.release(partition: place, now: now)
+    func release(_ index: UInt32) {
+        delivery.release(partition: index, now: now)
         collect()
     }
 

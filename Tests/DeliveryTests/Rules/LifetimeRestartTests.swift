@@ -62,7 +62,7 @@ import Testing
         core.receive(.update(3))
         core.reply(.ended)
         #expect(core.outcomes == ["u3 ended"])
-        #expect(kept(core).map(\.note) == [.missed])
+        #expect(kept(core).map(\.note) == [.updatedAfterEnd])
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
     }

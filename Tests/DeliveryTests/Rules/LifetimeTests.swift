@@ -51,7 +51,7 @@ import Testing
         core.elapse(1_000)
         core.receive(.end(2))
         core.carry()
-        #expect(notes(core) == [.over])
+        #expect(notes(core) == [.removed])
     }
 
     @Test func `A time in the future is no evidence`() {
@@ -65,7 +65,7 @@ import Testing
         let core = limited()
         core.receive(.update(1, beside: #""policy":"endless","#))
         core.carry()
-        #expect(notes(core) == [.over])
+        #expect(notes(core) == [.removed])
     }
 
     @Test func `Without a lifetime, the timetable gets no call`() {
@@ -100,7 +100,7 @@ import Testing
     @Test func `A tombstone tells that its activity is over`() {
         let core = limited()
         core.unregister(key: "a")
-        #expect(notes(core) == [.over])
+        #expect(notes(core) == [.removed])
         core.reply(.unregistered)
         core.reply(.unregistered)
         #expect(core.committableOffset(core.registrations) == 0)

@@ -15,17 +15,17 @@ import Testing
 
     @Test func `A lane that is far behind begins nothing until it has caught up`() {
         let core = Self.core()
-        core.lag(101)
+        core.noteLag(101)
         core.receive(.update(1), .update(1, of: "b"))
         core.receive(.update(2))
         core.elapse(1_000)
         #expect(core.waiting == [])
         #expect(core.outcomes == ["u1 superseded"], "what is replaced is done at once")
-        core.lag(50)
+        core.noteLag(50)
         #expect(core.waiting == [], "half of the limit is not below it")
-        core.lag(1)
+        core.noteLag(1)
         #expect(core.waiting == [], "what is left may be news of either")
-        core.lag(0)
+        core.noteLag(0)
         #expect(core.waiting == ["admit u2", "admit b.u1"])
         core.receive(.update(1, of: "c"))
         #expect(core.waiting.last == "admit c.u1")
@@ -33,17 +33,17 @@ import Testing
 
     @Test func `A lane that has nearly caught up waits for the rest, but not for long`() throws {
         let core = Self.core()
-        core.lag(1_000)
+        core.noteLag(1_000)
         core.receive(.update(1))
-        core.lag(49)
+        core.noteLag(49)
         core.elapse(1_999)
         #expect(core.waiting == [])
-        core.lag(50)
+        core.noteLag(50)
         core.elapse(10)
         #expect(core.waiting == [], "half of the limit is not near")
-        core.lag(49)
+        core.noteLag(49)
         core.elapse(1_999)
-        core.lag(3)
+        core.noteLag(3)
         #expect(core.waiting == [])
         #expect(try #require(core.nextDueMilliseconds) == core.now.monotonicMilliseconds + 1)
         core.elapse(1)
@@ -54,7 +54,7 @@ import Testing
 
     @Test func `A lag below the limit changes nothing`() {
         let core = Self.core()
-        core.lag(100)
+        core.noteLag(100)
         core.receive(.update(1))
         #expect(core.waiting == ["admit u1"])
     }
@@ -62,23 +62,23 @@ import Testing
     @Test func `The lag is that of all partitions of commands`() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
-        core.lag(60)
-        core.lag(60, of: second)
-        core.lag(10_000, of: core.registrations)
+        core.noteLag(60)
+        core.noteLag(60, of: second)
+        core.noteLag(10_000, of: core.registrations)
         core.receive(.update(1))
         #expect(core.waiting == [])
-        core.lag(0)
-        core.lag(0, of: second)
+        core.noteLag(0)
+        core.noteLag(0, of: second)
         #expect(core.waiting == ["admit u1"])
-        core.lag(60)
-        core.lag(-5)
+        core.noteLag(60)
+        core.noteLag(-5)
         core.receive(.update(1, of: "b"))
         #expect(core.waiting == ["admit u1", "admit b.u1"])
     }
 
     @Test func `Registrations do not wait while the lane reads ahead`() {
         let core = Self.core()
-        core.lag(1_000)
+        core.noteLag(1_000)
         core.register(CommandText.registration())
         #expect(core.waiting == ["register a"])
         core.reply(.registered, held: .update(1))
@@ -88,20 +88,20 @@ import Testing
     @Test func `A command in progress continues, and later ones wait`() {
         let core = Self.core()
         core.receive(.update(1))
-        core.lag(1_000)
+        core.noteLag(1_000)
         core.receive(.update(2))
         core.carry()
         #expect(core.outcomes == ["u1 accepted"])
         core.elapse(2_000)
         #expect(core.waiting == [])
         core.receive(.update(3))
-        core.lag(0)
+        core.noteLag(0)
         #expect(core.waiting == ["admit u3"])
     }
 
     @Test func `Reading ahead has a time limit`() throws {
         let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
-        core.lag(1_000)
+        core.noteLag(1_000)
         core.receive(.update(1))
         core.elapse(4_999)
         #expect(core.waiting == [])
@@ -119,7 +119,7 @@ import Testing
 
     @Test func `A lane that is three quarters full begins its commands`() {
         let core = Self.core { $0.recordsMax = 64 }
-        core.lag(1_000)
+        core.noteLag(1_000)
         for number in 0..<48 { core.receive(.update(1, of: "a\(number)")) }
         core.elapse(1)
         #expect(core.waiting == [])
@@ -139,7 +139,7 @@ import Testing
 
     @Test func `A lane with a nearly full window begins the waiting commands`() {
         let core = Self.core { $0.ledgerWindowOffsets = 64 }
-        core.lag(1_000)
+        core.noteLag(1_000)
         for second in 1...48 { core.receive(.update(Int64(second))) }
         core.acknowledgeProductions()
         core.elapse(1)
@@ -154,7 +154,7 @@ import Testing
     @Test func `A revoked partition does not stop the others`() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
-        core.lag(1_000)
+        core.noteLag(1_000)
         core.receive(.update(1))
         core.receive(.update(1, of: "b"), partition: second)
         core.beginRevoking(core.commands)
@@ -170,8 +170,8 @@ import Testing
     @Test func `A leaving partition does not start commands of partitions that are far behind`() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
-        core.lag(1_000)
-        core.lag(1_000, of: second)
+        core.noteLag(1_000)
+        core.noteLag(1_000, of: second)
         core.receive(.update(1))
         core.receive(.update(1, of: "b"), partition: second)
         core.beginRevoking(core.commands)
@@ -183,8 +183,8 @@ import Testing
     @Test func `A leaving partition does not prolong the reading ahead`() {
         let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
         let second = core.assign(.commands, number: 1)
-        core.lag(1_000)
-        core.lag(1_000, of: second)
+        core.noteLag(1_000)
+        core.noteLag(1_000, of: second)
         core.receive(.update(1, of: "b"), partition: second)
         core.elapse(4_999)
         core.beginRevoking(core.commands)
@@ -195,11 +195,11 @@ import Testing
 
     @Test func `Alerts ride on while the lane reads ahead`() throws {
         let core = Self.core()
-        core.lag(1_000)
+        core.noteLag(1_000)
         core.receive(.alert(1))
         core.receive(.update(2))
         core.receive(.update(3))
-        core.lag(0)
+        core.noteLag(0)
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
     }
@@ -210,11 +210,11 @@ import Testing
         let others = (1...3).map { core.assign(.commands, number: $0) }
         core.receive(.update(1))
         for lag in [Int64.max, 1 << 62, .min, .max] {
-            for place in [core.commands] + others { core.lag(lag, of: place) }
+            for place in [core.commands] + others { core.noteLag(lag, of: place) }
         }
         core.receive(.update(1, of: "b"))
         #expect(core.waiting == ["admit u1"], "far behind")
-        for place in [core.commands] + others { core.lag(0, of: place) }
+        for place in [core.commands] + others { core.noteLag(0, of: place) }
         #expect(core.waiting == ["admit u1", "admit b.u1"], "nothing of it is left")
     }
 
@@ -228,7 +228,7 @@ import Testing
         let (activities, perActivity) = (2_000, 100)
         var left = Int64(activities * perActivity)
         for second in 1...perActivity {
-            core.lag(left)
+            core.noteLag(left)
             for activity in 0..<activities {
                 core.receiveOne(.update(Int64(second), of: "m\(activity)"), partition: core.commands)
                 left -= 1
@@ -239,7 +239,7 @@ import Testing
             }
         }
         #expect(core.counters.pushes == 0 && core.waiting == [])
-        core.lag(left)
+        core.noteLag(left)
         #expect(core.waiting.count == activities)
         for _ in 0..<activities { core.carry() }
         core.acknowledgeAll()

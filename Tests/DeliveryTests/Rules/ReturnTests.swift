@@ -19,7 +19,7 @@ import Testing
     private static func storeReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()
         core.receive(.update(1))
-        core.lag(lag)
+        core.noteLag(lag)
         core.elapse(1)
         core.elapse(milliseconds)
         core.loseRedis()
@@ -32,7 +32,7 @@ import Testing
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
-        core.lag(lag)
+        core.noteLag(lag)
         core.elapse(milliseconds)
         return core
     }
@@ -45,7 +45,7 @@ import Testing
         core.receive(.update(2))
         core.elapse(10_000)
         #expect(core.waiting == [])
-        core.lag(0)
+        core.noteLag(0)
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.waiting == ["admit u2"])
     }
@@ -58,7 +58,7 @@ import Testing
         let core = Self.core()
         core.receive(.update(1, of: "b"))
         core.reply(.unchanged)
-        core.lag(60)
+        core.noteLag(60)
         core.elapse(60_000)
         core.receive(.update(1))
         #expect(core.waiting == ["admit u1"])
@@ -88,7 +88,7 @@ import Testing
     @Test func `A full lane does not wait to read more`() {
         let core = Self.core { $0.recordsMax = 64 }
         for number in 0..<49 { core.receive(.update(1, of: "a\(number)")) }
-        core.lag(60)
+        core.noteLag(60)
         core.elapse(1)
         core.elapse(5_000)
         core.loseRedis()
@@ -101,7 +101,7 @@ import Testing
         let core = Self.poolRecovers(after: 5_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(2))
-        core.lag(0)
+        core.noteLag(0)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u1 superseded"])
         core.reply(.send)
@@ -111,7 +111,7 @@ import Testing
     @Test func `A waiting push that nothing newer replaces is sent`() throws {
         let core = Self.poolRecovers(after: 60_000, lag: 60)
         #expect(core.push() == nil)
-        core.lag(0)
+        core.noteLag(0)
         #expect(try #require(core.push()).command == "u1")
     }
 
@@ -120,7 +120,7 @@ import Testing
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
         core.reply(.send)
-        core.lag(60)
+        core.noteLag(60)
         core.elapse(3_000)
         core.push()
         core.elapse(1_000)
@@ -134,7 +134,7 @@ import Testing
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
         core.reply(.send)
-        core.lag(60)
+        core.noteLag(60)
         core.elapse(3_000)
         core.push()
         core.answer(.retryLater, status: 503)
@@ -156,13 +156,13 @@ import Testing
     /// smaller.
     @Test func `After an assignment a lane reads to the end, even if the lag is small`() {
         let core = Self.core()
-        core.lag(101, isAssumed: true)
+        core.noteLag(101, isAssumed: true)
         core.receive(.update(1))
-        core.lag(60)
+        core.noteLag(60)
         core.elapse(2_000)
         core.receive(.update(2))
         #expect(core.waiting == [])
-        core.lag(0)
+        core.noteLag(0)
         #expect(core.waiting == ["admit u2"])
     }
 }

@@ -40,17 +40,20 @@ extension Simulation {
     /// Whether nothing in the run can write a result twice: no acknowledgement is lost, and no record with a
     /// result is read again.
     private var repeatsNothing: Bool {
-        commits.keepMetadata && commits.areHandoversOrderly && swarm.crash == 0 && swarm.productionFailure == 0
-            && swarm.suppliedToken == 0
+        commits.keepMetadata && commits.areHandoversOrderly && parameters.crash == 0
+            && parameters.productionFailure == 0
+            && parameters.suppliedToken == 0
     }
 
     func checkHandovers() {
         guard repeatsNothing else { return }
-        for place in log.places where place.topic == 0 {
-            let counts = firstResults[place, default: [:]]
+        for partition in log.allPartitions where partition.topic == 0 {
+            let counts = firstResults[partition, default: [:]]
             for (offset, count) in counts.sorted(by: { $0.key < $1.key }) where count > 1 {
-                let command = counting.commands[place]?[offset] ?? "a record"
-                violations.append("\(command) at \(offset) of \(place): \(count) results; \(results[command] ?? [])")
+                let command = counting.commands[partition]?[offset] ?? "a record"
+                violations.append(
+                    "\(command) at \(offset) of \(partition): \(count) results; \(results[command] ?? [])"
+                )
             }
         }
     }
@@ -59,8 +62,8 @@ extension Simulation {
 extension Simulation {
     /// Whether a commit shows the record as settled: its offset is below the committed one, or in the
     /// metadata.
-    func isCommitted(_ offset: Int64, of place: SimulatedLog.Place) -> Bool {
-        let commit = log.commits[place] ?? SimulatedLog.Commit()
+    func isCommitted(_ offset: Int64, of partition: SimulatedLog.Partition) -> Bool {
+        let commit = log.commits[partition] ?? SimulatedLog.Commit()
         if offset < commit.offset { return true }
         let ranges = commit.metadata.withUnsafeBytes {
             SettledOffsetsText.decode($0, committedOffset: commit.offset)

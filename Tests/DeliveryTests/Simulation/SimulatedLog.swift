@@ -10,10 +10,21 @@ struct SimulatedLog {
         var deferral: (Deferral, dueMilliseconds: Int64)?
     }
 
-    struct Place: Hashable {
+    struct Partition: Hashable, Comparable {
         /// 0: commands, 1: registrations, 2: deferred commands.
         var topic: Int
         var partition: Int
+
+        init(topic: Int, partition: Int) { (self.topic, self.partition) = (topic, partition) }
+
+        /// The partition of a command or registration.
+        init(of view: RecordView) {
+            self.init(topic: view.topic == .commands ? 0 : 1, partition: Int(view.partition))
+        }
+
+        static func < (left: Self, right: Self) -> Bool {
+            (left.topic, left.partition) < (right.topic, right.partition)
+        }
     }
 
     /// The committed offset and metadata of a partition.
@@ -23,51 +34,51 @@ struct SimulatedLog {
     }
 
     let partitions: Int
-    private(set) var records: [Place: [Record]] = [:]
-    var commits: [Place: Commit] = [:]
+    private(set) var records: [Partition: [Record]] = [:]
+    var commits: [Partition: Commit] = [:]
 
     init(partitions: Int, topics: Int) {
         self.partitions = partitions
         for topic in 0..<topics {
-            for partition in 0..<partitions { records[Place(topic: topic, partition: partition)] = [] }
+            for partition in 0..<partitions { records[Partition(topic: topic, partition: partition)] = [] }
         }
     }
 
-    var places: [Place] { records.keys.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) } }
+    var allPartitions: [Partition] { records.keys.sorted() }
 
-    mutating func append(topic: Int, key: String, value: String?, at milliseconds: Int64) -> (Place, Int64) {
+    mutating func append(topic: Int, key: String, value: String?, at milliseconds: Int64) -> (Partition, Int64) {
         let hash = key.utf8.reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
-        let place = Place(topic: topic, partition: hash % partitions)
+        let partition = Partition(topic: topic, partition: hash % partitions)
         let record = Record(
             timestampMilliseconds: milliseconds,
             key: Array(key.utf8),
             value: value.map { Array($0.utf8) }
         )
-        records[place, default: []].append(record)
-        return (place, Int64(records[place, default: []].count - 1))
+        records[partition, default: []].append(record)
+        return (partition, Int64(records[partition, default: []].count - 1))
     }
 
     /// Appends a deferred command to the partition that has the number of its source partition.
-    mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Place, Int64) {
-        let place = Place(topic: 2, partition: Int(deferral.partition))
-        records[place, default: []]
+    mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Partition, Int64) {
+        let partition = Partition(topic: 2, partition: Int(deferral.partition))
+        records[partition, default: []]
             .append(
                 Record(timestampMilliseconds: 0, key: [], value: value, deferral: (deferral, dueMilliseconds))
             )
-        return (place, Int64(records[place, default: []].count - 1))
+        return (partition, Int64(records[partition, default: []].count - 1))
     }
 
     /// Makes all commands that are in the deferred partition readable now.
-    mutating func readAllDeferred(of place: Place, now: Int64) {
-        for offset in records[place, default: []].indices {
-            guard let due = records[place]?[offset].deferral?.dueMilliseconds else { continue }
-            records[place]?[offset].deferral?.dueMilliseconds = min(due, now)
+    mutating func readAllDeferred(of partition: Partition, now: Int64) {
+        for offset in records[partition, default: []].indices {
+            guard let due = records[partition]?[offset].deferral?.dueMilliseconds else { continue }
+            records[partition]?[offset].deferral?.dueMilliseconds = min(due, now)
         }
     }
 
     /// Whether a record exists at the offset and may be read now.
-    func hasRecord(_ place: Place, at offset: Int64, now: Int64) -> Bool {
-        guard let records = records[place], offset < records.count else { return false }
+    func hasRecord(_ partition: Partition, at offset: Int64, now: Int64) -> Bool {
+        guard let records = records[partition], offset < records.count else { return false }
         return records[Int(offset)].deferral.map { $0.dueMilliseconds <= now } ?? true
     }
 }

@@ -4,7 +4,7 @@ import LiveActivity
 /// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
     struct Assigned {
-        var place: UInt32
+        var coreIndex: UInt32
         var nextOffset: Int64
     }
 
@@ -35,7 +35,7 @@ final class SimulatedWorker {
     let number: Int
     var delivery: Delivery
     let clockSkew: Int64
-    var assigned: [SimulatedLog.Place: Assigned] = [:]
+    var assigned: [SimulatedLog.Partition: Assigned] = [:]
     var nextCommitMilliseconds: Int64 = 0
     /// The calls in the order in which they were sent, because a connection keeps this order.
     var storeCalls: [(dueMilliseconds: Int64, call: StoreCall<[UInt8]>)] = []
@@ -49,9 +49,9 @@ final class SimulatedWorker {
 
     /// Commands on their way to the audiences, in runs that simulate audiences.
     var handedOver: [(dueMilliseconds: Int64, record: UInt32)] = []
-    var changes: [SimulatedChange] = []
+    var changes: [PendingAudienceEntries] = []
 
-    init(number: Int, swarm: Swarm, seed: UInt64, clockSkew: Int64, nowMilliseconds: Int64) {
+    init(number: Int, parameters: SimulationParameters, seed: UInt64, clockSkew: Int64, nowMilliseconds: Int64) {
         self.number = number
         self.clockSkew = clockSkew
         var configuration = DeliveryConfiguration(
@@ -60,16 +60,16 @@ final class SimulatedWorker {
             ],
             seed: seed
         )
-        configuration.recordsMax = swarm.recordsMax
-        configuration.inFlightMaxPerPool = swarm.inFlightMax
+        configuration.recordsMax = parameters.recordsMax
+        configuration.inFlightMaxPerPool = parameters.inFlightMax
         configuration.ledgerWindowOffsets = 64
-        configuration.policies = [swarm.policy]
-        configuration.supersededResults = swarm.supersededResults
-        configuration.readAheadLagRecords = swarm.readAheadLag
+        configuration.policies = [parameters.policy]
+        configuration.supersededResults = parameters.supersededResults
+        configuration.readAheadLagRecords = parameters.readAheadLag
         configuration.readAheadMaxMilliseconds = 5_000
-        configuration.deferAfterMilliseconds = swarm.deferrals?.afterMilliseconds ?? 1 << 40
-        configuration.deferredDelayMilliseconds = swarm.deferrals?.delayMilliseconds ?? 1 << 40
-        if let deferrals = swarm.deferrals {
+        configuration.deferAfterMilliseconds = parameters.deferrals?.afterMilliseconds ?? 1 << 40
+        configuration.deferredDelayMilliseconds = parameters.deferrals?.delayMilliseconds ?? 1 << 40
+        if let deferrals = parameters.deferrals {
             configuration.riderWaitMilliseconds = max(10_000, deferrals.delayMilliseconds + 5_000)
         }
         delivery = Delivery(

@@ -21,7 +21,7 @@ extension Simulation {
         let last = birth + Self.longLifeMilliseconds
         let gap =
             switch random.number(0...9) {
-            case 0...5: Int64(random.number(0...swarm.commandGap))
+            case 0...5: Int64(random.number(0...parameters.commandGap))
             case 6...7 where time < edge - 10_000: edge - time + Int64(random.number(-10_000...10_000))
             default: Int64(random.number(0...5 * 3_600_000))
             }
@@ -77,12 +77,12 @@ extension Simulation {
     /// Checks that a pushed start or alert is not older than its worker's policy allows.
     func checkAges(_ view: RecordView, by worker: SimulatedWorker) {
         let seconds = worker.moment(now).wallMilliseconds / 1_000
-        if view.isStart, seconds - view.version.timestamp > swarm.policy.expiration.startSeconds {
+        if view.isStart, seconds - view.version.timestamp > parameters.policy.expiration.startSeconds {
             violations.append("\(identifier(view)): a start of \(seconds - view.version.timestamp) s is sent")
         }
         let activity = String(decoding: view.activity, as: UTF8.self)
         guard let version = versions["\(activity)#\(alert(of: view))"] else { return }
-        if seconds - version.timestamp > swarm.policy.expiration.alertSeconds {
+        if seconds - version.timestamp > parameters.policy.expiration.alertSeconds {
             violations.append("\(identifier(view)): rings an alert of \(seconds - version.timestamp) s")
         }
     }
@@ -90,13 +90,14 @@ extension Simulation {
     /// Whether a command's alert may have become too old before it was sent. A worker's fast clock makes the
     /// alert older.
     func mayBeOld(_ command: String) -> Bool {
-        guard !swarm.agesSeconds.isEmpty, let version = versions[command] else { return false }
-        return (now + Int64(swarm.clockSkew)) / 1_000 - version.timestamp > swarm.policy.expiration.alertSeconds
+        guard !parameters.agesSeconds.isEmpty, let version = versions[command] else { return false }
+        return (now + Int64(parameters.clockSkew)) / 1_000 - version.timestamp
+            > parameters.policy.expiration.alertSeconds
     }
 
     /// Checks the activity's age when a push arrives at the phone.
     func checkAge(_ view: RecordView, of activity: String) {
-        guard swarm.livesLong, view.event == .update, let born = firstKnownMilliseconds[activity] else { return }
+        guard parameters.livesLong, view.event == .update, let born = firstKnownMilliseconds[activity] else { return }
         if now - born > Self.ageMillisecondsMax + Self.lateMillisecondsMax {
             violations.append("\(activity): \(view.version) arrives \(now - born) ms after it was born")
         }

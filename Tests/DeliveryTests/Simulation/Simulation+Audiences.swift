@@ -25,7 +25,7 @@ struct SimulatedAudiences {
 }
 
 /// A membership change that the audiences have not received yet.
-struct SimulatedChange {
+struct PendingAudienceEntries {
     var dueMilliseconds: Int64
     var member: ChangingMember
     var identifier: String
@@ -40,15 +40,17 @@ extension Simulation {
     /// Draws the audiences that the activity's next registration names; returns an empty text in a run
     /// without audiences.
     func namedAudiences(of activity: String) -> String {
-        guard swarm.audiences > 0 else { return "" }
-        let names = (0..<swarm.audiences).filter { _ in random.chance(500) }.map { "m\($0)" }
+        guard parameters.audiences > 0 else { return "" }
+        let names = (0..<parameters.audiences).filter { _ in random.chance(500) }.map { "m\($0)" }
         audiences.named[activity] = names.map(Self.digest)
         return names.isEmpty && random.chance(500) ? "" : "\"audiences\":\(names),"
     }
 
     func makeAudienceCommands() {
         for number in 1...10 {
-            let (at, audience) = (now + Int64(random.number(0...4_000)), "m\(random.number(0...swarm.audiences - 1))")
+            let (at, audience) = (
+                now + Int64(random.number(0...4_000)), "m\(random.number(0...parameters.audiences - 1))"
+            )
             let value = """
                 {"app":"\(Simulation.application)","audience":"\(audience)","id":"\(audience)#\(number)",\
                 "aps":{"event":"update","timestamp":\(at / 1_000),"content-state":{"content":\(number)}}}
@@ -62,13 +64,13 @@ extension Simulation {
     func performAudiences(_ worker: SimulatedWorker) {
         while let record = worker.delivery.nextHandover {
             worker.delivery.handoverTaken()
-            worker.handedOver.append((now + Int64(random.number(0...swarm.latencyMax)), record))
+            worker.handedOver.append((now + Int64(random.number(0...parameters.latencyMax)), record))
         }
         while let change = worker.delivery.nextMembershipChange {
             // A change must not arrive before the change ahead of it, because of entries with equal times the
             // last decides.
             let earliest = worker.changes.last?.dueMilliseconds ?? now
-            let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
+            let due = max(earliest, now + Int64(random.number(0...parameters.latencyMax)))
             worker.changes.append(simulated(change, worker.delivery.view(change.member.record), due: due))
             worker.delivery.membershipChangeTaken()
         }
@@ -81,10 +83,10 @@ extension Simulation {
         }
     }
 
-    private func simulated(_ change: MembershipChange, _ view: RecordView, due: Int64) -> SimulatedChange {
+    private func simulated(_ change: MembershipChange, _ view: RecordView, due: Int64) -> PendingAudienceEntries {
         let leaving = SimulatedAudiences.Entry(atMilliseconds: change.leftAtMilliseconds, isLeaving: true)
         let joining = SimulatedAudiences.Entry(atMilliseconds: view.registeredAtMilliseconds, isLeaving: false)
-        return SimulatedChange(
+        return PendingAudienceEntries(
             dueMilliseconds: due,
             member: change.member,
             identifier: String(decoding: view.member(change.member.kind), as: UTF8.self),
@@ -105,8 +107,8 @@ extension Simulation {
             if worker.delivery.isRevoked(record), random.chance(500) {
                 ending = .withdrawn
             } else if random.chance(500) {
-                let place = SimulatedLog.Place(topic: 0, partition: Int(view.partition))
-                acknowledged[place, default: []].insert(view.offset)
+                let partition = SimulatedLog.Partition(topic: 0, partition: Int(view.partition))
+                acknowledged[partition, default: []].insert(view.offset)
                 ending = .fannedOut
             } else {
                 ending = .outcome(random.chance(500) ? .superseded : .unchanged)
@@ -130,8 +132,8 @@ extension Simulation {
     /// Checks that, at the end of a run, each activity is in exactly the audiences that its last registration
     /// names.
     func checkAudiences() {
-        guard swarm.audiences > 0, !wasWiped else { return }
-        let all = (0..<swarm.audiences).map { Self.digest("m\($0)") }
+        guard parameters.audiences > 0, !wasWiped else { return }
+        let all = (0..<parameters.audiences).map { Self.digest("m\($0)") }
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
             let key = StoreModel.key(
                 StoreSubject(app: Array(Self.application.utf8), kind: .activity, identifier: Array(activity.utf8))

@@ -38,14 +38,14 @@ extension Simulation {
     /// Whether nothing in the run makes a command fail: APNs refuses no push for good, and no device has more
     /// starts than Redis holds.
     private var isCalm: Bool {
-        swarm.connections?.unknownReason ?? 0 == 0
-            && swarm.activitiesPerDevice <= swarm.heldStartsMax
+        parameters.connections?.unknownReason ?? 0 == 0
+            && parameters.activitiesPerDevice <= parameters.heldStartsMax
     }
 
     /// Whether each start stays with its admitted record: the run loses no answer, worker or partition. A
     /// short failure of Redis does not move a start.
     private var everyStartIsKnown: Bool {
-        swarm.pushLoss == 0 && swarm.crash == 0 && swarm.rebalance == 0 && swarm.connections == nil
+        parameters.pushLoss == 0 && parameters.crash == 0 && parameters.rebalance == 0 && parameters.connections == nil
     }
 
     /// Checks that Redis permits no push to a token that a tombstone has removed, unless the token is
@@ -97,7 +97,7 @@ extension Simulation {
         // The start waited for its device's budget until the start expired.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
         // The start expired. Its worker settled it in Redis, and died before it wrote the result.
-        if phone.device != nil, phone.starts == 0, swarm.crash > 0,
+        if phone.device != nil, phone.starts == 0, parameters.crash > 0,
             results["\(activity)#1"]?.contains(.duplicate) ?? false
         {
             return
@@ -137,6 +137,7 @@ extension Simulation {
 
     /// Whether the phone may miss the last command: a push failed for good, or Redis or a token was lost.
     func mayHaveLostFinal(_ activity: String) -> Bool {
-        refusedForGood.contains(activity) || wasWiped && swarm.wipesRedis || activitiesWithoutToken.contains(activity)
+        refusedForGood.contains(activity) || wasWiped && parameters.wipesRedis
+            || activitiesWithoutToken.contains(activity)
     }
 }

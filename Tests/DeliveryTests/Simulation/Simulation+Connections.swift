@@ -5,39 +5,41 @@ import Testbed
 /// The workers' pools as the core sees them: connections with streams, and the faults of both.
 extension Simulation {
     /// Sends the core's pushes while a connection has a free stream.
-    func performPushes(_ worker: SimulatedWorker, _ swarm: Swarm.Connections) {
+    func performPushes(_ worker: SimulatedWorker, _ parameters: SimulationParameters.Connections) {
         let moment = worker.moment(now)
-        openConnections(worker, swarm)
-        while let place = connectionWithRoom(worker, avoiding: 0) {
-            let isSpent = now < faultsUntil && random.chance(swarm.spentBudget)
+        openConnections(worker, parameters)
+        while let index = connectionWithRoom(worker, avoiding: 0) {
+            let isSpent = now < faultsUntil && random.chance(parameters.spentBudget)
             let permits = worker.retryPermission.permitsRetry(isWithinBudget: !isSpent, now: moment)
             guard let record = worker.delivery.nextPush(Self.pool, permitsRetry: permits, now: moment) else { return }
-            if now < faultsUntil, random.chance(swarm.returned) {
+            if now < faultsUntil, random.chance(parameters.returned) {
                 worker.delivery.pushReturned(record)
                 return
             }
             let view = worker.delivery.view(record)
             checkOffered(record, view, by: worker)
             worker.retryPermission.sent(now: moment)
-            let other = connectionWithRoom(worker, avoiding: view.avoidedConnection) ?? place
-            let due = now + Int64(random.number(0...self.swarm.latencyMax))
+            let other = connectionWithRoom(worker, avoiding: view.avoidedConnection) ?? index
+            let due = now + Int64(random.number(0...self.parameters.latencyMax))
             let number = worker.connections[other].number
-            worker.pushes.append(.init(dueMilliseconds: due, record: record, fate: fate(swarm), connection: number))
+            worker.pushes.append(
+                .init(dueMilliseconds: due, record: record, fate: fate(parameters), connection: number)
+            )
             noteSending(view, by: worker)
         }
     }
 
-    private func openConnections(_ worker: SimulatedWorker, _ swarm: Swarm.Connections) {
+    private func openConnections(_ worker: SimulatedWorker, _ parameters: SimulationParameters.Connections) {
         worker.connections.removeAll { connection in
             connection.isDraining && !worker.pushes.contains { $0.connection == connection.number }
         }
-        while worker.connections.count(where: { !$0.isDraining }) < swarm.count {
+        while worker.connections.count(where: { !$0.isDraining }) < parameters.count {
             worker.connectionsMade += 1
             let wait = now < faultsUntil ? Int64(random.number(0...2_000)) : 0
             worker.connections.append(
                 SimulatedConnection(
                     number: worker.connectionsMade,
-                    streamsMax: self.swarm.streams,
+                    streamsMax: self.parameters.streams,
                     opensAt: now + (worker.connectionsMade == 1 ? 0 : wait)
                 )
             )
@@ -52,13 +54,13 @@ extension Simulation {
         }
     }
 
-    private func fate(_ swarm: Swarm.Connections) -> SimulatedWorker.PushFate {
+    private func fate(_ parameters: SimulationParameters.Connections) -> SimulatedWorker.PushFate {
         guard now < faultsUntil else { return .answered }
-        if random.chance(swarm.refusedStream) { return .refusedStream }
-        if random.chance(swarm.resetStream) { return random.chance(500) ? .lostBefore : .lostAfter }
-        if random.chance(swarm.lostResponse) { return .lostAfter }
-        if random.chance(swarm.unknownReason) { return .unknownReason }
-        if random.chance(swarm.refusedProviderToken) {
+        if random.chance(parameters.refusedStream) { return .refusedStream }
+        if random.chance(parameters.resetStream) { return random.chance(500) ? .lostBefore : .lostAfter }
+        if random.chance(parameters.lostResponse) { return .lostAfter }
+        if random.chance(parameters.unknownReason) { return .unknownReason }
+        if random.chance(parameters.refusedProviderToken) {
             return random.chance(300) ? .everyTokenRefused : .providerTokenRefused
         }
         return fate()
@@ -66,11 +68,11 @@ extension Simulation {
 
     // MARK: - Faults of connections
 
-    func injectConnectionFaults(_ swarm: Swarm.Connections) {
+    func injectConnectionFaults(_ parameters: SimulationParameters.Connections) {
         for case let worker? in workers {
-            if random.chance(swarm.loss) { loseConnection(worker) }
-            if random.chance(swarm.goAway) { sendGoAway(worker) }
-            if random.chance(swarm.limitChange) { changeLimit(worker) }
+            if random.chance(parameters.loss) { loseConnection(worker) }
+            if random.chance(parameters.goAway) { sendGoAway(worker) }
+            if random.chance(parameters.limitChange) { changeLimit(worker) }
         }
     }
 
@@ -96,11 +98,11 @@ extension Simulation {
     /// other pushes.
     private func sendGoAway(_ worker: SimulatedWorker) {
         guard
-            let place = worker.connections.indices.filter({ !worker.connections[$0].isDraining })
+            let index = worker.connections.indices.filter({ !worker.connections[$0].isDraining })
                 .randomElement(using: &random)
         else { return }
-        let number = worker.connections[place].number
-        worker.connections[place].isDraining = true
+        let number = worker.connections[index].number
+        worker.connections[index].isDraining = true
         let carried = worker.pushes.count { $0.connection == number }
         let kept = random.number(0...carried)
         var position = 0
@@ -115,8 +117,8 @@ extension Simulation {
 
     /// Changes MAX_CONCURRENT_STREAMS of a connection to one, or back to its first value.
     private func changeLimit(_ worker: SimulatedWorker) {
-        guard let place = Array(worker.connections.indices).randomElement(using: &random) else { return }
-        worker.connections[place].streamsMax = worker.connections[place].streamsMax == 1 ? swarm.streams : 1
+        guard let index = Array(worker.connections.indices).randomElement(using: &random) else { return }
+        worker.connections[index].streamsMax = worker.connections[index].streamsMax == 1 ? parameters.streams : 1
     }
 
     private func takePushes(
@@ -173,9 +175,9 @@ extension Simulation {
         )
         worker.retryPermission.answered(disposition)
         if disposition == .accepted,
-            let place = worker.connections.firstIndex(where: { $0.number == push.connection })
+            let index = worker.connections.firstIndex(where: { $0.number == push.connection })
         {
-            worker.connections[place].isCold = false
+            worker.connections[index].isCold = false
         }
     }
 
@@ -184,9 +186,10 @@ extension Simulation {
     /// may then send the same version.
     func checkOutcomes() {
         let isUndisturbed =
-            swarm.crash == 0 && swarm.rebalance == 0 && swarm.productionFailure == 0 && swarm.redisLoss == 0
-            && !swarm.wipesRedis
-        guard swarm.connections != nil, isUndisturbed else { return }
+            parameters.crash == 0 && parameters.rebalance == 0 && parameters.productionFailure == 0
+            && parameters.redisLoss == 0
+            && !parameters.wipesRedis
+        guard parameters.connections != nil, isUndisturbed else { return }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
             // Each registration releases a held command again until the command is settled, so a held command
             // may have more outcomes.

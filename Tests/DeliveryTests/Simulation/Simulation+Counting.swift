@@ -4,7 +4,7 @@ import LiveActivity
 /// The counts of superseded commands that have no result of their own.
 struct SimulatedCounting {
     /// The command of each record, by place and offset.
-    var commands: [SimulatedLog.Place: [Int64: String]] = [:]
+    var commands: [SimulatedLog.Partition: [Int64: String]] = [:]
     /// The number of results of records of the commands topic, by activity.
     private(set) var results: [String: Int] = [:]
     /// The number of superseded commands that the results of other commands count, by activity.
@@ -35,7 +35,7 @@ extension Simulation {
 
     /// Whether a commit may pass a record without a result: a newer command has a result, or will be read
     /// again.
-    func isCountedSafely(_ offset: Int64, of place: SimulatedLog.Place) -> Bool {
+    func isCountedSafely(_ offset: Int64, of place: SimulatedLog.Partition) -> Bool {
         guard let command = counting.commands[place]?[offset] else { return false }
         return newer(than: command)
             .contains { newer in
@@ -47,7 +47,8 @@ extension Simulation {
     }
 
     private func newer(than command: String) -> [String] {
-        guard swarm.supersededResults != .each, let version = versions[command], let mark = command.lastIndex(of: "#")
+        guard parameters.supersededResults != .each, let version = versions[command],
+            let mark = command.lastIndex(of: "#")
         else {
             return []
         }
@@ -65,10 +66,10 @@ extension Simulation {
     /// Checks that the results and counts of each activity add up to its commands, unless a worker or a
     /// result was lost.
     func checkCounts() {
-        if swarm.supersededResults == .each, let one = counting.superseded.first(where: { $0.value > 0 }) {
+        if parameters.supersededResults == .each, let one = counting.superseded.first(where: { $0.value > 0 }) {
             violations.append("\(one.key): commands were counted though each has a result")
         }
-        guard swarm.crash == 0, swarm.rebalance == 0, swarm.productionFailure == 0 else { return }
+        guard parameters.crash == 0, parameters.rebalance == 0, parameters.productionFailure == 0 else { return }
         var written: [String: Int] = [:]
         for command in counting.commands.filter({ $0.key.topic == 0 }).values.flatMap(\.values) {
             written[String(command.prefix { $0 != "#" }), default: 0] += 1

@@ -6,7 +6,7 @@ import Testbed
 extension Simulation {
     var isPoolAway: Bool { now < min(poolAwayUntil, faultsUntil) }
 
-    func injectOutage(_ deferrals: Swarm.Deferrals) {
+    func injectOutage(_ deferrals: SimulationParameters.Deferrals) {
         guard !isPoolAway, random.chance(deferrals.outage) else { return }
         poolAwayUntil = now + Int64(random.number(1...deferrals.outageMillisecondsMax))
         trace?("\(now % 1_000_000) APNs is away until \(poolAwayUntil % 1_000_000)")
@@ -22,7 +22,7 @@ extension Simulation {
 
     /// When the next deferred record that no worker has read is due; `.max` if there is none.
     var nextDeferralMilliseconds: Int64 {
-        guard swarm.deferrals != nil else { return .max }
+        guard parameters.deferrals != nil else { return .max }
         var due = Int64.max
         for case let worker? in workers {
             for (place, entry) in worker.assigned where place.topic == 2 {
@@ -43,7 +43,7 @@ extension Simulation {
 
     /// Records that Kafka has acknowledged a command in the deferred topic.
     func noteDeferral(_ view: RecordView) {
-        guard let deferrals = swarm.deferrals else { return violations.append("deferred, though nothing is") }
+        guard let deferrals = parameters.deferrals else { return violations.append("deferred, though nothing is") }
         let identifier = identifier(view)
         trace?("\(now % 1_000_000) \(identifier) deferred \(view.deferralCause) \(view.deferral.count)")
         deferredActivities.insert(String(decoding: view.activity, as: UTF8.self))
@@ -53,13 +53,13 @@ extension Simulation {
         let (place, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: due)
         counting.commands[place, default: [:]][offset] = identifier
         guard view.topic == .commands else { return }
-        let source = SimulatedLog.Place(topic: 0, partition: Int(view.partition))
+        let source = SimulatedLog.Partition(topic: 0, partition: Int(view.partition))
         acknowledged[source, default: []].insert(view.offset)
     }
 
     /// A start that was deferred had its draw refunded, and draws again. Records the time of the second draw.
     func noteDrawAgain(_ view: RecordView, of activity: String) {
-        guard swarm.deferrals != nil, let drawn = pace.lastStartDraws[activity] else { return }
+        guard parameters.deferrals != nil, let drawn = pace.lastStartDraws[activity] else { return }
         let device = String(decoding: view.device, as: UTF8.self)
         guard let place = pace.startDraws[device]?.firstIndex(where: { $0.activity == activity }) else { return }
         pace.startDraws[device]?[place].at = drawn
@@ -68,20 +68,22 @@ extension Simulation {
     /// Whether a newer state without an alert may have passed the activity's deferred alert. Only the lane
     /// that deferred the alert lets newer states wait for it.
     func mayHavePassedAlert(_ activity: String) -> Bool {
-        let hasOneLane = swarm.workers == 1 && swarm.crash == 0 && swarm.rebalance == 0
+        let hasOneLane = parameters.workers == 1 && parameters.crash == 0 && parameters.rebalance == 0
         return deferredActivities.contains(activity) && !hasOneLane
     }
 
     /// Checks that the committed offset stays near the log's end, also during an outage of APNs.
     func checkFollowing(_ worker: SimulatedWorker) {
-        guard let deferrals = swarm.deferrals, swarm.redisLoss == 0, swarm.productionFailure == 0,
-            swarm.connections == nil, swarm.pushFailure == 0, swarm.limited == 0, swarm.latencyMax < 100
+        guard let deferrals = parameters.deferrals, parameters.redisLoss == 0, parameters.productionFailure == 0,
+            parameters.connections == nil, parameters.pushFailure == 0, parameters.limited == 0,
+            parameters.latencyMax < 100
         else { return }
         // A record may wait until it is deferred, and then until it is read again. The factor 2 is for a
         // command behind it, which waits as long again.
         let patience = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
         for (place, entry) in worker.assigned where place.topic == 0 {
-            guard let since = worker.delivery.oldestUnsettledMilliseconds(entry.place), now - since > patience else {
+            guard let since = worker.delivery.oldestUnsettledMilliseconds(entry.coreIndex), now - since > patience
+            else {
                 continue
             }
             violations.append("\(place): a record has not been settled for \(now - since) ms")

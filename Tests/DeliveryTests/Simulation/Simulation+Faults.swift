@@ -7,15 +7,15 @@ import Testbed
 
 extension Simulation {
     func injectFaults() {
-        if random.chance(swarm.rebalance) { moveAPartition() }
-        if random.chance(swarm.crash) { crash(random.number(0...swarm.workers - 1)) }
-        if random.chance(swarm.tokenRotation) { rotateAToken() }
-        if swarm.tombstone > 0, random.chance(swarm.tombstone) { unregisterAnActivity() }
-        if let connections = swarm.connections { injectConnectionFaults(connections) }
-        if swarm.outage > 0, random.chance(swarm.outage) { beginOutage() }
-        if let deferrals = swarm.deferrals { injectOutage(deferrals) }
-        if swarm.timeJump > 0, random.chance(swarm.timeJump) { now += Int64(random.number(1...600_000)) }
-        if swarm.wipesRedis, !wasWiped, random.chance(100) {
+        if random.chance(parameters.rebalance) { moveAPartition() }
+        if random.chance(parameters.crash) { crash(random.number(0...parameters.workers - 1)) }
+        if random.chance(parameters.tokenRotation) { rotateAToken() }
+        if parameters.tombstone > 0, random.chance(parameters.tombstone) { unregisterAnActivity() }
+        if let connections = parameters.connections { injectConnectionFaults(connections) }
+        if parameters.outage > 0, random.chance(parameters.outage) { beginOutage() }
+        if let deferrals = parameters.deferrals { injectOutage(deferrals) }
+        if parameters.timeJump > 0, random.chance(parameters.timeJump) { now += Int64(random.number(1...600_000)) }
+        if parameters.wipesRedis, !wasWiped, random.chance(100) {
             wasWiped = true
             store.flushAll()
             unregisteredTokens = [:]
@@ -46,38 +46,38 @@ extension Simulation {
         }
     }
 
-    func assign(_ place: SimulatedLog.Place, to owner: Int) {
+    func assign(_ partition: SimulatedLog.Partition, to owner: Int) {
         guard let worker = workers[owner] else { return }
-        let topic: RecordTopic = [.commands, .registrations, .deferred][place.topic]
-        guard let number = worker.delivery.assign(topic: topic, number: Int32(place.partition)) else { return }
-        let commit = log.commits[place] ?? SimulatedLog.Commit()
-        trace?("\(now % 1_000_000) \(place) to \(owner) from \(commit.offset)")
+        let topic: RecordTopic = [.commands, .registrations, .deferred][partition.topic]
+        guard let number = worker.delivery.assign(topic: topic, number: Int32(partition.partition)) else { return }
+        let commit = log.commits[partition] ?? SimulatedLog.Commit()
+        trace?("\(now % 1_000_000) \(partition) to \(owner) from \(commit.offset)")
         let skipped = commit.metadata.withUnsafeBytes {
             worker.delivery.resume(
                 number,
                 at: commit.offset,
                 metadata: $0,
-                logEnd: Int64(log.records[place]?.count ?? 0)
+                logEnd: Int64(log.records[partition]?.count ?? 0)
             )
         }
-        if skipped == nil { violations.append("the metadata of a commit of \(place) was refused") }
-        worker.assigned[place] = .init(place: number, nextOffset: commit.offset)
-        owners[place] = owner
+        if skipped == nil { violations.append("the metadata of a commit of \(partition) was refused") }
+        worker.assigned[partition] = .init(coreIndex: number, nextOffset: commit.offset)
+        owners[partition] = owner
     }
 
     /// Moves a partition to another worker, or to the same one again. Its owner has finished its work, or is
     /// in the middle of it, or loses the partition without a revocation.
     private func moveAPartition() {
-        guard let place = log.places.randomElement(using: &random), let owner = owners[place],
-            let worker = workers[owner], let entry = worker.assigned[place], entry.nextOffset != .max
+        guard let partition = log.allPartitions.randomElement(using: &random), let owner = owners[partition],
+            let worker = workers[owner], let entry = worker.assigned[partition], entry.nextOffset != .max
         else { return }
-        worker.assigned[place]?.nextOffset = .max
+        worker.assigned[partition]?.nextOffset = .max
         if commits.areHandoversOrderly {
-            worker.delivery.beginRevoking(entry.place, now: worker.moment(now))
-            return giveWhenDrained(place, of: worker, entry.place)
+            worker.delivery.beginRevoking(entry.coreIndex, now: worker.moment(now))
+            return giveWhenDrained(partition, of: worker, entry.coreIndex)
         }
-        if random.chance(250) { return give(place, of: worker, entry.place) }
-        worker.delivery.beginRevoking(entry.place, now: worker.moment(now))
+        if random.chance(250) { return give(partition, of: worker, entry.coreIndex) }
+        worker.delivery.beginRevoking(entry.coreIndex, now: worker.moment(now))
         let patience = Int64(random.number(0...3_000))
         script.append(
             (
@@ -85,26 +85,30 @@ extension Simulation {
                 { [self] in
                     guard workers[owner] === worker else { return }
                     commit(worker)
-                    give(place, of: worker, entry.place)
+                    give(partition, of: worker, entry.coreIndex)
                 }
             )
         )
     }
 
-    private func giveWhenDrained(_ place: SimulatedLog.Place, of worker: SimulatedWorker, _ number: UInt32) {
+    private func giveWhenDrained(
+        _ partition: SimulatedLog.Partition,
+        of worker: SimulatedWorker,
+        _ number: UInt32
+    ) {
         let step = { [self] in
-            guard let owner = owners[place], workers[owner] === worker else { return }
-            guard worker.delivery.isDrained(number) else { return giveWhenDrained(place, of: worker, number) }
+            guard let owner = owners[partition], workers[owner] === worker else { return }
+            guard worker.delivery.isDrained(number) else { return giveWhenDrained(partition, of: worker, number) }
             commit(worker)
-            give(place, of: worker, number)
+            give(partition, of: worker, number)
         }
         script.append((now + 20, step))
     }
 
-    private func give(_ place: SimulatedLog.Place, of worker: SimulatedWorker, _ number: UInt32) {
+    private func give(_ partition: SimulatedLog.Partition, of worker: SimulatedWorker, _ number: UInt32) {
         worker.delivery.release(partition: number, now: worker.moment(now))
-        worker.assigned[place] = nil
-        assign(place, to: random.number(0...swarm.workers - 1))
+        worker.assigned[partition] = nil
+        assign(partition, to: random.number(0...parameters.workers - 1))
     }
 
     /// Kills a worker as SIGKILL does. Chance decides which calls, pushes and records of the worker arrive.
@@ -132,9 +136,9 @@ extension Simulation {
             noteDeferral(worker.delivery.view(entry.production.record))
         }
         trace?("\(now % 1_000_000) crash of \(number)")
-        let places = worker.assigned.keys.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }
+        let allPartitions = worker.assigned.keys.sorted()
         workers[number] = makeWorker()
-        for place in places { assign(place, to: number) }
+        for partition in allPartitions { assign(partition, to: number) }
     }
 
     func commitIfDue(_ worker: SimulatedWorker) {
@@ -144,32 +148,37 @@ extension Simulation {
     }
 
     func commit(_ worker: SimulatedWorker) {
-        for (place, entry) in worker.assigned {
-            guard let progress = worker.delivery.progress(entry.place) else { continue }
-            let before = log.commits[place] ?? SimulatedLog.Commit()
+        for (partition, entry) in worker.assigned {
+            guard let progress = worker.delivery.progress(entry.coreIndex) else { continue }
+            let before = log.commits[partition] ?? SimulatedLog.Commit()
             if progress.committableOffset < before.offset { continue }
-            log.commits[place] = SimulatedLog.Commit(
+            log.commits[partition] = SimulatedLog.Commit(
                 offset: progress.committableOffset,
                 metadata: commits.keepMetadata ? progress.metadata : []
             )
-            guard place.topic == 0 else { continue }
-            for settled in before.offset..<progress.committableOffset { checkCommitted(settled, of: place) }
-            for settled in settledAbove(progress, of: place).joined() { checkCommitted(settled, of: place) }
+            guard partition.topic == 0 else { continue }
+            for settled in before.offset..<progress.committableOffset { checkCommitted(settled, of: partition) }
+            for settled in settledAbove(progress, of: partition).joined() {
+                checkCommitted(settled, of: partition)
+            }
         }
     }
 
-    private func settledAbove(_ progress: PartitionProgress, of place: SimulatedLog.Place) -> [Range<Int64>] {
+    private func settledAbove(_ progress: PartitionProgress, of partition: SimulatedLog.Partition) -> [Range<
+        Int64
+    >] {
         guard commits.keepMetadata else { return [] }
         let ranges = progress.metadata.withUnsafeBytes {
             SettledOffsetsText.decode($0, committedOffset: progress.committableOffset)
         }
-        if ranges == nil { violations.append("the metadata of \(place) cannot be read") }
+        if ranges == nil { violations.append("the metadata of \(partition) cannot be read") }
         return ranges ?? []
     }
 
-    private func checkCommitted(_ offset: Int64, of place: SimulatedLog.Place) {
-        guard !(acknowledged[place]?.contains(offset) ?? false), !isCountedSafely(offset, of: place) else { return }
-        violations.append("offset \(offset) of \(place) was committed without an acknowledged result")
+    private func checkCommitted(_ offset: Int64, of partition: SimulatedLog.Partition) {
+        guard !(acknowledged[partition]?.contains(offset) ?? false), !isCountedSafely(offset, of: partition)
+        else { return }
+        violations.append("offset \(offset) of \(partition) was committed without an acknowledged result")
     }
 }
 

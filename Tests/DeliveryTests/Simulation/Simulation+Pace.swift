@@ -70,7 +70,7 @@ extension Simulation {
         of activity: String,
         _ sending: SimulatedPace.Sending
     ) {
-        if let before = last[activity], !wasWiped, sending.at - before.at < swarm.policy.spacingMilliseconds {
+        if let before = last[activity], !wasWiped, sending.at - before.at < parameters.policy.spacingMilliseconds {
             violations.append(
                 "\(activity): \(sending.version) goes \(sending.at - before.at) ms after \(before.version)"
             )
@@ -90,7 +90,7 @@ extension Simulation {
         }
         for (device, draws) in pace.startDraws.sorted(by: { $0.key < $1.key }) {
             let arrived = draws.filter { pace.startsArrived.contains($0.activity) }.map(\.at).sorted()
-            if SimulatedPace.left(in: swarm.policy.startBudget, after: arrived, at: now) == nil {
+            if SimulatedPace.left(in: parameters.policy.startBudget, after: arrived, at: now) == nil {
                 violations.append("\(device): more starts than its budget holds")
             }
         }
@@ -100,7 +100,7 @@ extension Simulation {
     private func checkBudget(of activity: String, _ draws: [SimulatedPace.Draw]) {
         // Before its first registration an activity has the usual budget, which may be larger and refill
         // faster than the budget for frequent updates. So the check takes the larger numbers of both.
-        let (usual, frequentUpdates) = (swarm.policy.budget, swarm.policy.frequentBudget)
+        let (usual, frequentUpdates) = (parameters.policy.budget, parameters.policy.frequentBudget)
         var bucket = usual
         if frequent.contains(activity) {
             bucket.pushes = max(usual.pushes, frequentUpdates.pushes)

@@ -7,28 +7,28 @@ import Testbed
 /// occur.
 extension Simulation {
     func makeScenario() {
-        for number in 0..<swarm.activities {
-            makeActivity("match-\(number)", device: "device-\(number / swarm.activitiesPerDevice)")
+        for number in 0..<parameters.activities {
+            makeActivity("match-\(number)", device: "device-\(number / parameters.activitiesPerDevice)")
         }
-        if swarm.audiences > 0 { makeAudienceCommands() }
+        if parameters.audiences > 0 { makeAudienceCommands() }
     }
 
     private func makeActivity(_ activity: String, device: String) {
-        if swarm.frequent > 0, random.chance(swarm.frequent) { frequent.insert(activity) }
+        if parameters.frequent > 0, random.chance(parameters.frequent) { frequent.insert(activity) }
         let byServer = random.chance(500)
-        let isSilent = swarm.silentApp > 0 && !byServer && random.chance(swarm.silentApp)
-        let isLate = isSilent && swarm.lateToken > 0 && random.chance(swarm.lateToken)
+        let isSilent = parameters.silentApp > 0 && !byServer && random.chance(parameters.silentApp)
+        let isLate = isSilent && parameters.lateToken > 0 && random.chance(parameters.lateToken)
         var time = now + Int64(random.number(0...500))
         let birth = time
         var sequence: UInt64 = 0
-        if !swarm.agesSeconds.isEmpty {
-            agesSeconds[activity] = swarm.agesSeconds.randomElement(using: &random)
+        if !parameters.agesSeconds.isEmpty {
+            agesSeconds[activity] = parameters.agesSeconds.randomElement(using: &random)
         }
         if byServer {
             phones[activity] = SimulatedPhone(activity: activity, device: device)
             registerStart(
                 device,
-                at: time + Int64(random.chance(swarm.lateStartToken) ? random.number(0...9_000) : -100)
+                at: time + Int64(random.chance(parameters.lateStartToken) ? random.number(0...9_000) : -100)
             )
             sequence += 1
             send(activity, .start, sequence: sequence, content: 0, device: device, at: time)
@@ -41,18 +41,20 @@ extension Simulation {
             let delay = random.chance(300) ? random.number(0...9_000) : -100
             script.append((time + Int64(delay), { [self] in registerActivity(activity) }))
         }
-        let count = random.number(1...swarm.commandsPerActivity)
+        let count = random.number(1...parameters.commandsPerActivity)
         var content = 0
         for number in 1...count {
-            time += swarm.livesLong ? longGap(birth: birth, time: time) : Int64(random.number(0...swarm.commandGap))
+            time +=
+                parameters.livesLong
+                ? longGap(birth: birth, time: time) : Int64(random.number(0...parameters.commandGap))
             sequence += 1
             let isLast = number == count
-            if swarm.sameContent == 0 || !random.chance(swarm.sameContent) { content = number }
+            if parameters.sameContent == 0 || !random.chance(parameters.sameContent) { content = number }
             let ends = isLast && random.chance(800)
             if isLast {
                 finals[activity] = (version(of: activity, at: time, sequence), content, ends)
             }
-            let supplies = isSilent && !isLate && (number == 1 || random.chance(swarm.suppliedToken))
+            let supplies = isSilent && !isLate && (number == 1 || random.chance(parameters.suppliedToken))
             let event = ends ? Event.end : .update
             send(activity, event, sequence: sequence, content: content, hasOwnToken: supplies, at: time)
         }
@@ -99,14 +101,14 @@ extension Simulation {
             "alert":{"title":"Start","body":"\(activity)"},
             """
         var wishes = ""
-        if swarm.priority > 0, event == .update, random.chance(swarm.priority) {
+        if parameters.priority > 0, event == .update, random.chance(parameters.priority) {
             wishes = "\"priority\":\(random.chance(500) ? 5 : 10),"
         }
-        let isShortLived = swarm.shortLived > 0 && event == .update && random.chance(swarm.shortLived)
+        let isShortLived = parameters.shortLived > 0 && event == .update && random.chance(parameters.shortLived)
         if isShortLived { wishes += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
         var alert = ""
         // An alert must be valid for as long as its command, so a short-lived command has none.
-        if swarm.alert > 0, !isShortLived, event != .start, random.chance(swarm.alert) {
+        if parameters.alert > 0, !isShortLived, event != .start, random.chance(parameters.alert) {
             alert = ",\"alert\":{\"title\":\"\(sequence)\",\"body\":\"Goal\"}"
             alerts[activity, default: []].append(Int(sequence))
         }
@@ -140,14 +142,16 @@ extension Simulation {
     /// The token that a producer writes into a command: the phone's, or a dead one that the producer believes
     /// to be valid.
     private func tokenOfCommand(of activity: String, isSupplied: Bool) -> String? {
-        if swarm.staleToken > 0, let token = retiredTokens[activity], random.chance(swarm.staleToken) { return token }
+        if parameters.staleToken > 0, let token = retiredTokens[activity], random.chance(parameters.staleToken) {
+            return token
+        }
         return isSupplied ? phones[activity]?.token : nil
     }
 
     private func append(_ command: String, of activity: String, _ value: String, at time: Int64) {
         appended[command, default: 0] += 1
-        let (place, offset) = log.append(topic: 0, key: activity, value: value, at: time)
-        counting.commands[place, default: [:]][offset] = command
+        let (partition, offset) = log.append(topic: 0, key: activity, value: value, at: time)
+        counting.commands[partition, default: [:]][offset] = command
     }
 
     // MARK: - Phones
@@ -201,7 +205,7 @@ extension Simulation {
     private func registeredAt() -> Int64 {
         // A token may die between two registrations, so two registrations are at least two milliseconds apart
         // in a run with audiences.
-        nextRegistration = max(nextRegistration + (swarm.audiences > 0 ? 2 : 1), now)
+        nextRegistration = max(nextRegistration + (parameters.audiences > 0 ? 2 : 1), now)
         return nextRegistration
     }
 
@@ -268,14 +272,14 @@ extension Simulation {
 
     /// Returns the number after `key`, in the part of the body that begins with `mark`.
     private func number(_ key: String, after mark: String, in body: String) -> Int {
-        guard let part = body.place(of: mark), let found = body.place(of: key, in: part.upperBound..<body.endIndex)
+        guard let part = body.range(of: mark), let found = body.range(of: key, in: part.upperBound..<body.endIndex)
         else { return -1 }
         return Int(body[found.upperBound...].prefix { $0.isNumber }) ?? -1
     }
 }
 
 extension String {
-    fileprivate func place(of text: String, in range: Range<Index>? = nil) -> Range<Index>? {
+    fileprivate func range(of text: String, in range: Range<Index>? = nil) -> Range<Index>? {
         self[range ?? startIndex..<endIndex].firstRange(of: text)
     }
 }

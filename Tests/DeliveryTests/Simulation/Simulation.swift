@@ -12,7 +12,7 @@ final class Simulation {
 
     let seed: UInt64
     var random: SplitMix64
-    let swarm: Swarm
+    let parameters: SimulationParameters
     var now: Int64 = 1_790_000_000_000
     let faultsUntil: Int64
     var log: SimulatedLog
@@ -20,7 +20,7 @@ final class Simulation {
     /// The model that replaces Redis.
     var store: StoreModel
     var workers: [SimulatedWorker?] = []
-    var owners: [SimulatedLog.Place: Int] = [:]
+    var owners: [SimulatedLog.Partition: Int] = [:]
     var phones: [String: SimulatedPhone] = [:]
     /// The activity that each update token reaches.
     var tokens: [String: String] = [:]
@@ -39,7 +39,7 @@ final class Simulation {
     var appended: [String: Int] = [:]
     /// The text of each command's record.
     var written: [String: String] = [:]
-    var acknowledged: [SimulatedLog.Place: Set<Int64>] = [:]
+    var acknowledged: [SimulatedLog.Partition: Set<Int64>] = [:]
     var violations: [String] = []
     var wasWiped = false
     var redisAwayUntil = Int64.min
@@ -75,7 +75,7 @@ final class Simulation {
     var counting = SimulatedCounting()
     let commits: SimulatedCommits
     /// How many times the first result of a record was written, by place and offset.
-    var firstResults: [SimulatedLog.Place: [Int64: Int]] = [:]
+    var firstResults: [SimulatedLog.Partition: [Int64: Int]] = [:]
     /// The virtual time at which the outage of APNs ends.
     var poolAwayUntil: Int64 = 0
     /// Activities with a deferred command.
@@ -86,38 +86,36 @@ final class Simulation {
     /// - Parameter supersededResults: if nil, the seed draws it, with random numbers of its own.
     init(
         seed: UInt64,
-        kind: Swarm.Kind = .plain,
+        kind: SimulationParameters.Kind = .plain,
         supersededResults: SupersededResults? = nil,
         commits: SimulatedCommits? = nil
     ) {
         self.seed = seed
         self.commits = commits ?? SimulatedCommits(seed: seed)
         random = SplitMix64(simulationSeed: seed)
-        var swarm = Swarm(&random, kind: kind)
+        var parameters = SimulationParameters(&random, kind: kind)
         var coin = SplitMix64(simulationSeed: ~seed)
-        swarm.supersededResults = supersededResults ?? SupersededResults.allCases[coin.number(0...2)]
-        self.swarm = swarm
-        log = SimulatedLog(partitions: swarm.partitions, topics: swarm.deferrals == nil ? 2 : 3)
+        parameters.supersededResults = supersededResults ?? SupersededResults.allCases[coin.number(0...2)]
+        self.parameters = parameters
+        log = SimulatedLog(partitions: parameters.partitions, topics: parameters.deferrals == nil ? 2 : 3)
         store = StoreModel(nowMilliseconds: now)
-        store.heldStartsMax = swarm.heldStartsMax
-        faultsUntil =
-            now + (swarm.livesLong ? Self.longLifeMilliseconds : Int64(swarm.commandGap * swarm.commandsPerActivity))
-            + 4_000
-        for _ in 0..<swarm.workers { workers.append(makeWorker()) }
-        for place in log.places { owners[place] = random.number(0...swarm.workers - 1) }
-        for (place, owner) in owners.sorted(by: { ($0.key.topic, $0.key.partition) < ($1.key.topic, $1.key.partition) })
-        {
-            assign(place, to: owner)
+        store.heldStartsMax = parameters.heldStartsMax
+        let faulty = parameters.livesLong ? Self.longLifeMilliseconds : parameters.commandsMilliseconds
+        faultsUntil = now + faulty + 4_000
+        for _ in 0..<parameters.workers { workers.append(makeWorker()) }
+        for partition in log.allPartitions { owners[partition] = random.number(0...parameters.workers - 1) }
+        for (partition, owner) in owners.sorted(by: { $0.key < $1.key }) {
+            assign(partition, to: owner)
         }
         makeScenario()
     }
 
     func makeWorker() -> SimulatedWorker {
         workersMade += 1
-        let skew = swarm.clockSkew == 0 ? 0 : Int64(random.number(-swarm.clockSkew...swarm.clockSkew))
+        let skew = parameters.clockSkew == 0 ? 0 : Int64(random.number(-parameters.clockSkew...parameters.clockSkew))
         return SimulatedWorker(
             number: workersMade,
-            swarm: swarm,
+            parameters: parameters,
             seed: random.next(),
             clockSkew: skew,
             nowMilliseconds: now
@@ -148,7 +146,7 @@ final class Simulation {
         var due = Int64.max
         if now < faultsUntil { due = min(nextFault, faultsUntil) }
         // In a long life nothing happens between most events, so the clock jumps to the next one.
-        if swarm.livesLong, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
+        if parameters.livesLong, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
             due = script.map(\.at).min() ?? faultsUntil
             now = max(now + 1, due)
             store.nowMilliseconds = now
@@ -191,24 +189,24 @@ final class Simulation {
 
     private func feed(_ worker: SimulatedWorker) {
         let most = random.number(1...20)
-        for place in worker.assigned.keys.sorted(by: { ($0.topic, $0.partition) < ($1.topic, $1.partition) }) {
+        for partition in worker.assigned.keys.sorted() {
             var taken = 0
-            while taken < most, worker.delivery.canReceive, let entry = worker.assigned[place],
-                let records = log.records[place], log.hasRecord(place, at: entry.nextOffset, now: now),
-                worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.place)
+            while taken < most, worker.delivery.canReceive, let entry = worker.assigned[partition],
+                let records = log.records[partition], log.hasRecord(partition, at: entry.nextOffset, now: now),
+                worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.coreIndex)
             {
                 let record = records[Int(entry.nextOffset)]
                 receive(record, at: entry, by: worker)
-                worker.assigned[place]?.nextOffset += 1
+                worker.assigned[partition]?.nextOffset += 1
                 taken += 1
             }
         }
     }
 
     private func reportLag(of worker: SimulatedWorker) {
-        for (place, entry) in worker.assigned where place.topic == 0 && entry.nextOffset != .max {
-            let behind = Int64(log.records[place]?.count ?? 0) - entry.nextOffset
-            worker.delivery.lag(entry.place, recordsBehind: behind, now: worker.moment(now))
+        for (partition, entry) in worker.assigned where partition.topic == 0 && entry.nextOffset != .max {
+            let behind = Int64(log.records[partition]?.count ?? 0) - entry.nextOffset
+            worker.delivery.noteLag(entry.coreIndex, recordsBehind: behind, now: worker.moment(now))
         }
     }
 
@@ -218,7 +216,7 @@ final class Simulation {
             (record.value ?? [])
                 .withUnsafeBytes { value in
                     let incoming = IncomingRecord(
-                        partition: entry.place,
+                        partition: entry.coreIndex,
                         offset: entry.nextOffset,
                         timestampMilliseconds: record.timestampMilliseconds,
                         key: key,
@@ -240,33 +238,35 @@ final class Simulation {
         {
             worker.delivery.storeCallTaken()
             let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
-            let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
+            let due = max(earliest, now + Int64(random.number(0...parameters.latencyMax)))
             worker.storeCalls.append((due, call))
         }
         if now < apnsAwayUntil || isPoolAway {
             // APNs is away, so no stream is free and no push leaves.
-        } else if let connections = swarm.connections {
+        } else if let connections = parameters.connections {
             performPushes(worker, connections)
         } else {
-            while worker.pushes.count < swarm.streams, let record = worker.delivery.nextPush(Self.pool, now: moment) {
-                let due = now + Int64(random.number(0...swarm.latencyMax))
+            while worker.pushes.count < parameters.streams,
+                let record = worker.delivery.nextPush(Self.pool, now: moment)
+            {
+                let due = now + Int64(random.number(0...parameters.latencyMax))
                 worker.pushes.append(.init(dueMilliseconds: due, record: record, fate: fate()))
                 noteSending(worker.delivery.view(record), by: worker)
             }
         }
         while let production = worker.delivery.nextProduction(now: moment) {
             worker.delivery.productionTaken(production)
-            let fails = now < faultsUntil && random.chance(swarm.productionFailure)
-            let due = now + Int64(random.number(0...swarm.latencyMax))
+            let fails = now < faultsUntil && random.chance(parameters.productionFailure)
+            let due = now + Int64(random.number(0...parameters.latencyMax))
             worker.productions.append((due, production, !fails, !fails || random.chance(500)))
         }
     }
 
     func fate() -> SimulatedWorker.PushFate {
         guard now < faultsUntil else { return .answered }
-        if random.chance(swarm.pushFailure) { return .refused(status: random.chance(500) ? 503 : 429) }
-        if swarm.limited > 0, random.chance(swarm.limited) { return .refused(status: 429) }
-        if random.chance(swarm.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
+        if random.chance(parameters.pushFailure) { return .refused(status: random.chance(500) ? 503 : 429) }
+        if parameters.limited > 0, random.chance(parameters.limited) { return .refused(status: 429) }
+        if random.chance(parameters.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
         return .answered
     }
 
@@ -275,7 +275,7 @@ final class Simulation {
     private func deliverReplies(_ worker: SimulatedWorker) {
         while let first = worker.storeCalls.first, first.dueMilliseconds <= now {
             if now < redisAwayUntil { return loseConnection(of: worker) }
-            if now < faultsUntil, random.chance(swarm.redisLoss) { return loseConnection(of: worker) }
+            if now < faultsUntil, random.chance(parameters.redisLoss) { return loseConnection(of: worker) }
             worker.storeCalls.removeFirst()
             let reply = perform(first.call, worker)
             note(first.call, reply, worker)
@@ -392,9 +392,9 @@ final class Simulation {
         let identifier = identifier(view)
         trace?("\(now % 1_000_000) \(identifier) result \(view.outcome.name)")
         results[identifier, default: []].append(view.outcome)
-        let place = SimulatedLog.Place(topic: view.topic == .commands ? 0 : 1, partition: Int(view.partition))
-        acknowledged[place, default: []].insert(view.offset)
-        if view.resultsBefore == 0 { firstResults[place, default: [:]][view.offset, default: 0] += 1 }
+        let partition = SimulatedLog.Partition(of: view)
+        acknowledged[partition, default: []].insert(view.offset)
+        if view.resultsBefore == 0 { firstResults[partition, default: [:]][view.offset, default: 0] += 1 }
         counting.note(view)
     }
 }

@@ -125,11 +125,11 @@ final class OutageHourRun {
 
     private func takePushes() throws(LabError) {
         for service in deployment.services {
-            for push in try service.newPushes() where push.status == 200 { take(push, of: service.name) }
+            for push in try service.newPushes() where push.status == 200 { count(push, of: service.name) }
         }
     }
 
-    private func take(_ push: OutageHistory.Push, of service: ServiceName) {
+    private func count(_ push: OutageHistory.Push, of service: ServiceName) {
         let command = recent.command(of: push)
         guard service == .production else {
             let age = command.map { push.milliseconds - $0.producedMilliseconds } ?? Int64(Histogram.millisecondsMax)

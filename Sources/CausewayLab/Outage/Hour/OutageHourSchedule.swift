@@ -4,7 +4,7 @@ struct OutageHourSchedule {
     static let healthy = "healthy"
 
     /// The minutes before the outage. All later minutes are compared with them.
-    var calmMinutes = 3
+    var minutesBeforeOutage = 3
     var awayMinutes = 60
     /// The minutes after the host's return.
     var afterMinutes = 2
@@ -21,7 +21,7 @@ struct OutageHourSchedule {
     /// How much more resident memory the second half of the outage may need than the first half, per cent.
     var growthPercentMax: Int64 = 5
 
-    var awayFromMilliseconds: Int64 { Int64(calmMinutes) * 60_000 }
+    var awayFromMilliseconds: Int64 { Int64(minutesBeforeOutage) * 60_000 }
     var awayUntilMilliseconds: Int64 { awayFromMilliseconds + Int64(awayMinutes) * 60_000 }
     var endMilliseconds: Int64 { awayUntilMilliseconds + Int64(afterMinutes) * 60_000 }
 

@@ -11,9 +11,9 @@ final class OutcomeCounts {
     }
 
     /// Reads the records that have arrived, up to a limit for each call.
-    func drain() throws(LabError) { _ = try results.drain(take) }
+    func drain() throws(LabError) { _ = try results.drain(count) }
 
-    private func take(_ message: borrowing Message) {
+    private func count(_ message: borrowing Message) {
         guard let value = message.value, let outcome = ResultSummary(scanning: value).outcome else { return }
         counts[outcome, default: 0] += 1
     }

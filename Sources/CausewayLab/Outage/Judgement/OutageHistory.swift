@@ -24,7 +24,7 @@ struct OutageHistory: Equatable {
         var identifier: String { "\(activity)/\(version.sequence)" }
 
         /// The time of the command's `aps.timestamp`.
-        var bornMilliseconds: Int64 { version.timestamp * 1_000 }
+        var timestampMilliseconds: Int64 { version.timestamp * 1_000 }
     }
 
     /// A request that arrived at APNs.

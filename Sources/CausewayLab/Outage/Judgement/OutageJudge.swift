@@ -98,18 +98,18 @@ struct OutageJudge {
         in record: ActivityRecord
     ) {
         if isPast(bounds.seconds(of: command.event), command, at: push.milliseconds) {
-            let age = (push.milliseconds - command.bornMilliseconds) / 1_000
+            let age = (push.milliseconds - command.timestampMilliseconds) / 1_000
             verdict.old.append("\(record.activity): the \(command.event) \(command.version.sequence), \(age) s old")
         }
         guard command.event != .start, let alert = record.alert(of: push) else { return }
         if isPast(bounds.alertSeconds, alert, at: push.milliseconds) {
-            let age = (push.milliseconds - alert.bornMilliseconds) / 1_000
+            let age = (push.milliseconds - alert.timestampMilliseconds) / 1_000
             verdict.old.append("\(record.activity): the alert of \(alert.version.sequence), \(age) s old")
         }
     }
 
     private func isPast(_ seconds: Int64, _ command: OutageHistory.Command, at milliseconds: Int64) -> Bool {
-        milliseconds - command.bornMilliseconds > seconds * 1_000 + AgeBounds.slackMilliseconds
+        milliseconds - command.timestampMilliseconds > seconds * 1_000 + AgeBounds.slackMilliseconds
     }
 
     // MARK: - Twice

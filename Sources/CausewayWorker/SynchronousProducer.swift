@@ -3,7 +3,7 @@ import Kafka
 
 /// Produces a few records to one topic and waits until all are acknowledged. Blocks. Use it from one thread
 /// at a time.
-final class AwaitedProducer {
+final class SynchronousProducer {
     /// One record to produce. A value of nil writes a tombstone.
     typealias Record = (key: [UInt8], value: [UInt8]?)
 

@@ -2,7 +2,7 @@ import Logging
 import Observability
 
 /// Turns events of the channel keeper into log lines and metrics.
-enum ChannelNotes {
+enum ChannelEventReporter {
     /// - Parameter pool: returns the index of the pool of an app in an environment; nil if the worker has no
     ///   such pool.
     static func report(
@@ -40,7 +40,7 @@ enum ChannelNotes {
         case .registerRead(let app, let environment, let known):
             count(app, environment) {
                 $0.known = Int64(known.entries.count)
-                $0.outlook = ChannelStatus.Snapshot(known, atMilliseconds: wallMilliseconds())
+                $0.lastSnapshot = ChannelStatus.Snapshot(known, atMilliseconds: wallMilliseconds())
             }
         case .listed(let app, let environment, let channels): count(app, environment) { $0.listed = Int64(channels) }
         case .failed(let text, let app, let environment):

@@ -1,33 +1,33 @@
-/// Reads the members of an object one by one. The caller knows some of the keys; ``Unknown`` says how all
+/// Reads the members of an object one by one. The caller knows some of the keys; ``UnknownFieldRule`` says how all
 /// other keys are handled.
 ///
 /// ``next(in:_:)`` reads a key up to its value. The caller reads the value at ``position`` and sets
 /// ``position`` to the byte after the value.
-struct Members {
-    enum Unknown {
+struct JSONMembers {
+    enum UnknownFieldRule {
         /// Unknown keys are refused with a fault that names the key.
         case refused
         /// Unknown keys belong to Apple's format and are passed on. At the object's end, they are checked for
         /// duplicates.
-        case passed
+        case passedOn
         /// Unknown keys belong to the app and are passed on without a check.
-        case free
+        case unchecked
     }
 
     private let object: Field
-    private let unknown: Unknown
+    private let unknown: UnknownFieldRule
     private let start: Int
     private var isFirst = true
-    private var passedCount = 0
+    private var passedOnCount = 0
     /// One bit for each field that has been read.
-    private var seen: UInt64 = 0
+    private var readFields: UInt64 = 0
     var position: Int
     /// The position of the last key's opening quote.
     private(set) var keyPosition = 0
 
     /// - Parameter position: where the opening brace must be.
     @inline(__always)
-    init(_ text: JSONText, at position: Int, of object: Field, unknown: Unknown) throws(Fault) {
+    init(_ text: JSONText, at position: Int, of object: Field, unknown: UnknownFieldRule) throws(Fault) {
         guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
             throw text.wrongType(position, object)
         }
@@ -38,7 +38,7 @@ struct Members {
     }
 
     @inline(__always)
-    func has(_ field: Field) -> Bool { seen & field.bit != 0 }
+    func has(_ field: Field) -> Bool { readFields & field.bit != 0 }
 
     /// Reads the next key.
     /// - Parameter known: returns the field for the bytes of a key.
@@ -56,7 +56,7 @@ struct Members {
         }
         if first == UInt8(ascii: "}") {
             position &+= 1
-            if passedCount > 1 { try refuseDuplicates(text) }
+            if passedOnCount > 1 { try refuseDuplicates(text) }
             return nil
         }
         if !isFirst {
@@ -68,13 +68,13 @@ struct Members {
         let key = try text.string(position, object)
         keyPosition = position
         position = try text.colon(key.next, object)
-        let field = key.isEscaped ? Members.unescaped(text.bytes(key.range), known) : known(text.bytes(key.range))
+        let field = key.isEscaped ? JSONMembers.unescaped(text.bytes(key.range), known) : known(text.bytes(key.range))
         guard let field else {
             try handleUnknown(key)
             return object
         }
-        guard seen & field.bit == 0 else { throw Fault(.duplicateKey, field, at: keyPosition) }
-        seen |= field.bit
+        guard readFields & field.bit == 0 else { throw Fault(.duplicateKey, field, at: keyPosition) }
+        readFields |= field.bit
         return field
     }
 
@@ -83,12 +83,12 @@ struct Members {
         switch unknown {
         case .refused:
             throw Fault(.unknownKey, FieldPath(field: object, name: key.range), at: keyPosition)
-        case .passed:
-            passedCount &+= 1
-            guard passedCount <= Limits.passedKeys else {
-                throw Fault(.tooMany, object, at: keyPosition, amount: passedCount)
+        case .passedOn:
+            passedOnCount &+= 1
+            guard passedOnCount <= Limits.passedKeys else {
+                throw Fault(.tooMany, object, at: keyPosition, amount: passedOnCount)
             }
-        case .free:
+        case .unchecked:
             break
         }
     }

@@ -1,5 +1,5 @@
 /// The parts of a planned fleet: pools, cores, and the memory of Redis.
-package struct FleetParts: Sendable, Equatable {
+package struct FleetSizes: Sendable, Equatable {
     /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. 1...510.
     package var pools: Int64 = 1
     /// Cores of a pod. A pod has one lane for each core. 1...256.

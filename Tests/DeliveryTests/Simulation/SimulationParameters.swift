@@ -5,7 +5,7 @@ import Testbed
 
 /// The sizes, limits and fault rates of a run. A seed draws them before the run begins, so seeds also differ
 /// in these numbers.
-struct Swarm {
+struct SimulationParameters {
     /// The subject of a run, in addition to what all runs test.
     enum Kind: String, CaseIterable {
         case plain
@@ -66,6 +66,8 @@ struct Swarm {
     var streams: Int
     /// The maximum milliseconds between two commands of an activity.
     var commandGap: Int
+    /// The longest time in which an activity gets all its commands.
+    var commandsMilliseconds: Int64 { Int64(commandGap * commandsPerActivity) }
     var latencyMax: Int
     /// The chances of faults, in per mille of calls, pushes, records, or steps of 100 ms.
     var redisLoss: Int

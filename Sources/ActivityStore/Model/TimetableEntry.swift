@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// The entry of an activity in a timetable of lifetimes, as the script `lifetime` stores it.
-public struct LifeState: Sendable, Equatable {
+public struct TimetableEntry: Sendable, Equatable {
     /// What is known about the beginning of the life. The letters are those of the script.
     enum Kind: String {
         /// A start began the life, so the time of its beginning is exact.
@@ -27,12 +27,12 @@ public struct LifeState: Sendable, Equatable {
         "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganMilliseconds)".utf8.count)))\(beganMilliseconds) 0"
     }
 
-    static func note(_ note: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout LifeState?) {
+    static func note(_ note: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout TimetableEntry?) {
         switch note {
-        case .over: life = nil
+        case .removed: life = nil
         // The life does not change. A worker reports `endedByAnother` after a claim, but in the model no
         // worker claims lives.
-        case .missed, .endedByAnother: break
+        case .updatedAfterEnd, .endedByAnother: break
         case .ended(let began, let restart):
             guard let former = life, former.beganMilliseconds == began else { return }
             guard restart > 0, former.start != nil else {
@@ -43,11 +43,13 @@ public struct LifeState: Sendable, Equatable {
         case .began(let at, let lifetime):
             if let life, life.kind == .started, at <= life.beganMilliseconds { break }
             let continues = life?.kind == .restarting && life?.beganMilliseconds == at
-            if !continues { life = LifeState(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .started) }
+            if !continues {
+                life = TimetableEntry(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .started)
+            }
             life?.become(.started, at: at, due: at + lifetime)
         case .alive(let at, let lifetime):
             if let life, life.kind != .seen || at >= life.beganMilliseconds { break }
-            if life == nil { life = LifeState(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .seen) }
+            if life == nil { life = TimetableEntry(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .seen) }
             life?.become(.seen, at: at, due: at + lifetime)
         }
         if let kept { life?.keep(kept) }
@@ -56,7 +58,7 @@ public struct LifeState: Sendable, Equatable {
     /// Whether the life that began at `began` still continues. If the life keeps a newer state than `state`,
     /// which the new start would show, it does not continue and is due at once. The script also postpones the
     /// next claim; the model has no claims.
-    static func continues(_ life: inout LifeState?, from began: Int64, showing state: Version?) -> Bool {
+    static func continues(_ life: inout TimetableEntry?, from began: Int64, showing state: Version?) -> Bool {
         guard let known = life, known.beganMilliseconds == began else { return false }
         guard let state, let shown = known.shown, shown.version > state else { return true }
         life?.dueMilliseconds = began

@@ -2,7 +2,7 @@ import Numbers
 import Testbed
 
 /// The sizes and the chances of faults in a run. A seed draws them before the run begins.
-struct Swarm {
+struct SimulationParameters {
     enum Kind: String, CaseIterable, Sendable {
         /// No faults: every number is exact.
         case calm
