@@ -10,7 +10,7 @@ extension LabelSpace {
     /// Makes the labels of a worker with this configuration.
     ///
     /// - Parameter signers: the signing keys, in the order of `keyIdentifiers`. If another key replaces one
-    ///   of them, its label keeps the first key's id.
+    ///   of them later, the label keeps the id of the replaced key.
     init(_ configuration: WorkerConfiguration, signers: [AppKey], keyIdentifiers: [String], version: String) {
         self.init(
             apps: configuration.apps.map(\.name),
@@ -36,7 +36,7 @@ extension LabelSpace {
 
     private static let kafkaErrors = KafkaLibrary.errors
 
-    /// The index in ``kafkaErrors`` of each error, by librdkafka's error code.
+    /// For each of librdkafka's error codes: the index of the error in ``kafkaErrors``.
     static var kafkaErrorIndices: [Int32: Int] {
         Dictionary(kafkaErrors.enumerated().map { ($1.code, $0) }) { first, _ in first }
     }

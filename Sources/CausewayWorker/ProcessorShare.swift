@@ -25,8 +25,8 @@ struct ProcessorShare {
         return count > 0 ? count : nil
     }
 
-    /// The smallest quota of the process's group and its enclosing groups, rounded up. Nil if none has a
-    /// quota, or if the groups are of version 1.
+    /// The smallest quota of the process's control group and its enclosing groups, in processors, rounded up.
+    /// Nil if none has a quota, or if the control groups are of version 1.
     private var quotaProcessors: Int? { groups.unifiedTexts("cpu.max").compactMap(Self.quota).min() }
 
     /// Reads `cpu.max`: microseconds of processor time (or `max`) in each period, and the length of the

@@ -93,8 +93,8 @@ package enum StartupCheck {
             present.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
-            // A property of this kind names a file or directory of certificates or keys. If it does not exist
-            // on this machine, the check leaves the property out.
+            // If the property names a file or directory of certificates or keys that does not exist on this
+            // machine, the check leaves the property out.
             KafkaLocationFile(property).map { findings.canExamine($0.path) } ?? true
         }
         do {

@@ -8,7 +8,7 @@ final class SynchronousProducer {
     typealias Record = (key: [UInt8], value: [UInt8]?)
 
     private static let acknowledgementMilliseconds: Int64 = 15_000
-    // A close cannot be interrupted, so a worker's stop may take this much longer.
+    // Closing the client cannot be interrupted, so it may delay a worker's stop by this time.
     private static let closeMilliseconds: Int64 = 1_000
     /// The longest wait for acknowledgements before the next check whether the task is cancelled.
     private static let flushMilliseconds: Int64 = 250

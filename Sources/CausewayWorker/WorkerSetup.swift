@@ -96,7 +96,7 @@ struct WorkerSetup: @unchecked Sendable {
         get throws(KafkaError) { memory.producerProperties + (try configuration.kafka.producerProperties) }
     }
 
-    /// Makes the sharing of provider tokens in the fleet; nil if tokens are not shared.
+    /// Makes the actor that shares provider tokens between all workers; nil if tokens are not shared.
     func makeSharedProviderTokens() throws(RedisError) -> SharedProviderTokens? {
         guard let tokenSeal else { return nil }
         return try SharedProviderTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)
@@ -175,8 +175,8 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Passes the keeper's answer to all lanes. One lane asked, and others may have commands or broadcasts
-    /// that wait for the same channel.
+    /// Passes the channel keeper's answer to all lanes. One lane asked, and others may have commands or
+    /// broadcasts that wait for the same channel.
     func sendToLanes(_ answer: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
             switch answer {
@@ -224,7 +224,7 @@ struct WorkerSetup: @unchecked Sendable {
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.delivery(configuration).settings
         // The files of shapes were read when the configuration was examined. If a file has changed again and
-        // is now faulty, all contracts stay.
+        // is now faulty, the lanes keep all their contracts.
         settings.applicationContracts = try? configuration.apps.map { try $0.contractRule() }
         registry.lifetimes.isNeeded = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offer(settings) }

@@ -1,4 +1,4 @@
-/// A value of a JSON or YAML document. The members of an object keep their order.
+/// A value of a JSON or YAML document. The members (name and value) of an object keep their order.
 package indirect enum DocumentValue: Equatable, Sendable {
     case null
     case text(String)
@@ -39,7 +39,7 @@ extension DocumentValue: ExpressibleByDictionaryLiteral, ExpressibleByStringLite
 }
 
 extension DocumentValue {
-    /// The members of an object; empty for another value.
+    /// The pairs of name and value in an object; empty if the value is no object.
     package var members: [Member] {
         if case .object(let members) = self { members } else { [] }
     }

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// Reads and writes JSON. Equal values give equal bytes: one line, members sorted by name, slashes not
+/// Reads and writes JSON. Equal values give equal bytes: one line, keys in alphabetical order, slashes not
 /// escaped.
 package enum StableJSON {
     package static func bytes(_ value: some Encodable) throws -> [UInt8] { Array(try data(value)) }
@@ -9,7 +9,7 @@ package enum StableJSON {
         String(decoding: try data(value), as: UTF8.self)
     }
 
-    /// Decodes a value whose members may have any order. Nil if the JSON does not have the form of the type.
+    /// Decodes JSON whose keys may be in any order. Returns nil if the JSON does not fit the type.
     package static func decode<Value: Decodable>(_ type: Value.Type, _ json: some Sequence<UInt8>) -> Value? {
         try? JSONDecoder().decode(type, from: Data(json))
     }

@@ -23,7 +23,7 @@ package struct CapacityDemand: Sendable, Equatable {
     /// 1...8,760.
     package var retentionHours: Int64 = 4
 
-    /// The range of commands for each push, as the user gives the number.
+    /// The allowed numbers of commands for each push, in whole commands as the user gives them.
     package static let commandsPerPush: ClosedRange<Int64> = 1...1_000
 
     package init(updatesPerMinute: Int64, activities: Int64) {

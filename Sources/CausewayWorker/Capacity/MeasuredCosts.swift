@@ -30,8 +30,8 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var wakingHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half admissions and half settlements.
-    /// Measured: 80,000 to 107,000 if each call is a command of its own, as in a cluster, and 180,000 if
-    /// calls leave in batches. The plan uses the lowest value.
+    /// Measured: 80,000 to 107,000 if each call is a Redis command of its own, as in a cluster, and 180,000
+    /// if calls leave in batches. The plan uses the lowest value.
     package var redisCallsPerSecond: Int64 = 80_000
     /// One call admits the push, and one call settles it.
     package var redisCallsPerPush: Int64 = 2

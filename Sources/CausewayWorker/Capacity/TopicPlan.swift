@@ -22,14 +22,15 @@ package struct TopicPlan: Sendable {
     /// Partitions of the topics of invalidations, dead letters and channels, which have few records.
     static let quietPartitions = 6
     private static let millisecondsPerHour = 3_600_000
-    /// The number of segments in one retention time. A broker deletes a whole segment when its newest record
-    /// is older than the retention. By default a segment stays open for seven days, so 24 hours of commands
-    /// could become eight days. With 24 segments, a record outlives the retention by at most 1/24.
+    /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole
+    /// segment when its newest record is older than the retention. By default a segment stays open for seven
+    /// days, so 24 hours of commands could become eight days. With 24 segments, a record outlives the
+    /// retention by at most 1/24.
     private static let segmentsPerRetention = 24
-    /// The shortest time of a segment, 10 minutes. With shorter segments a broker would have too many files
-    /// open: a log and two indexes for each segment.
+    /// The shortest time of a log segment, 10 minutes. With shorter segments a broker would have too many
+    /// files open: a log and two indexes for each segment.
     private static let segmentMillisecondsMin = 600_000
-    /// How long a segment of a compacted topic stays open. The broker compacts only closed segments.
+    /// How long a log segment of a compacted topic stays open. The broker compacts only closed segments.
     private static let compactedSegmentMilliseconds = 6 * millisecondsPerHour
 
     /// Returns all topics with their sizes and settings. `sizes` overrides the defaults.

@@ -6,7 +6,7 @@
 /// slot from other audiences.
 ///
 /// This is a class, because Swift allows no mutating `async` call on a struct that an actor owns. Only the
-/// keeper's actor uses the class.
+/// actor ``ChannelKeeper`` uses the class.
 final class AudienceQueues {
     /// The most requests that run at one time.
     static let slotsMax = 16

@@ -26,7 +26,7 @@ package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertib
     package var text: String
     /// The keeper refuses the same request until this time without asking APNs again, UNIX milliseconds.
     package var untilMilliseconds: Int64
-    /// Whether a service is down or busy. Then requests for other channels fail too.
+    /// Whether APNs, Redis or Kafka is down or busy. Then requests for other channels fail too.
     package var isTransient: Bool
 
     package var description: String { text }

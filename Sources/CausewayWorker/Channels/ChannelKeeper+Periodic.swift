@@ -82,7 +82,7 @@ extension ChannelKeeper {
         } catch {
             // After a transient error, end the lease, so that the next poll tries again. After a lasting
             // refusal, keep the lease: the next attempt comes when it expires. If Redis is down, the lease
-            // only expires.
+            // cannot be ended, and expires.
             if error.isTransient { try? register.releaseLease("daily", managedEnvironment.appEnvironment) }
             throw error
         }

@@ -1,4 +1,4 @@
-/// A lane's request to the keeper.
+/// A lane's request to the channel keeper.
 package struct ChannelRequest: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         /// A command needs a channel for its broadcast.
@@ -115,8 +115,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Does the periodic work of one site, and reports an error as an event, so that the work at other sites
-    /// continues.
+    /// Does the periodic work for one site (an app in one environment). Reports an error as an event, so that
+    /// the work for other sites continues.
     private func maintainOrReport(_ managedEnvironment: ManagedEnvironment) async {
         do throws(ChannelRefusal) {
             try await maintain(managedEnvironment)

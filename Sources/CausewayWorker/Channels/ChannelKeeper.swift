@@ -36,7 +36,7 @@ package actor ChannelKeeper {
     /// The length of the lease for one reconciliation. If the worker dies, another worker tries again after
     /// this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
-    /// The interval between checks whether another process has finished its creation.
+    /// The interval between checks whether another process has finished creating the audience's channel.
     static let waitingInterval = Duration.milliseconds(100)
     /// How long the keeper repeats a refusal without asking APNs again, if the cause was a transient error.
     /// `lastingMilliseconds` applies after any other error.

@@ -129,8 +129,8 @@ final class ChannelRegister {
         Self.isRestored(try hashes.value(key(appEnvironment), Self.restored))
     }
 
-    /// Marks the register as being restored. Call this before reading the topic. All processes that restore
-    /// at the same time share the token.
+    /// Notes in the register that it is being restored. Call this before reading the topic. All processes
+    /// that restore at the same time share the token.
     ///
     /// - Returns: nil if the register is already complete.
     func beginRestoring(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {

@@ -30,10 +30,10 @@ package struct Reconciliation: Equatable, Sendable {
     package var unpublished: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var due: [ChannelEntry] = []
-    /// Intents whose attempt has ended. The caller removes them from the register.
+    /// Intents whose attempt to create a channel has ended. The caller removes them from the register.
     package var resolved: [ChannelIntent] = []
-    /// Whether an attempt is still under way, so that an unknown channel may be its channel. A later
-    /// reconciliation then decides about the unknown channels.
+    /// Whether an attempt to create a channel is still under way, so that an unknown channel may be its
+    /// channel. A later reconciliation then decides about the unknown channels.
     package var isEarly = false
 
     /// How much the clocks of two workers may differ. A channel that was created less than this time before
@@ -42,7 +42,7 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// - Parameters:
     ///   - listedAtMilliseconds: when the caller requested the list.
-    ///   - isUnderWay: whether the attempt of an intent may still be under way.
+    ///   - isUnderWay: whether the attempt to create an intent's channel may still be under way.
     ///   - deletesUnknown: whether to delete also channels that other programs created, or may have created.
     package init(
         listed: [String],

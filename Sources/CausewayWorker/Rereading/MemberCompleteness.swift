@@ -40,7 +40,7 @@ struct MemberCompleteness {
 }
 
 extension PartitionMark {
-    /// Whether the mark shows that the primary with this run id has everything of the partition, and that no
-    /// worker is reading the partition again.
+    /// Whether the mark shows that the primary with this run id has everything that the partition's records
+    /// wrote, and that no worker is reading the partition again.
     fileprivate func isWhole(on runIdentifier: String) -> Bool { isOf(runIdentifier) && reader == nil }
 }

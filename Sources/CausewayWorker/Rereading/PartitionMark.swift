@@ -11,7 +11,8 @@ struct PartitionMark: Equatable {
     var runIdentifier: String
     /// The primary has everything that the records below this offset wrote; nil if this is unknown.
     var storedBelow: Int64?
-    /// The number of the rereading that reads the records from that offset again; nil: nothing is missing.
+    /// The number of the rereading that reads the records from `storedBelow` on again; nil: nothing is
+    /// missing.
     var reader: UInt64?
 
     init(runIdentifier: String, storedBelow: Int64?, reader: UInt64? = nil) {
@@ -32,8 +33,8 @@ struct PartitionMark: Equatable {
         }
     }
 
-    /// Whether the mark was written during this run of the server. If a server reports no run id, a worker
-    /// notices only the loss of all data.
+    /// Whether the mark was written in the run of the Redis server with this run id. If a server reports no
+    /// run id, a worker notices only the loss of all data.
     func isOf(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
 
     var text: String {
@@ -79,7 +80,7 @@ enum MarkStep: Equatable {
     /// Read the partition again from offset `from` (nil: from the beginning), because these primaries lack
     /// what its records wrote. `isEmptied`: at least one of the primaries had no mark.
     case reread([Int], from: Int64?, isEmptied: Bool)
-    /// Mark these primaries as complete: they have everything again.
+    /// Write complete marks to these primaries: they have everything again.
     case complete([Int])
 
     /// - Parameters:

@@ -38,7 +38,7 @@ actor StoreWatch {
     private var members = MemberCompleteness()
     /// Assignments whose marks have been checked.
     private var checkedAssignments: Set<UInt32> = []
-    /// By assignment: the number of a rereading that was requested and may not have begun yet.
+    /// For each assignment: the number of a rereading that was requested and may not have begun yet.
     private var requestedReaders: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
     private var polls = 0
@@ -79,7 +79,7 @@ actor StoreWatch {
                 due = ContinuousClock.now + Self.interval
             }
             // Poll by the clock, because Redis sends no event when it loses data. Reading the assignments
-            // costs only a memory access, so it needs no signal for new assignments.
+            // costs only a memory access, so no signal announces new assignments.
             try? await Task.sleep(for: Self.shortInterval)
         }
     }
@@ -144,7 +144,7 @@ actor StoreWatch {
     }
 
     /// Stops the worker if a cluster's server is configured as a single one, because such a server refuses
-    /// commands with keys in several slots.
+    /// Redis commands whose keys are in several hash slots.
     private func checkRedisMode(_ primaries: [PrimaryMarks.Primary]) {
         hasReachedRedis = true
         guard !expectsCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
