@@ -61,16 +61,17 @@ extension Demo {
         pageState?.show(reported.figures)
     }
 
-    /// Lets visitors disturb the parts while the season is played.
+    /// Lets visitors of the live page disturb the parts while the season is played.
     func allowPageActions() {
         var actions = Set(PageAction.allCases)
-        // If not each superseded command has a result, a killed worker loses counts of superseded commands.
-        // The demo would wait for these commands without end.
+        // If some superseded commands get no result, a killed worker loses counts of superseded commands, and
+        // the demo would wait for them forever.
         if options.supersededResults != .each { actions.remove(.killWorker) }
         pageState?.allow(actions)
     }
 
-    /// Refuses further actions of visitors, and waits until the parts that they stopped run again.
+    /// Refuses further actions of the live page's visitors, and waits until the parts that they stopped run
+    /// again.
     func endPageActions() throws(LabError) {
         guard let pageState else { return }
         pageState.allow([])
@@ -82,7 +83,7 @@ extension Demo {
         }
     }
 
-    /// Carries out what visitors have requested.
+    /// Carries out what visitors of the live page have requested.
     func carryOutPageActions() throws(LabError) {
         guard let pageState else { return }
         for step in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) {

@@ -29,7 +29,7 @@ struct DemoOptions {
 /// Plays one season to every phone, from the records in Kafka to the Lock Screens.
 ///
 /// One thread does all work in a loop of a few milliseconds. It writes the season to Kafka, reads the
-/// results, checks that the parts still run, and draws the progress. The parts are separate processes.
+/// results, checks that the parts still run, and shows the progress. The parts are separate processes.
 final class Demo {
     static let pauseMilliseconds: Int64 = 5
     static let commandsPerTurn = 4_000

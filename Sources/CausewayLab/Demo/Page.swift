@@ -30,8 +30,8 @@ struct Page {
 
     private let isColoured: Bool
     private(set) var lines: [String] = []
-    /// The columns at which the section above is divided. The line below this section needs another character
-    /// there.
+    /// The columns at which the last section is divided. The line below that section needs another character
+    /// at these columns.
     private var columnsAbove: [Int] = []
 
     init(isColoured: Bool) {

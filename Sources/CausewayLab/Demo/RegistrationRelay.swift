@@ -17,7 +17,7 @@ struct RegistrationRelay {
     /// Copies registrations until this many have been copied since the start.
     ///
     /// - Parameters:
-    ///   - beforePage: called before each page.
+    ///   - beforePage: called before each request for registrations.
     ///   - stalled: the error to throw if the registrations do not come in time.
     mutating func carry(
         until wanted: Int,
@@ -36,7 +36,7 @@ struct RegistrationRelay {
         }
     }
 
-    /// Copies a page of registrations. Waits a short time if there is none yet.
+    /// Copies the next registrations, at most `pageRecords`. Waits a short time if there are none yet.
     private mutating func carryPage(to commandProducer: CommandProducer) throws(LabError) {
         let page = try phones.registrations(
             since: count,

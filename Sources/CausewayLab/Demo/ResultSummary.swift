@@ -41,7 +41,7 @@ extension ResultSummary {
     init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopic) {
         var offset = 0
         var depth = 0
-        // The first letter of the object at depth 2 that is being scanned; 0 for any other object.
+        // The first letter of the key of the object that is being scanned; 0 if its depth is not 2.
         var section: UInt8 = 0
         while offset < record.count {
             switch record[offset] {
@@ -63,7 +63,7 @@ extension ResultSummary {
         }
     }
 
-    /// Returns the range between the quotes of the string that begins at `start`.
+    /// Returns the offsets of the bytes between the quotes of the string that begins at `start`.
     private static func string(_ record: UnsafeRawBufferPointer, at start: Int) -> Range<Int> {
         var end = start + 1
         while end < record.count, record[end] != UInt8(ascii: "\"") {

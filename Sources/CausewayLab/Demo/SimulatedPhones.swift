@@ -81,7 +81,7 @@ struct SimulatedPhones {
         )
     }
 
-    /// Returns the apps' registrations after a cursor. Waits a short time if there are none.
+    /// Returns the apps' registrations after the first `cursor` ones. Waits a short time if there are none.
     func registrations(
         since cursor: Int,
         limit: Int,

@@ -7,8 +7,8 @@ import LiveActivity
 /// a command to each device. The results of these commands count only as pushes.
 ///
 /// A result names the record of its command, so a command is counted once even if a worker that died has
-/// written its result twice. The result of a held command is `held`. The later push belongs to the record of
-/// the registration.
+/// written its result twice. The result of a held command is `held`. When its token registers, its push has
+/// another result, which names the registration's record.
 struct Tally {
     static let partitionsMax = 4_096
     static let offsetsPerPartitionMax = 100_000_000
@@ -18,7 +18,7 @@ struct Tally {
     private var counts = [Int](repeating: 0, count: Outcome.allCases.count)
     private var roundCounts = [Int](repeating: 0, count: RoundOutcome.allCases.count)
     private let addressees: SeasonFeed.Addressees
-    /// Commands that have a result, or that another command's result counts.
+    /// Commands that have a result, or that are counted in another command's result.
     private(set) var commands = 0
     /// Results for commands that already had a result.
     private(set) var repeated = 0

@@ -78,7 +78,7 @@ struct OutageApp {
 /// The workers of a case, all with the same configuration.
 struct OutageWorkers {
     /// The number of workers. With the embedded broker only one worker runs, because this broker serves only
-    /// one member of a group.
+    /// one member of a consumer group.
     var count = 1
     var lanes = 2
     /// Whether the workers start before the first command. If not, a step starts them.

@@ -20,7 +20,7 @@ final class OutageDeployment {
     /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []
     /// A command line that starts a broker whose groups rebalance; nil: there is no such broker. The embedded
-    /// broker serves only one member of a group.
+    /// broker serves only one member of a consumer group.
     private let rebalancingBroker: [String]?
     private let httpPorts: [UInt16]
     private var frozen: [ChildProcess] = []

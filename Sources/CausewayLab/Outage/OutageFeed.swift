@@ -3,7 +3,7 @@ import CausewayCommandLine
 import Kafka
 import LiveActivity
 
-/// Writes the commands of an app over time, and keeps them for the judge.
+/// Writes the commands of an app over time, and keeps them for ``OutageJudge``.
 struct OutageFeed {
     private static let far: Int64 = 4_102_444_800
 
@@ -73,8 +73,8 @@ struct OutageFeed {
         )
     }
 
-    /// Returns the content state of a command. Each command has another state, so its phones and the push log
-    /// identify it by the state.
+    /// Returns the content state of a command. Each command has another state, so a command is identified by
+    /// the state on a phone or in the push log.
     static func state(_ activity: String, _ number: UInt64) -> [UInt8] {
         JSONWriter.object { json in
             json.member("activity", activity)

@@ -1,13 +1,13 @@
 extension Ball {
-    /// Marks the wides and no-balls (illegal balls) of one innings.
+    /// Finds out which balls of one innings are wides or no-balls (illegal balls), and sets their `legality`.
     ///
     /// The feed counts extra runs without their kind. Three rules of cricket show the kind. A batter can hit
     /// a no-ball but not a wide. Batters who run an odd number of runs change ends. A complete over has
     /// exactly six legal balls.
     ///
     /// Every ball with extras gets a weight, which depends on who faces the next ball. In a complete over,
-    /// the balls with the highest weights are marked until six legal balls are left. A no-ball that was not
-    /// hit counts as a wide. The batter of this ball then has one ball too few.
+    /// the balls with the highest weights become illegal until six legal balls are left. A no-ball that was
+    /// not hit counts as a wide, so the count of balls that its batter faced is one too low.
     static func markExtras(in innings: inout ArraySlice<Ball>) {
         var start = innings.startIndex
         while start < innings.endIndex {

@@ -15,10 +15,10 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// same content state, and the lane decodes it once. If each activity has a state of its own, the cost is
     /// 50 % higher.
     package var nanosecondsPerCommand: Int64 = 1_500
-    /// CPU of the whole worker process at full load, for a push without its command: two Redis calls, one
-    /// HTTP/2 request over TLS, the answer and the result. At 75,000 to 100,000 pushes a second from one
-    /// worker, a push and its command took 9.4 to 12 µs. This number is the upper value less the command's
-    /// `nanosecondsPerCommand`.
+    /// CPU of the whole worker process at full load for a push, in addition to its command's CPU: two Redis
+    /// calls, one HTTP/2 request over TLS, the answer and the result. At 75,000 to 100,000 pushes a second
+    /// from one worker, a push and its command took 9.4 to 12 µs. This number is the upper value less the
+    /// command's `nanosecondsPerCommand`.
     package var nanosecondsPerPush: Int64 = 10_500
     /// The CPU that a worker at low load needs in addition, in hundredths of a core, because it wakes up for
     /// a few records at a time.

@@ -2,8 +2,8 @@
 /// time.
 ///
 /// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that
-/// arrives meanwhile must take effect after the creation. A request that waits for an earlier one takes no
-/// slot from other audiences.
+/// arrives meanwhile must take effect after the creation. A request that waits for an earlier one takes none
+/// of the slots in which requests run.
 ///
 /// This is a class, because Swift allows no mutating `async` call on a struct that an actor owns. Only the
 /// actor ``ChannelKeeper`` uses the class.

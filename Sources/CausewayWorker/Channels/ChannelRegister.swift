@@ -164,8 +164,8 @@ final class ChannelRegister {
     }
 
     /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written
-    /// and before its entry is removed. Otherwise a process that read the topic earlier could add the entry
-    /// again.
+    /// and before its entry is removed from the register. Otherwise a process that read the topic earlier
+    /// could add the entry again.
     func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
         guard try !isRestored(appEnvironment) else { return }
         try hashes.set(key(appEnvironment), [(Self.restored, Self.token())])

@@ -137,7 +137,7 @@ struct AssignmentTable {
         guard Self.offsets.contains(offset) else { return }
         change(partition.topic.index, partition.partition) { entry in
             entry?.endOffset = offset
-            // No record was dealt, so none is left to read again.
+            // Reading reached the log's end without a record, so none is left to read again.
             if entry?.nextOffset ?? 0 < 0 { entry?.completeRereading(settledBelow: -1) }
         }
     }

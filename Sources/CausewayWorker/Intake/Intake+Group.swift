@@ -7,8 +7,9 @@ import Reactor
 /// An assignment without partitions: other workers have all partitions, or the topic has none.
 ///
 /// A member id does not prove that the group has assigned partitions, because a broker returns the id to the
-/// first join request (KIP-394). So the worker becomes a member only with an assignment. After an empty
-/// assignment, the worker becomes a member when the brokers have said that the topic has partitions.
+/// first join request (KIP-394). So the worker counts as a member of the consumer group only with an
+/// assignment. After an empty assignment, it counts as a member when the brokers have said that the topic has
+/// partitions.
 struct EmptyAssignment {
     static let intervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers' answer.
@@ -50,8 +51,8 @@ extension Intake {
 
     func revoked(_ partitions: [TopicPartition], lost: Bool) {
         note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(lost)"])
-        // No lane may read these partitions until the group has assigned them again, so the worker is not a
-        // member until then.
+        // No lane may read these partitions until the group has assigned them again, so until then the worker
+        // does not count as a member of the group.
         noteMembership(.joining)
         if !lost { drain(partitions) }
         for partition in partitions {

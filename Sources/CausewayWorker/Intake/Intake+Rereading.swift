@@ -191,7 +191,8 @@ extension Intake {
             loop.refreshClock()
             for (request, start) in zip(requests, starts) {
                 guard let entry = assignments[request.place] else { continue }
-                // Take the dealt offset, because records above the committable offset may also be settled.
+                // Read up to the last dealt record, because records above the committable offset may also be
+                // settled.
                 let dealtBelow = max(settled(of: request.place, entry), entry.nextOffset)
                 guard let start, dealtBelow > max(0, start.rawOffset) else {
                     assignments.noteRereading(of: request.place, reader: request.reader, end: 0)

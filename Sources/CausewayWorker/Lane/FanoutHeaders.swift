@@ -43,7 +43,7 @@ enum FanoutHeaders {
         text.withUTF8 { headers.append(name, UnsafeRawBufferPointer($0)) }
     }
 
-    /// Returns the order that a fan-out record's headers describe; nil if no lane wrote the record.
+    /// Returns the instruction that a fan-out record's headers describe; nil if no lane wrote the record.
     static func instruction(of message: borrowing Message) -> FanoutInstruction? {
         guard let state = message.headers?.last("state") else { return nil }
         return instruction(

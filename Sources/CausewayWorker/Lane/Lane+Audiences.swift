@@ -19,7 +19,7 @@ extension Lane {
                 audiences.receiveCommand(IncomingCommand(record, delivery.view(record)))
                 delivery.handoverTaken()
             }
-            // Superseded commands that are taken back make room for the next commands of the batch.
+            // The core for audiences gives back superseded commands. This makes room for the next commands.
             takeBackAudienceCommands()
         } while audiences.canReceiveCommand && delivery.nextHandover != nil
         audiences.endBatch(now: now)

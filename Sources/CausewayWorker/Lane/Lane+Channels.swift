@@ -3,7 +3,7 @@ import Audiences
 import LiveActivity
 import Synchronization
 
-/// The keeper's answer to a lane: the channel of an audience.
+/// The channel keeper's answer to a lane: the channel of an audience.
 struct KnownChannel: Sendable {
     var application: UInt16
     var audience: AudienceDigest
@@ -12,7 +12,7 @@ struct KnownChannel: Sendable {
     var channel: AudienceChannel?
 }
 
-/// A queue of the keeper's answers that a lane has not taken yet.
+/// A queue of the channel keeper's answers that a lane has not taken yet.
 final class KnownChannels: Sendable {
     /// The most answers that wait. If an answer is dropped, the audience's next command finds the channel in
     /// Redis.

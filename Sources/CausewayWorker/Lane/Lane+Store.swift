@@ -21,8 +21,8 @@ extension Lane {
             case .issued:
                 delivery.storeCallTaken()
             case .notReady where store.hasSeveralServers && passedLeft > 0:
-                // Only the server of this key is unreachable, so calls to other servers must not wait behind
-                // this call.
+                // Only the server of this call's key is unreachable, so calls to other servers must not wait
+                // behind this call.
                 passedLeft -= 1
                 delivery.storeCallPostponed(now: now)
             case .awaitsReplicas:

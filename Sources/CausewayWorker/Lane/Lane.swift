@@ -21,8 +21,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// This saves most system calls. It delays a push by a few milliseconds, which is little beside APNs'
     /// tens of milliseconds.
     static let turnSpacingMicroseconds: Int64 = 4_000
-    /// The least time between two turns while pushes wait for streams. A connection sends one window of
-    /// requests in each round trip. The wait for a turn lengthens the round trip, so it must be short.
+    /// The least time between two turns while pushes wait for streams. In each round trip, a connection sends
+    /// at most as many requests as it has streams. The wait for a turn lengthens the round trip, so it must
+    /// be short.
     static let fullPoolSpacingMicroseconds: Int64 = 1_000
     /// The most records that one turn takes from the inbox. This bounds the duration of a turn. Newer states
     /// replace older ones within such a batch.
@@ -100,8 +101,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         )
         var configuration = setup.delivery
         // Claims and `apns-id`s must differ between lanes, so each lane gets its own seed. The factor must
-        // not be SplitMix64's own increment. Otherwise each lane would draw its neighbour's numbers one step
-        // later.
+        // not be SplitMix64's own increment. Otherwise each lane would get its neighbour's random numbers one
+        // step later.
         configuration.seed = setup.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
         var audiencesConfiguration = setup.audiences
@@ -298,7 +299,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
                 audiences.produced(production, Self.productionReport(of: report.error), now: now)
                 continue
             }
-            // The acknowledged record was produced a while ago, so it has left the processor's cache.
+            // Prefetch the record of a later report. It was produced a while ago and has left the processor's
+            // cache.
             if let next = mailbox.deliveryReports.peek(behind: Self.reportsExpected),
                 let production = Production(tag: next.tag)
             {

@@ -48,7 +48,7 @@ struct LaneOrder: BitwiseCopyable {
         case release
         /// Note the end of the partition's log.
         case highWatermark
-        /// Take the new numbers from the mailbox.
+        /// Take the reloaded settings from the mailbox.
         case settings
         /// End the lane's event loop.
         case stop
@@ -102,7 +102,7 @@ struct DeliveryReport: BitwiseCopyable {
     var error: Int32
 }
 
-/// The channels between the Kafka thread and one lane: rings with one producer and one consumer each, and a
+/// Connects the Kafka thread with one lane: rings, each with one writing and one reading thread, and a
 /// wake-up.
 final class LaneMailbox: Sendable {
     /// The number of records that may wait for the lane. If the lane takes none for a while, its partitions
@@ -122,8 +122,8 @@ final class LaneMailbox: Sendable {
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
     /// power of two, so it may be twice the need.
     ///
-    /// The ring is reserved at the start, and each page becomes resident when it is first used. So resident
-    /// memory grows until the ring has been used once, and `MemoryBudget` counts the whole ring.
+    /// The ring is reserved at the start, and each page of memory becomes resident when it is first used. So
+    /// resident memory grows until the ring has been used once, and `MemoryBudget` counts the whole ring.
     static let reportBytesPerRecord = 2 * reportsPerRecord * MemoryLayout<DeliveryReport>.stride
     /// The bytes that the audience core adds to the ring of delivery reports.
     static let audienceReportBytes = 2 * audienceReportsMax * MemoryLayout<DeliveryReport>.stride

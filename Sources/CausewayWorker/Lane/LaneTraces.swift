@@ -12,8 +12,8 @@ final class LaneTraces {
     private let ring: TraceRing?
     /// How many of a million commands without a trace get a new one.
     private let samplesPerMillion: UInt64
-    /// The seed of span ids. An id follows from the seed, the parent and the offset, so a result that is
-    /// produced twice names the same span.
+    /// The seed of span ids. An id is computed from the seed, the parent span and the record's offset. So a
+    /// result that is produced twice names the same span.
     private let seed: UInt64
     private var randomness: SplitMix64
 

@@ -5,14 +5,14 @@ import Redis
 ///
 /// Two deployments with different apps may share a Redis. A worker does not claim activities of unknown apps,
 /// because a claim would only delay their end. These activities stay at the front of the timetable, so the
-/// next page begins behind them. After the last page, reading begins again at the front. The next rank may be
-/// inexact, because other workers claim activities before it.
+/// next page begins behind them. After the last page, reading begins again at the front. The next page's rank
+/// (position in the timetable) may be inexact, because other workers claim activities before it.
 struct DueActivities: Equatable {
     /// The timetable's names of the activities that the worker claims.
     private(set) var names: [[UInt8]] = []
     /// The apps of due activities that the worker's configuration does not have.
     private(set) var unknownApps: Set<[UInt8]> = []
-    /// The rank at which the next page begins.
+    /// The rank (position in the timetable) at which the next page begins.
     private(set) var nextRank: Int
 
     /// - Parameters:

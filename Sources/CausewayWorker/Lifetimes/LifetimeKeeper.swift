@@ -42,7 +42,7 @@ actor LifetimeKeeper {
     private let status: LifetimeStatus
     private let log: SharedKindLog
     private var isFailing = false
-    /// The rank at which the next poll begins, for each timetable.
+    /// For each timetable: the rank (position) at which the next poll begins to read.
     private var ranks = [Int](repeating: 0, count: LifetimeKey.count)
     private var polls = 0
     /// Unknown apps that are logged already.

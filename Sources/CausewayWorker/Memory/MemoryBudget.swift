@@ -21,7 +21,7 @@ struct MemoryBudget: Equatable {
     /// The fixed memory of each lane: its stack, its share of the allocators, its rings, and its Redis
     /// connection with the calls in flight.
     static let laneFixedBytes: Int64 = 6 << 20
-    /// The memory of an APNs connection: TLS, HPACK, and the requests of one window.
+    /// The memory of an APNs connection: TLS, HPACK, and the requests in flight.
     static let connectionBytes: Int64 = 384 << 10
     /// Bytes that librdkafka needs for a record beside its key and value.
     static let recordOverheadBytes: Int64 = 512

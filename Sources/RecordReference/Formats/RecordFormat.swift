@@ -95,8 +95,9 @@ package struct RecordShape: Sendable {
         var members: [DocumentValue.Member] = [.init("type", "object"), .init("properties", .object(properties))]
         let required = fields.filter { $0.presence == .always }.map(\.name)
         if !required.isEmpty { members.append(.init("required", .texts(required))) }
-        // JSON Schema has no keyword that limits the number of unknown keys. So the schema for our library
-        // has the keyword `unknownKeysMax`. An object without fields belongs to the app, and is not limited.
+        // JSON Schema has no keyword that limits the number of unknown keys. So the schema for the library
+        // `CausewayRecords` has the keyword `unknownKeysMax`. An object without fields belongs to the app,
+        // and is not limited.
         if otherKeys == .passed, !fields.isEmpty, description == .words {
             members.append(.init("unknownKeysMax", .number(UInt64(Limits.passedKeys))))
         }

@@ -42,8 +42,8 @@ extension OutageCase {
                 OutageApp(name: "healthy", activities: 60),
             ],
             workers: OutageWorkers(
-                // These starts expire after 30 s, and a command that expires within the delay is not
-                // deferred. So the delay must be short.
+                // These starts expire after 30 s, and a command that would expire before its deferred record
+                // is due is not deferred. So the delay must be short.
                 worker: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
                 policy: ["expiration": "{startSeconds: 30}"]
             ),

@@ -1,9 +1,10 @@
-/// Compares the minutes of the outage and the time after the host's return with Causeway's promises.
+/// Compares the minutes of the outage, and the time after the affected app's APNs host has returned, with
+/// Causeway's promises.
 struct OutageHourJudge {
     let plan: OutageHourSchedule
     let minutes: [OutageMinute]
-    /// For each activity of the affected app: its pushes that APNs accepted after the host's return. True
-    /// means that the push had the newest state.
+    /// For each activity of the affected app: its pushes that APNs accepted after the app's host had
+    /// returned. True means that the push had the newest state.
     let pushesAfterReturn: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let wrongScreens: Int

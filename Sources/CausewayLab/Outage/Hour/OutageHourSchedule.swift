@@ -6,7 +6,7 @@ struct OutageHourSchedule {
     /// The minutes before the outage. All later minutes are compared with them.
     var minutesBeforeOutage = 3
     var awayMinutes = 60
-    /// The minutes after the host's return.
+    /// The minutes after the return of the affected app's APNs host.
     var afterMinutes = 2
     /// Activities of each of the two apps.
     var activities = 4_000

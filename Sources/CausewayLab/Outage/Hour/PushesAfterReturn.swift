@@ -1,4 +1,4 @@
-/// Records the pushes to each affected activity after its host's return.
+/// Records the pushes to each activity of the affected app after the app's APNs host has returned.
 struct PushesAfterReturn {
     private enum Host {
         case there

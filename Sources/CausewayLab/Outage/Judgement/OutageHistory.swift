@@ -103,7 +103,7 @@ struct Crash: Equatable {
     var forgottenMilliseconds: Int64
 
     /// An alert may also ring twice if its first push was in flight at the crash. This push arrives at most
-    /// so much later.
+    /// this much later.
     static let flightMilliseconds: Int64 = 1_000
 
     func allowsAlert(first: Int64, again: Int64) -> Bool {
