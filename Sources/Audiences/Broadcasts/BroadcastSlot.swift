@@ -73,7 +73,8 @@ struct ChannelSlot: BitwiseCopyable {
     var partition: UInt32
     var epoch: UInt32
     var phase = Phase.running
-    /// The channel that the newest record or the keeper named last.
+    /// The channel as APNs knows it: the one that the newest fan-out record or the keeper of channels named
+    /// last.
     var channel: AudienceChannel
 
     // The channel's broadcasts, oldest first.
@@ -94,8 +95,8 @@ struct ChannelSlot: BitwiseCopyable {
     var spacingMilliseconds = ChannelPace.spacingMilliseconds
     /// No push is sent before this monotonic time (milliseconds).
     var pausedUntilMilliseconds: Int64 = .min
-    /// `pausedUntilMilliseconds` before the last push was offered. It is restored if the push found no
-    /// stream.
+    /// The value of `pausedUntilMilliseconds` before the shell got the last push. It is restored if that push
+    /// found no stream.
     var previousPauseUntilMilliseconds: Int64 = .min
     /// Whether APNs does not know the channel and no replacement is known yet.
     var awaitsChannel = false

@@ -90,8 +90,8 @@ extension Audiences {
     }
 
     /// Returns until when APNs keeps a push, UNIX seconds: the command's own expiration, if it has one.
-    /// Otherwise the stale date, if it is later than `seconds` and the command is no end. Otherwise `seconds`
-    /// plus the policy's default.
+    /// Otherwise the stale date, if it is later than `seconds` and the command is no end, but at most
+    /// ``AgeRules/updateSecondsMax`` after `seconds`. Otherwise `seconds` plus the policy's default.
     func sentExpiration(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64) -> Int64
     {
         Self.sentExpiration(

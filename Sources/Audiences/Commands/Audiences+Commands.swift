@@ -46,9 +46,9 @@ extension Audiences {
     /// Ends a batch of ``receiveCommand(_:)`` calls and begins the next command of each audience that the batch names.
     ///
     /// The commands wait until the batch ends, because by then only the newest state of each audience is
-    /// left. An earlier state of the batch may be older than the state on the phones: a worker that died may
-    /// have sent more than it committed, and a store that has lost its data treats each repeated command as a
-    /// new one.
+    /// left. An earlier state of the batch may be older than the state on the phones. A worker that died may
+    /// have sent more than it committed. A store that has lost its data treats each repeated command as a new
+    /// one.
     public mutating func endBatch(now: Moment) {
         while let audience = awakened.popFirst() {
             audiences[audience].isAwakened = false

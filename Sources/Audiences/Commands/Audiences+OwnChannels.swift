@@ -5,7 +5,8 @@ import LiveActivity
 ///
 /// The store admits each command under a digest of the environment and the channel's id, like a command to an
 /// audience without members. So versions, deduplication and `unchanged` apply to the channel. Each command
-/// sends one broadcast and has one result. It has no totals, and the keeper of channels is not involved.
+/// sends one broadcast and has one result, so it needs no result over all ranges. The keeper of channels is
+/// not involved.
 extension Audiences {
     /// Admits the command without asking for a size: such a channel has no members.
     mutating func admitToChannel(_ command: UInt32) {

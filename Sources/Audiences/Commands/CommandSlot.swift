@@ -40,7 +40,7 @@ struct CommandSlot: BitwiseCopyable {
     var identifier: HeapBytes
     var body: HeapBytes
     var layout: Body.Layout
-    /// The body for members that join, in the form of ``JoinerBody``.
+    /// The body for members that join, encoded as ``JoinerBody`` says.
     var joinerBody = HeapBytes.none
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.

@@ -5,7 +5,7 @@ public struct RangeProgress: Sendable, Equatable {
     /// A version that is on its way through the range's members.
     public struct UnderWay: Sendable, Equatable {
         public let version: Version
-        /// The part of the version's window that is done, 0 to 1.
+        /// How far the round has taken the version through its members, 0 to 1.
         public let share: Double
         public let counts: MemberCounts
         public let times: RoundTimes

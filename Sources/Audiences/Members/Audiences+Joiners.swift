@@ -41,7 +41,7 @@ extension Audiences {
         }
     }
 
-    // MARK: - Questions
+    // MARK: - Requests for states
 
     private mutating func ask(_ membership: UInt32) {
         releaseState(of: membership)
@@ -260,9 +260,9 @@ extension Audiences {
         let slot = memberships[membership]
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
-        // A token that was registered after the time that APNs names may be valid, so the core tries it
-        // again. If the table of refused members is full, the core tries a dead token again too, and APNs
-        // refuses it again.
+        // APNs names the time since when a token is dead. A token that was registered later may be valid, so
+        // the core tries it again. If the table of refused members is full, the core tries a dead token again
+        // too, and APNs refuses it again.
         guard !isKnownLater, !refusedMembers.isFull else {
             return retryState(membership, isPermitted: result.isRetryPermitted, now: now)
         }

@@ -22,7 +22,8 @@ package enum JoinerBody {
         return stored
     }
 
-    /// - Returns: the body with the timestamp that was granted; nil if ``stored(_:_:)`` did not make `stored`.
+    /// - Returns: the body with the timestamp that the store chose; nil if ``stored(_:_:)`` did not make
+    ///   `stored`.
     static func body(of stored: UnsafeRawBufferPointer, timestamp: Int64) -> HeapBytes? {
         let count = stored.count - placeBytes
         guard count > 0 else { return nil }

@@ -103,7 +103,8 @@ struct MembershipSlot: BitwiseCopyable {
     var joinsCount: Int { audiences.count - departuresCount }
     func joined(_ entry: Int) -> AudienceDigest { audiences[departuresCount + entry] }
 
-    /// The change that the next audience learns: the member left, moved or joined.
+    /// The change that the next audience learns: the member left, joined, or moved (it has a new token or
+    /// other new data).
     var change: MembershipChangeKind { notifiedCount < departuresCount ? .left : wasMember ? .moved : .joined }
 
     /// The member's entry for the next audience.
@@ -125,8 +126,8 @@ struct MembershipSlot: BitwiseCopyable {
     func freeBytes() { texts.free() }
 }
 
-/// Identifies a member whose changes must reach its audiences one after the other. If two members have the
-/// same location, one only waits for the other.
+/// Identifies a member whose changes must reach its audiences one after the other. The place is a hash of the
+/// id. If two members have the same place, one waits for the other, which does no harm.
 struct MemberKey: Hashable {
     let application: UInt16
     let kind: StoreSubjectKind

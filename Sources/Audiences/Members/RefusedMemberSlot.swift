@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// A member whose push APNs refused for a reason of its own, with the data for its result and for the removal
-/// of its token. The slot exists until Kafka and the store have acknowledged them.
+/// A member whose push APNs refused for a reason that concerns only this push. The slot has the data for the
+/// member's result and for the removal of its token. It exists until Kafka and the store have acknowledged
+/// them.
 struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 

@@ -4,8 +4,8 @@ import LiveActivity
 /// Reads pages before the round needs their members.
 ///
 /// A page says where the next page of its segment begins. So the round reads a segment's directory (the lower
-/// bounds of its pages) only in two cases: it continues in the middle of the segment, or a page has been
-/// split or has expired since.
+/// bounds of its pages) only in two cases: it continues in the middle of the segment, or the page that
+/// follows has been split or has expired in the meantime.
 extension Audiences {
     /// The maximum number of pages of one round, including those that are being read.
     private static var pagesPerRoundMax: UInt16 { 32 }
@@ -235,8 +235,9 @@ extension Audiences {
         if rounds[round].sendPage == page { rounds[round].sendPage = .max }
     }
 
-    /// Frees a page whose outcomes were added, and at once requests the page that follows it in its segment.
-    /// No other round can take the page in between, so a round that has one page always makes progress.
+    /// Frees a page whose members are all counted, and at once requests the page that follows it in its
+    /// segment. No other round can take the page in between, so a round that has one page always makes
+    /// progress.
     private mutating func readNextPage(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
         releasePage(counted)
         let page = addPage(round, start: start, isBound: true)
@@ -245,8 +246,8 @@ extension Audiences {
         if rounds[round].lastPage == .max { rounds[round].lastPage = page }
     }
 
-    /// Drops the members of a round's pages that have not been offered. The round's pages then end after the
-    /// last member that was offered.
+    /// Drops the members of a round's pages whose pushes the shell has not got. The round's pages then end
+    /// after the last member whose push it has got.
     ///
     /// The caller must call ``offerFreePages(_:)`` afterwards.
     mutating func truncatePages(of round: UInt32) {

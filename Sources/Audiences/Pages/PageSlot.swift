@@ -2,8 +2,8 @@ import LiveActivity
 
 /// A page of a round, from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
-    /// The bytes in memory of the longest page that Redis may have, with the states of its usual number of
-    /// members.
+    /// The memory for the longest page that Redis may have, together with the states of as many members as
+    /// such a page usually has.
     static let bytesMax = 48 << 10
     enum Phase: UInt8, BitwiseCopyable {
         case askingDirectory
@@ -29,7 +29,7 @@ struct PageSlot: BitwiseCopyable {
     var start: UInt64
     /// One above the last position of the page. Valid when the page is ready.
     var end: UInt64 = 0
-    /// The lower bound by which the page is requested.
+    /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
     /// The lower bound of a page that the directory names but that does not exist.
     var missingBound: UInt32?
@@ -47,13 +47,14 @@ struct PageSlot: BitwiseCopyable {
     /// their states.
     private(set) var block = HeapBytes.none
     private(set) var byteCount = 0
-    /// Members on the page, and how many of them may be offered.
+    /// The number of members on the page, and how many of them are left after ``truncate(at:)``.
     private var capacity: UInt16 = 0
     private var lastMember: UInt16 = 0
     var memberCount: UInt16 { lastMember }
-    /// The next member to be offered.
+    /// The next member whose push the shell gets.
     var sendIndex: UInt16 = 0
-    /// Members that were offered and have no outcome yet. Parked members are not counted.
+    /// The number of members whose push the shell has got and that have no outcome yet. Parked members are
+    /// not counted.
     var unfinishedCount: UInt16 = 0
 
     init(round: UInt32, application: UInt16, start: UInt64, phase: Phase, expectedBytes: Int) {
@@ -65,7 +66,7 @@ struct PageSlot: BitwiseCopyable {
         lowerBound = UInt32(truncatingIfNeeded: start)
     }
 
-    /// The position of the first ordinal of the page's segment.
+    /// The first position of the page's segment, counted like the positions of the round.
     var segmentBase: UInt64 { start & ~(MemberLocation.positionsPerSegment - 1) }
 
     mutating func load(_ page: UnsafeRawBufferPointer, members: UnsafeBufferPointer<MemberReference>) {
@@ -82,7 +83,7 @@ struct PageSlot: BitwiseCopyable {
         pageBytes = page.count
     }
 
-    /// Removes the members that were not offered.
+    /// Removes the members whose pushes the shell has not got.
     mutating func truncate(at position: UInt64) {
         lastMember = sendIndex
         end = min(end, position)
@@ -126,8 +127,8 @@ struct PageSlot: BitwiseCopyable {
 enum MemberProgress: UInt8 {
     case unsent
     case inFlight
-    /// A push to the member is in flight in the sandbox. With this state, an answer need not read the
-    /// member's entry, which is no longer in the processor's cache by then.
+    /// A push to the member is in flight in the sandbox. The state tells this so that the core need not read
+    /// the member's entry when the answer comes: by then, the entry is no longer in the processor's cache.
     case inFlightToSandbox
     /// The member is parked. The counts do not include it before it has its outcome.
     case parked

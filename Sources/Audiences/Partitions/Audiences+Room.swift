@@ -17,7 +17,7 @@ public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in that partition are passed over too, so that no version and no alert
 /// overtakes another. Only ranges that are already under way continue.
 extension Audiences {
-    /// The least time between two readings of a partition.
+    /// The least time between two returns of a partition to an earlier offset.
     private static var rereadingMilliseconds: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
@@ -79,8 +79,8 @@ extension Audiences {
     /// Stops waiting for a version that was passed over, because this version may need the room that the
     /// round's own records occupy.
     ///
-    /// The windows of the older versions then end at the last owner's position. So these versions settle and
-    /// make room.
+    /// The older versions then end at the position that the last owner had reached. So they settle and make
+    /// room.
     mutating func awaitNoPassedOver(_ round: UInt32, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
         closeAllEarly(of: round)
@@ -108,8 +108,8 @@ extension Audiences {
 
     /// Returns the offset from which an assigned partition must be read again; nil if there is no reason to.
     ///
-    /// There are two reasons: room for records that were passed over, and a record that did not fit the
-    /// ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
+    /// There are two reasons: room for records that were passed over, and a record whose offset was too far
+    /// ahead for the partition's ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
     public func rereading(_ index: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         if let cut = partition.pointee.passedOver.cutOffset {

@@ -19,8 +19,8 @@ struct PassedOverRecords: ~Copyable {
     /// The records of an app keep their order: after this record, the core takes only the app's records for
     /// ranges that are under way.
     private(set) var lowest: [Lowest] = []
-    /// The first record that did not fit the ledger. Its partition stops: no record from there on is received
-    /// before the partition is read again.
+    /// The first record whose offset was too far ahead for the partition's ledger. Its partition stops: no
+    /// record from there on is received before the partition is read again.
     private(set) var cutOffset: Int64?
     /// The offset that is expected next while the partition is read again; `.max`: the partition is not read
     /// again.

@@ -4,8 +4,9 @@ import Numbers
 
 /// Parked members: members that get another attempt.
 ///
-/// A parked member is in the newest version's window, or waits for an alert that the newest version carries.
-/// Other members whose push failed are not parked: the newer version reaches them in their turn.
+/// The newest version will not reach a parked member again, or the member waits for an alert that this
+/// version carries. Other members whose push failed are not parked: the newest version reaches them later, in
+/// their turn.
 extension Audiences {
     mutating func park(
         _ content: PageMember,
@@ -137,8 +138,8 @@ extension Audiences {
         }
     }
 
-    /// Whether a member that the newest version reaches later must get its state now: the state comes with an
-    /// alert that the member will not get later.
+    /// Whether a member that the newest version reaches later must get this version now, because it carries
+    /// an alert that the member will not get later.
     func needsCarriedAlert(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newest
         return newest != .max && !isLimited && versions[newest].carriesAlert(to: position)

@@ -2,7 +2,7 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// The push that was offered last, and the position to restore if it finds no stream.
+/// The push that the shell got last, and the position that the round returns to if the push finds no stream.
 struct OfferedMember: BitwiseCopyable {
     var tag: UInt64 = 0
     var sendPosition: UInt64 = 0
@@ -10,8 +10,8 @@ struct OfferedMember: BitwiseCopyable {
 
 /// Chooses the member that gets the next push.
 extension Audiences {
-    /// The maximum number of parked members of a round. At this number, the round offers no other members
-    /// until a parked one has its outcome.
+    /// The maximum number of parked members of a round. At this number, the shell gets no push to another
+    /// member of the round until a parked one has its outcome.
     static var parkedPerRoundMax: UInt32 { 256 }
     /// A pool that has requested no push for this long is treated as unavailable. Its members are parked, so
     /// that a round can reach the members of the app's other pool.

@@ -3,8 +3,8 @@ import LiveActivity
 
 /// The end of a version in its range: its counts are recorded, Kafka gets its result, and its record settles.
 extension Audiences {
-    /// Adds the outcome of one member to the counts of every version whose window includes the member's
-    /// position.
+    /// Adds the outcome of one member to the counts of every version whose window (the positions that the
+    /// version must pass) includes the member's position.
     mutating func countOutcome(_ position: UInt64, _ outcome: MemberOutcome, under sent: UInt32, of round: UInt32) {
         queues[Int(rounds[round].application)].members[Int(outcome.rawValue)] &+= 1
         var version = rounds[round].oldest
@@ -18,8 +18,8 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Marks a version as `counted` if all members of its window have their outcomes, or if its window is
-    /// empty.
+    /// Marks a version as `counted` if all members of its window (the positions that it must pass) have their
+    /// outcomes, or if its window is empty.
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParked) = (rounds[round].watermark, rounds[round].lowestParked)
@@ -39,7 +39,7 @@ extension Audiences {
         }
     }
 
-    /// Whether a push under this version is in flight to a parked member.
+    /// Whether a push that brings this version to a parked member is in flight.
     private func isInFlightToParked(_ version: UInt32) -> Bool {
         var member = rounds[versions[version].round].firstParked
         while member != .max {

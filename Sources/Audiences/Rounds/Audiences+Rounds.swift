@@ -146,8 +146,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Closes the windows of all versions whose records have arrived. A newer version, whose record is still
-    /// missing, will reach the remaining members.
+    /// Ends every version whose record has arrived: it reaches no members beyond the round's present position.
+    /// A newer version, whose record is still missing, will reach the remaining members.
     mutating func closeAllEarly(of round: UInt32) {
         var version = rounds[round].oldest
         while version != .max {
@@ -164,7 +164,8 @@ extension Audiences {
         discardPages(of: round)
     }
 
-    /// Returns the end of the newest version's window. It is also the end of the round's positions.
+    /// Returns one above the last position that the newest version must pass. The round reads no members
+    /// beyond it.
     func readEnd(of round: UInt32) -> UInt64 {
         let newest = rounds[round].newest
         return newest == .max ? 0 : versions[newest].end
@@ -242,8 +243,8 @@ extension Audiences {
                 times: under.times
             )
             let isClosedEarly = under.end - under.start != slot.length
-            // A window that was closed early must end at the watermark or below it. The next owner offers the
-            // members above the watermark again, and adds them to the counts of newer versions.
+            // A version that was closed early must end at the watermark or below it. The next owner sends to
+            // the members above the watermark again, and adds them to the counts of newer versions.
             if isClosedEarly { entry.length = max(entry.start, min(under.end, slot.watermark)) - entry.start }
             if under.stage != .received { checkpoint.entries.append(entry) }
             version = under.next

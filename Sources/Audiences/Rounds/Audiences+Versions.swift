@@ -3,8 +3,8 @@ import LiveActivity
 
 /// The versions of a round: the position at which each version begins, and the alert that it carries.
 extension Audiences {
-    /// The maximum number of versions of a round with open windows. If there are more, the oldest one is
-    /// closed early.
+    /// The maximum number of versions of a round that still have members to reach. If there are more, the
+    /// oldest one is closed early.
     static var versionsPerRoundMax: Int { 32 }
 
     /// Adds a version to its round, in one of four ways:
@@ -68,8 +68,8 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Makes a newer version take over: its window begins at the round's present position and is one lap
-    /// long.
+    /// Makes a newer version take over: it begins at the round's present position and passes all positions of
+    /// the range once.
     private mutating func takeOver(_ version: UInt32, of round: UInt32, now: Moment) {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
         noteStalled(of: round, at: start, now: now)
@@ -124,7 +124,7 @@ extension Audiences {
         if open > Self.versionsPerRoundMax { closeEarly(oldest, of: round) }
     }
 
-    /// Ends a version's window at the present position. Newer versions reach the members above it.
+    /// Ends a version at the round's present position. Newer versions reach the members above this position.
     mutating func closeEarly(_ version: UInt32, of round: UInt32) {
         let position = max(rounds[round].sendPosition, rounds[round].watermark)
         versions[version].end = max(versions[version].start, min(versions[version].end, position))
@@ -135,7 +135,7 @@ extension Audiences {
     /// Makes a version without an alert carry the newest alert of the versions before it, for the members
     /// that have not got this alert.
     ///
-    /// The alert goes only to members in the window of the version that brought it.
+    /// The alert goes only to the members that the version which brought it would have reached.
     private mutating func carryAlert(to version: UInt32, of round: UInt32, now: Moment) {
         guard !versions[version].record.hasAlert, !rounds[round].startsDevices,
             let older = versionBefore(version, of: round)
@@ -187,7 +187,7 @@ extension Audiences {
         versions.address(of: version).pointee.record.isAlertOld(now: now)
     }
 
-    /// Returns the version to send at a position: the newest one that took over at or below it.
+    /// Returns the version to send at a position: the newest one that took over at this position or below it.
     func version(at position: UInt64, of round: UInt32) -> UInt32 {
         let newest = rounds[round].newest
         guard position < versions[newest].start else { return newest }

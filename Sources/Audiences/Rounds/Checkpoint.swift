@@ -13,7 +13,7 @@ struct Checkpoint: Equatable {
     struct Entry: Equatable {
         var version: Version
         var start: UInt64
-        /// The length of the version's window if the window was closed early; nil: the length of the range.
+        /// How many positions the version passes if it was closed early; nil: as many as the range has.
         var length: UInt64?
         var counts = MemberCounts()
         var times = RoundTimes()
@@ -119,7 +119,7 @@ struct Checkpoint: Equatable {
 
         mutating func entry(watermark: UInt64) -> Entry? {
             guard let version = version(), let distance = number(), distance <= watermark, let length = number(),
-                // A window that was closed early ends at or below the watermark.
+                // A version that was closed early ends at or below the watermark.
                 length == 0 || length - 1 <= distance
             else {
                 return nil

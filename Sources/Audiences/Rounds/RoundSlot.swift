@@ -75,7 +75,7 @@ struct RoundSlot: BitwiseCopyable {
     // Positions of the round.
     /// Every member below the watermark has its outcome or is parked.
     var watermark: UInt64 = 0
-    /// One above the member that was offered last.
+    /// One above the position of the last member whose push the shell has got.
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
@@ -89,7 +89,7 @@ struct RoundSlot: BitwiseCopyable {
     // Pages, in the order of their positions.
     var firstPage: UInt32 = .max
     var lastPage: UInt32 = .max
-    /// The page whose members are being offered.
+    /// The page whose members' pushes the shell gets now.
     var sendPage: UInt32 = .max
     var pageCount: UInt16 = 0
     /// The bytes of the largest page that the round has read; nil: it has read none yet.
@@ -121,7 +121,7 @@ struct RoundSlot: BitwiseCopyable {
     /// Whether the round comes first in its app's queue, because its pages were too old when its turn came.
     /// Otherwise the pages that are read again would be too old again at its next turn.
     var hasPriority = false
-    /// The number of pushes that the round has offered since its turn began.
+    /// The number of pushes that the shell has got from the round since the round's turn began.
     var offeredInTurn: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
     var restored = RestoredRound.none

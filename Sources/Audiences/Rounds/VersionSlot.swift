@@ -5,10 +5,10 @@ struct VersionSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The version waits for its round's claim, or for newer versions that the last owner had under way.
         case received
-        /// The version's window is open.
+        /// The version is on its way through its members.
         case underWay
-        /// All members of the version's window have their outcomes. The counts wait for a checkpoint, so that
-        /// a new owner after a crash reports the same counts.
+        /// All members that the version had to reach have their outcomes. The counts wait for a checkpoint,
+        /// so that a new owner after a crash reports the same counts.
         case counted
         /// The store is adding the version's counts to its command's counts, and Kafka is getting the
         /// version's result.
@@ -23,7 +23,7 @@ struct VersionSlot: BitwiseCopyable {
     var next: UInt32 = .max
     var stage = Stage.received
     /// Whether the version's record came after a newer version, and the version was not under way before. A
-    /// late version has no window; its outcome is `superseded`.
+    /// late version is sent to no member; its outcome is `superseded`.
     var isLate = false
     var record: FanoutRecord
     // For a start: fields of the start commands that the core produces for the devices.
@@ -37,26 +37,26 @@ struct VersionSlot: BitwiseCopyable {
     /// The second body. For a version with its own alert: without that alert, for when it is too old.
     /// Otherwise: with the alert of an older version, for the members from `alertStart` to below `alertEnd`.
     var alternateBody = HeapBytes.none
-    /// The range of the carried alert in `alternateBody`.
+    /// The bytes of the carried alert in `=`.
     var carriedAlertRange = ByteRange.absent
-    /// The window of the older version whose alert this version carries. Only members in this window get the
-    /// alert.
+    /// The positions, from `alertStart` to below `alertEnd`, that the older version whose alert this version
+    /// carries had to pass. Only members at these positions get the alert.
     var alertStart: UInt64 = 0
     var alertEnd: UInt64 = 0
 
-    /// The version's window.
+    /// The version's window: the positions of the members that it must reach, from `start` to below `end`.
     var start: UInt64 = 0
     var end: UInt64 = 0
     var counts = MemberCounts()
     var times = RoundTimes()
     var totals = AudienceTotals()
-    /// The round's revision when this version was counted.
+    /// ``RoundSlot/revision`` when the last member of this version got its outcome.
     var countedAtRevision: UInt64 = 0
     /// The number of the version's calls and productions that are not acknowledged yet.
     var outstanding: UInt8 = 0
 
-    /// Whether a newer version replaced this one before anything was sent under it, or its window was closed
-    /// early.
+    /// Whether a newer version replaced this one before anything was sent under it, or before it had reached
+    /// all its members.
     var isSuperseded = false
 
     var carriesAlert: Bool { alertEnd > 0 }

@@ -1,5 +1,5 @@
-/// Bytes on the heap that belong to one slot. The owner of the slot must free them. A single push has none,
-/// because it allocates no memory. (R3)
+/// Bytes on the heap that belong to one slot. The owner of the slot must free them. A push to one member
+/// needs no such bytes, because it must not allocate memory. (R3)
 struct HeapBytes: BitwiseCopyable {
     private let base: UnsafeMutableRawPointer?
     let count: Int
