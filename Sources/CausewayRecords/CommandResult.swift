@@ -179,7 +179,7 @@ public struct MemberCounts: Codable, Hashable, Sendable {
         counts = [:]
         for key in container.allKeys {
             let outcome = Outcome(rawValue: key.stringValue)
-            // If an unknown member is no number, it is ignored: a later version may add such a member.
+            // If the value of an unknown key is no number, it is ignored: a later version may add such a key.
             counts[outcome] =
                 Self.outcomes.contains(outcome)
                 ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)

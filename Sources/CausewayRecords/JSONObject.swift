@@ -1,4 +1,4 @@
-/// The members of a JSON object.
+/// The members of a JSON object: keys with their values.
 ///
 /// Keys are equal only if their bytes are, as in the worker and APNs. In a `Dictionary`, texts that are
 /// canonically equivalent in Unicode would be one key: `é`, and `e` with a combining accent.

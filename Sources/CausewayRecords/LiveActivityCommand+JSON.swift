@@ -73,8 +73,8 @@ extension LiveActivityCommand: Codable {
         case .update: aps["event"] = "update"
         case .end: aps["event"] = "end"
         }
-        // Encoded with default strategies, because ActivityKit decodes with them. The record's
-        // encoder may have others.
+        // The state is encoded with default strategies, because ActivityKit decodes it with them. The
+        // record's encoder may have others.
         aps[Key.contentState] = try contentState.map { try JSONValue(encoding: $0) }
         aps["alert"] = alert?.json
         aps[Key.staleDate] = staleDate.map { .seconds($0) }

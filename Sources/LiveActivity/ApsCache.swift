@@ -62,8 +62,8 @@ public struct ApsCache: ~Copyable {
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         dictionary &+= 1
-        // This dictionary is too long. The previous one is forgotten, because a match would have this
-        // dictionary's number.
+        // This dictionary is too long to be remembered. The previous one is forgotten too: a record that
+        // repeats it would get the number of this dictionary.
         guard let bytes, range.count <= Limits.bodyBytes else {
             count = 0
             return

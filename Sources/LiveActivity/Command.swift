@@ -44,8 +44,8 @@ public struct Command: Sendable, BitwiseCopyable {
     public var attributes: ByteRange
     /// The `payload`: an object of custom keys, including its braces.
     public var payload: ByteRange
-    /// The members of ``payload`` without its braces and without the white space at both ends; also absent if
-    /// there are none.
+    /// The keys and values of ``payload`` without its braces and without the white space at both ends; also
+    /// absent if there are none.
     public var payloadMembers: ByteRange
     /// The priority that the command asks for, 5 or 10. 0 if absent: Causeway then uses 5 for an update
     /// without an alert, and 10 for all other commands.
@@ -55,7 +55,7 @@ public struct Command: Sendable, BitwiseCopyable {
     public var hasAlert: Bool { !alert.isAbsent }
     /// `aps.stale-date` in whole UNIX seconds, fractions cut, negative numbers raised to 0; -1 if absent.
     public var staleDate: Int64
-    /// `aps.dismissal-date` in the form of ``staleDate``. The device removes the activity at once for 0 or a
+    /// `aps.dismissal-date`, converted like ``staleDate``. The device removes the activity at once for 0 or a
     /// past time.
     public var dismissalDate: Int64
     /// In a command that Causeway wrote: the version of the older command whose alert this command carries.

@@ -1,4 +1,4 @@
-/// Removes members of an object in place, and closes the gaps.
+/// Removes keys with their values from a JSON object in place, and closes the gaps.
 ///
 /// Invariant: `written <= taken <=` the position that is read. So a byte is overwritten only after it was
 /// read.

@@ -1,5 +1,5 @@
-/// Reads the members of an object one by one. The caller knows some of the keys; ``UnknownFieldRule`` says how all
-/// other keys are handled.
+/// Reads the keys and values of a JSON object one by one. The caller knows some of the keys; ``Unknown`` says
+/// how all other keys are handled.
 ///
 /// ``next(in:_:)`` reads a key up to its value. The caller reads the value at ``position`` and sets
 /// ``position`` to the byte after the value.

@@ -1,9 +1,9 @@
 /// How often one activity gets pushes, and how urgently.
 ///
-/// Apple documents that the device has a budget for pushes of priority 10 and none for priority 5, that
-/// frequent updates widen this budget, and that starts have a budget of their own. Apple publishes none of
-/// the numbers ("Starting and updating Live Activities with ActivityKit push notifications"), so an operator
-/// can configure them. `Config/causeway.yaml` says for each default where it comes from.
+/// Apple documents three facts: the device has a budget for pushes of priority 10 and none for priority 5,
+/// frequent updates widen this budget, and starts have a budget of their own. Apple publishes none of the
+/// numbers ("Starting and updating Live Activities with ActivityKit push notifications"), so an operator can
+/// configure them. `Config/causeway.yaml` says for each default where it comes from.
 public struct Policy: Sendable, Equatable {
     /// A token bucket: each push takes one token. The bucket starts full and is refilled at a constant rate.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
@@ -86,7 +86,7 @@ public struct Policy: Sendable, Equatable {
         /// `aps.timestamp`. If the alert is older, the state is sent without it.
         public var alertSeconds: Int64 = 300
         /// How long APNs stores an update that has no expiration and no stale date. An update with a stale
-        /// date is stored until that date.
+        /// date is stored until that date, but at most for eight hours.
         public var updateSeconds: Int64 = 600
         public var endSeconds: Int64 = 14_400
         public init() {}

@@ -173,8 +173,8 @@ public struct StateAdmission<Bytes> {
     /// digest of the shown state. If they are equal, an update is `unchanged`. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
-    /// How many seconds older the command of the carried alert is; `Int32.min` if the command carries no
-    /// older command's alert.
+    /// By how many seconds the command that brought the carried alert is older than this command; `Int32.min`
+    /// if the alert is no older command's.
     @usableFromInline var carriedAlertSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
@@ -183,9 +183,8 @@ public struct StateAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.
     public var mayUseReserve: Bool
-    /// If true, Redis does not reply with the held command to have its alert added
-    /// (``StoreVerdict/alertHeld``). True if this command has an alert of its own, or if its body would be
-    /// too large with the held alert.
+    /// If true, Redis does not tell the caller to add a held command's alert (``StoreVerdict/alertHeld``).
+    /// True if this command has an alert of its own, or if its body would be too large with the held alert.
     public var carriesAlert: Bool
     /// Whether the command is older than the longest time for which the system shows an activity. If Redis
     /// knows no version of its activity, an old command is `expired`.
