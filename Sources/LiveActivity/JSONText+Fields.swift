@@ -84,7 +84,7 @@ extension JSONText {
         throw Fault(.unknownValue, field, at: position)
     }
 
-    /// Whether a string represents the word.
+    /// Whether a JSON string, after its escapes are decoded, is this word.
     @inline(__always)
     func has(_ string: JSONString, _ word: StaticString) -> Bool {
         if !string.isEscaped { return equals(bytes(string.range), word) }

@@ -149,7 +149,7 @@ extension Audiences {
 
     // MARK: - The activity's own record
 
-    /// Passes the next call of the activity store to `body`; nil if there is none now. The call retires a
+    /// Passes the next call to the activity store to `body`; nil if there is none now. The call retires a
     /// dead token in the activity's own record, which single commands use.
     public mutating func withNextActivityCall<Result>(
         now: Moment,

@@ -11,7 +11,8 @@ extension Audiences {
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// After this many attempts, a segment whose directory and pages contradict each other is skipped.
+    /// After this many attempts, the positions up to the next page are skipped: the segment's directory and
+    /// its pages contradict each other.
     private static var attemptsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.

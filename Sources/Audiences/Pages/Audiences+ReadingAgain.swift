@@ -4,8 +4,8 @@ import LiveActivity
 /// Reads parked members again, each on a page of its own: members that the last owner of the partition had
 /// parked, and members that were read too long ago.
 extension Audiences {
-    /// How long a round waits before it tries again to read the last owner's parked members, if no more
-    /// members can be parked.
+    /// How long a round waits before it tries again to read the members that the partition's last owner had
+    /// parked. It must wait if no more members can be parked now.
     private static var parkingPauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the last owner had parked, one after the other, before anything is sent.

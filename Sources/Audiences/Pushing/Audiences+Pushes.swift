@@ -32,7 +32,7 @@ extension Audiences {
     }
 
     /// Returns the next push of a pool. The caller must have a free stream and send the push now. Nil if
-    /// there is none, or if the caller must ask the app's other pool first.
+    /// there is no push, or if the caller must ask the app's other pool first.
     ///
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.

@@ -146,8 +146,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Ends every version whose record has arrived: it reaches no members beyond the round's present position.
-    /// A newer version, whose record is still missing, will reach the remaining members.
+    /// Ends every version whose record has arrived: it reaches no members beyond the round's present
+    /// position. A newer version, whose record is still missing, will reach the remaining members.
     mutating func closeAllEarly(of round: UInt32) {
         var version = rounds[round].oldest
         while version != .max {
