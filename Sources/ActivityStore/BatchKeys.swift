@@ -1,6 +1,6 @@
 import Redis
 
-/// The keys of the calls that are collected for one command, written as its arguments.
+/// The keys of the calls that are collected for one script call, written as arguments of its Redis command.
 ///
 /// The memory is allocated once.
 struct BatchKeys: ~Copyable {

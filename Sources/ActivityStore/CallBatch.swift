@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Updates, ends and settlements of activities that are collected for one command: one key for each call, one
-/// argument with all calls, and the paces that they name. (R15)
+/// Updates, ends and settlements of activities that are collected for one script call: one key for each call,
+/// one argument with all calls, and the paces that they name. (R15)
 ///
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
@@ -19,14 +19,14 @@ import Redis
 /// If the bits say so, thirteen more bytes have the version of an alert's command. In an update or an end it
 /// is the older command whose alert the call carries, in a settlement the command whose alert APNs accepted.
 ///
-/// The script reads the values of all keys before it writes any. If a key may already be in the command, its
-/// call has ``CallBits/keyRepeats``, and the script reads the value again. Otherwise the second call would
-/// not see the change of the first.
+/// The script reads the values of all keys before it writes any. If an earlier call may have the same key,
+/// the later call has ``CallBits/keyRepeats``, and the script reads the value again. Otherwise the second
+/// call would not see the change of the first.
 ///
 /// The memory is allocated once.
 struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
-    /// The maximum number of different paces in one command.
+    /// The maximum number of different paces in one script call.
     static let pacesMax = 8
     private static let firstPaceNumber: UInt8 = 2
     /// The longest admission or settlement.
@@ -40,8 +40,8 @@ struct CallBatch: ~Copyable {
     private var argumentByteCount = 0
     private let paces: UnsafeMutableBufferPointer<Policy.Pace>
     private var paceCount = 0
-    /// Where the last call's pace is among the paces. It is compared first, because most often the next call
-    /// has the same pace.
+    /// Where the last call's pace is among the paces. `position(of:)` looks there first, because most often
+    /// the next call has the same pace.
     private var lastPace = 0
 
     init(capacity: Int) {
@@ -119,13 +119,13 @@ struct CallBatch: ~Copyable {
         keys.append(key) ? CallBits.keyRepeats : 0
     }
 
-    /// The maximum length of the command that `write` writes, without the prefix.
+    /// The maximum length of the Redis command that `write` writes, without the given prefix.
     var commandBytesMax: Int {
         keys.bytes.count + argumentByteCount + paceCount * StoredPace.bytes
             + (paceCount + 3) * CommandWriter.argumentOverheadBytes
     }
 
-    /// Writes the command and returns its length.
+    /// Writes the Redis command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
         let argumentCount = ScriptPrefixes.argumentCount + 2 + count + paceCount
         var writer = CommandWriter(room, argumentCount: argumentCount)
@@ -181,11 +181,13 @@ enum CallBits {
     static let settles: UInt8 = 32
     /// An alert's version follows the call, after its token.
     static let alertFollows: UInt8 = 64
-    /// The key may already be in the command, so the script reads its value again.
+    /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
-    /// In the pace's byte: the command is older than the longest time for which the system shows an activity.
+    /// In the byte of the pace's number: the command is older than the longest time for which the system
+    /// shows an activity.
     static let isTooOld: UInt8 = 128
-    /// In the pace's byte: the command brings a token, and is read again because Redis lost data.
+    /// In the byte of the pace's number: the command brings a token, and is read again because Redis lost
+    /// data.
     static let isReadAgain: UInt8 = 64
 
     static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {

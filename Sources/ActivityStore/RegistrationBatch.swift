@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Registrations of activities and confirmations of departures, collected for one command: one key for each
-/// call, and one argument with all calls. A confirmation says that audiences have the entries about an
+/// Registrations of activities and confirmations of departures, collected for one script call: one key for
+/// each call, and one argument with all calls. A confirmation says that audiences have the entries about an
 /// activity's departure.
 ///
 /// | bytes | in a registration | in a confirmation |
@@ -72,7 +72,8 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation that all audiences in a reply have the entry about the departure at this time.
+    /// Adds a confirmation: all audiences that a reply named as left have the entry about the departure at
+    /// this time.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingLeavesAt milliseconds: Int64) {
         let bits = RegistrationBits.confirms | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
@@ -80,10 +81,10 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// The maximum length of the command that `write` writes, without the prefix.
+    /// The maximum length of the Redis command that `write` writes, without the given prefix.
     var commandBytesMax: Int { keys.bytes.count + argumentByteCount + 5 * CommandWriter.argumentOverheadBytes }
 
-    /// Writes the command and returns its length.
+    /// Writes the Redis command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
         var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 4 + count)
         writer.verbatim(prefix)
@@ -113,6 +114,6 @@ enum RegistrationBits {
     /// The version of the command that the app shows comes after the registration.
     static let versionFollows: UInt8 = 32
     static let confirms: UInt8 = 64
-    /// The key may already be in the command, so the script reads its value again.
+    /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
 }

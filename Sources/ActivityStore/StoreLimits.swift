@@ -2,7 +2,7 @@ import Redis
 
 /// The limits of the values in the store. (R4)
 public enum StoreLimits {
-    /// The maximum number of updates, ends and settlements that leave as one command.
+    /// The maximum number of updates, ends and settlements that leave as one Redis command.
     public static let callsPerCommandMax = CallBatch.callsMax
     /// The longest command record that can be held: it must fit into one reply.
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64

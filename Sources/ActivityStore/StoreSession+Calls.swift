@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Writes the calls as commands. `admit` recognizes an operation by the letter in its first argument, and a
-/// batch of admissions by that argument's length.
+/// Writes the calls as Redis commands. `admit` recognizes an operation by the letter in its first argument,
+/// and a batch of admissions by that argument's length.
 extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -180,7 +180,7 @@ extension StoreSession {
         }
     }
 
-    /// Writes a call as a command of its own.
+    /// Writes a call as a Redis command of its own.
     ///
     /// - Parameters:
     ///   - argumentCount: the number of arguments without the key.

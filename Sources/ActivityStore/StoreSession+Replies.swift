@@ -5,7 +5,7 @@ import Redis
 
 /// Reads the replies of the scripts.
 extension StoreSession {
-    /// Takes the reply to the `count` oldest calls, which left as one command.
+    /// Takes the reply to the `count` oldest calls, which left as one Redis command.
     func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && calls[0].kind.isCommand
         if count > 1 || isArray { return handle(reply, ofBatch: count, from: reader, on: connection) }

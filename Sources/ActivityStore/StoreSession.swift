@@ -12,8 +12,8 @@ struct SessionCall: BitwiseCopyable {
     var frequentBudget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
 }
 
-/// The store's part of one connection. Writes calls of the scripts, collects calls that leave as one command,
-/// and reads replies.
+/// The store's part of one connection. Writes calls of the scripts, collects calls that leave as one Redis
+/// command, and reads replies.
 final class StoreSession: RedisSession {
     weak var handler: (any ActivityStoreHandler)?
     var scripts: [String] { StoreScript.bodies }
@@ -30,7 +30,7 @@ final class StoreSession: RedisSession {
 
     /// - Parameters:
     ///   - configuration: the configuration of the connection. It limits the outstanding calls and the calls
-    ///     of one command.
+    ///     of one Redis command.
     ///   - handler: The session keeps a weak reference to it.
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)

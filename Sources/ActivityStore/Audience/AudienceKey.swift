@@ -10,7 +10,8 @@ import LiveActivity
 ///
 /// The digest has eleven letters of six bits each and the segment has two, lowest bits first. The bound has
 /// four bytes, little-endian. There is nothing between the parts. The braces enclose the hash tag, so all
-/// keys of a segment share a slot. No letter is a brace, which would end the tag too early.
+/// keys of a segment share a slot of a Redis cluster. No letter is a brace, which would end the tag too
+/// early.
 enum AudienceKey {
     private static let digestLetters = 11
     private static let segmentLetters = 2

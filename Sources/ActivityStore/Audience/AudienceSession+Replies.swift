@@ -4,7 +4,7 @@ import Redis
 
 /// Reads the replies to calls about audiences.
 extension AudienceSession {
-    /// Takes the reply to the `count` oldest calls, which left as one command.
+    /// Takes the reply to the `count` oldest calls, which left as one Redis command.
     func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         switch calls.oldest?.kind {
         case .append: return handle(reply, ofAppended: count, from: reader, on: connection)

@@ -16,8 +16,8 @@ struct AudienceSessionCall: BitwiseCopyable {
     var slot: UInt16 = 0
 }
 
-/// The audience store's part of one connection. Writes calls, collects the entries that leave as one command,
-/// and reads replies.
+/// The audience store's part of one connection. Writes calls, collects the entries that leave as one Redis
+/// command, and reads replies.
 final class AudienceSession: RedisSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -33,7 +33,7 @@ final class AudienceSession: RedisSession {
     private var checkpoints: CheckpointBatch
 
     /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and
-    ///   the calls of one command.
+    ///   the calls of one Redis command.
     init(configuration: RedisConfiguration, joins: AudienceJoins) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
         batch = .allocate(capacity: configuration.callsPerCommandMax)
@@ -47,7 +47,7 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Joins
 
-    /// Collects a join's entry for the command that leaves at the end of the turn.
+    /// Collects a join's entry for the Redis command that leaves at the end of the turn.
     func append(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         flushCheckpoints(on: connection)
@@ -113,7 +113,7 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Checkpoints
 
-    /// Collects a checkpoint for the command that leaves at the end of the turn.
+    /// Collects a checkpoint for the Redis command that leaves at the end of the turn.
     func record(
         _ range: SegmentRange,
         claim: UInt64,

@@ -75,10 +75,10 @@ public final class AudienceStore {
     /// Calls that have no reply yet, including those that the store makes automatically to rearrange pages.
     public var outstandingCount: Int { redis.outstandingCount }
 
-    /// Writes a call, or collects it for the command that leaves at the end of the turn.
+    /// Writes a call, or collects it for the Redis command that leaves at the end of the turn.
     ///
-    /// Entries that are appended in one turn leave as one command. In a cluster each entry leaves alone,
-    /// because the pages are in different slots.
+    /// Entries that are appended in one turn leave as one Redis command. In a cluster each entry leaves
+    /// alone, because the pages are in different slots of the cluster.
     public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {

@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Collects checkpoints of one audience's ranges for one command. A lane records the checkpoints of all its
-/// rounds in the same turn. (R29)
+/// Collects checkpoints of one audience's ranges for one Redis command. A lane records the checkpoints of all
+/// its rounds in the same turn. (R29)
 ///
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {
@@ -51,10 +51,10 @@ struct CheckpointBatch: ~Copyable {
         count += 1
     }
 
-    /// The maximum length of the command, without the part that names the script.
+    /// The maximum length of the Redis command, without the part that names the script.
     var bytesMax: Int { keyByteCount + argumentByteCount + 4 * CommandWriter.argumentOverheadBytes }
 
-    /// The number of the command's arguments, without the part that names the script.
+    /// The number of the Redis command's arguments, without the part that names the script.
     var argumentCount: Int { 3 + 3 * count }
 
     func write(to writer: inout CommandWriter) {

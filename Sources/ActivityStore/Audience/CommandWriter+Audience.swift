@@ -118,7 +118,8 @@ enum StoredBroadcast {
     /// Returns the index of a broadcast. Ranges have lower indexes.
     static func index(of environment: DeviceEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
-    /// The length of the broadcasts' part, after the totals of the ranges: a byte for each outcome.
+    /// The length of the part about broadcasts, which follows the totals of the ranges: a byte for each
+    /// outcome.
     static let bytes = MemberOutcome.allCases.count
 
     static func read(_ bytes: UnsafeRawBufferPointer) -> MemberCounts {

@@ -25,8 +25,8 @@ struct DirectoryCache: ~Copyable {
 
     private static func index(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
-    /// Returns the page of a position. If the segment is not in the cache, returns the first page, which is
-    /// the only page of a small segment.
+    /// Returns the page to which a member's position belongs. If the segment is not in the cache, returns the
+    /// first page, which is the only page of a small segment.
     ///
     /// - Parameter tag: the segment's tag (``AudienceKey``).
     /// - Returns: the lower bounds of the page and of the next page; 0 if there is no next page.

@@ -112,7 +112,7 @@ extension AudienceInspection.Channel {
             throw field.error
         }
         var rest = field
-        // Skips the storage policy, which is a part of `channel`.
+        // Skips the storage policy, which `channel` already has.
         _ = try rest.byte()
         self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try rest.number(bytes: 8)))
     }

@@ -13,7 +13,7 @@ extension AudienceState {
                 isEnd: $0.isEnd,
                 isStart: $0.isStart,
                 grant: $0.grant,
-                // The spacing does not change whether a command is sent.
+                // Not needed: the spacing only delays a command and does not change the verdict.
                 atMilliseconds: 0,
                 body: [],
                 expiration: $0.expiration

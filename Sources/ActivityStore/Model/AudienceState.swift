@@ -156,7 +156,7 @@ package struct AudienceState: Sendable {
         }
         if call.isStart { return call.version > newest.version ? nil : .superseded }
         if ended { return .ended }
-        // An update never supersedes an end.
+        // An end is never refused here, because an update never supersedes an end.
         if call.isEnd { return nil }
         if newest.version == call.version { return newest.isSettled ? .duplicate : .superseded }
         return newest.version > call.version ? .superseded : nil

@@ -29,7 +29,7 @@ public struct MemberAudiences: Hashable, Sendable {
         current = []
     }
 
-    /// Returns the audiences that the member has left, in the form of a reply; nil if there are none.
+    /// Returns the audiences that the member has left, as a reply names them; nil if there are none.
     static func departures(_ left: [UInt64], at milliseconds: Int64) -> [UInt8]? {
         guard !left.isEmpty else { return nil }
         var bytes = (0..<AudienceDepartures.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }

@@ -52,8 +52,8 @@ public enum ActivityKey {
 /// The key of an activity or a device.
 ///
 /// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's is `{app/device}`. A bundle id
-/// contains neither sign, so the two cannot be equal. The braces keep keys that belong together in one slot.
-/// Earlier builds used `{app:activity}` for an activity's hash.
+/// contains neither sign, so the two cannot be equal. The braces keep keys that belong together in one slot
+/// of a Redis cluster. Earlier builds used `{app:activity}` for an activity's hash.
 enum StoreKey {
     /// The length of the longest key, in bytes.
     static let bytesMax = 1_024

@@ -48,8 +48,8 @@ enum StoredRecord {
     static let assigned = 39
     static let registeredAt = 44
     static let token = 50
-    /// Added to the number of the token's bytes if this part follows the token. The number itself is far
-    /// lower.
+    /// Added to the number of the token's bytes if an answered alert, or a list of audiences, follows the
+    /// token. The number of the token's bytes is far lower.
     static let answeredAlertFollows = 32_768
     static let audiencesFollow = 16_384
     static let countFlags = answeredAlertFollows | audiencesFollow
@@ -59,7 +59,7 @@ enum StoredRecord {
     /// The length of a dead token's fingerprint.
     static let retiredBytes = 12
 
-    /// Bits of byte 14.
+    /// Bits of byte 14, the state of the newest version.
     enum StateBit {
         /// Whether the newest version has drawn on the bucket.
         static let hasDrawn: UInt8 = 128
@@ -68,7 +68,7 @@ enum StoredRecord {
         static let isOwnTimestamp: UInt8 = 64
     }
 
-    /// Bits of byte 7.
+    /// Bits of byte 7, beside the token's form.
     enum Flag {
         static let frequentUpdates: UInt8 = 8
         /// Whether the value has the part about the last 429.

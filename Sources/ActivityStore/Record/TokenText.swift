@@ -12,7 +12,7 @@ enum TokenText {
     /// the field `u`. A hash whose values have at most 64 bytes keeps its compact encoding
     /// (`hash-max-listpack-value`).
     static let headBytesMax = 64 - StoredTime.digits
-    /// A letter and a token of ``StoreLimits/tokenBytesMax`` that cannot be packed.
+    /// The longest stored token: a letter and a token of ``StoreLimits/tokenBytesMax`` that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
 
     /// Writes the stored form of a token and returns its length.

@@ -103,7 +103,8 @@ local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}
 local operation = ARGV[1]
 
 if #operation > 1 then
-  -- The maximum length of held commands in all replies together: one of any length, or several shorter ones.
+  -- The maximum length of the held commands in all replies of a batch together: one command of any length, or
+  -- several shorter ones.
   local HELD_BYTES = @REPLY_STRING_BYTES_MAX@
   -- A format without a byte order uses the server's own order and takes fewer instructions. Nearly every
   -- server is little-endian.
@@ -125,11 +126,11 @@ if #operation > 1 then
   -- only when they change.
   local asked, numberOfPace, isHigh, mayUseReserve
   local format = RECORD
-  -- The shape is a value's first seven bytes as one number: the end of its life, its lengths and its kind. A
-  -- value is usual if its shape is between these two. Then it has the kind and the lengths of the last usual
-  -- value, and its activity still lives. If its pace and bucket are the same too, two comparisons decide: it
-  -- is sent at once if its last push was not after `sentMax`, and at priority 10 if its bucket will be full
-  -- not after `fullMax`.
+  -- `shape` is a value's first seven bytes as one number: the end of its life, its lengths and its kind. If
+  -- it is between `shapeMin` and `shapeMax`, the value is usual: it has the kind and the lengths of the last
+  -- usual value, and its activity still lives. If its pace and bucket are also those of the last usual value,
+  -- two comparisons decide. Its command is sent at once if the last push was not after `sentMax`, and at
+  -- priority 10 if the bucket will be full not after `fullMax`.
   local shapeMin, shapeMax, usualSize = math.huge, 0, -1
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
   -- The pace and the bucket that were read last.
@@ -918,8 +919,8 @@ local suffix = ARGV[2]
 -- Returns the part of a reply that names the audiences that were left, as in the field `l`.
 local function leaves(l) return l and #l > 6 and '=' .. l or '' end
 
--- Returns the audiences of a list that no other type of the device names and that the field `l` does not
--- have.
+-- Returns the audiences of a list that no other attributes type of the device names and that the field `l`
+-- does not have.
 local function leaving(gone, isLeft, l)
   local all = gone == '' and {} or call('HGETALL', key)
   for index = 1, #all, 2 do

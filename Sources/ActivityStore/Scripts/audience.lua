@@ -19,11 +19,12 @@
 local call, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local key, operation = KEYS[1], ARGV[1]
--- Version, digest, flags (1: an end, 2: a start, 4: a priority was demoted), timestamp, two priorities, number of ranges, when it
--- was admitted, its expiration.
+-- The field `a`: version, digest, flags (1: an end, 2: a start, 4: a priority was demoted), timestamp, two
+-- priorities, number of ranges, when it was admitted, its expiration.
 local ADMITTED = '<c13c8BI5BBI2I6c8'
 local ROUND_BYTES = 22
--- Six counts, and the times of the first and the last answer, milliseconds plus one; 0 for no answer.
+-- The counts of a range or broadcast: six numbers, and the times of the first and the last answer,
+-- milliseconds plus one; 0 for no answer.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
 -- The indexes that represent the broadcasts of production and of the sandbox, in place of a range's index.
@@ -117,7 +118,7 @@ if operation == 'a' then
     elseif flags % 2 == 1 then
       return 'ended'
     elseif not isEnd then
-      -- An update never supersedes an end.
+      -- An end skips these tests, because an update never supersedes an end.
       if newest == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newest, version) then return 'superseded' end
     end
@@ -231,8 +232,8 @@ if operation == 'f' then
   local ranges = read('<I2', round, 14)
   local broadcasts = math.floor(state / 2)
   if broadcasts == 0 and ARGV[5] then
-    -- The server lost the record, and a range finished before the broadcasts. Only a broadcast's call has
-    -- their number.
+    -- The server lost the record, and a range finished before the broadcasts. Only the call about a broadcast
+    -- has the number of broadcasts.
     broadcasts = ARGV[5] + 0
     list = sub(list, 1, place + 20) .. char(2 * broadcasts) .. sub(list, place + 22)
   end

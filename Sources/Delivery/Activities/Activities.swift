@@ -4,8 +4,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let application: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
-    /// How many attempts in a row failed because APNs could not take the push, whatever state the push had.
-    /// Each failure lengthens the next wait.
+    /// How many attempts in a row failed because APNs could not take the push, whatever state the push
+    /// brought. Each failure lengthens the next wait.
     private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierCount: Int
@@ -61,7 +61,7 @@ struct ActivitySlot: BitwiseCopyable {
         spacingEndMilliseconds = max(spacingEndMilliseconds, monotonicMilliseconds)
     }
 
-    /// Restores the spacing that was valid before the last push. No stream took that push.
+    /// Restores the spacing that was valid before the last push, because no stream took that push.
     mutating func restorePreviousSpacing(until monotonicMilliseconds: Int64) {
         spacingEndMilliseconds = monotonicMilliseconds
     }

@@ -29,8 +29,7 @@ enum ActivityPhase: UInt8 {
     /// A command may be sent, but the lane reads ahead (R21). → `idle` when reading ahead ends.
     case awaitingReadAhead
     /// A command may be sent, but its pool has the maximum of pushes in flight. → `idle` when APNs answers a
-    /// push of the pool. A start that is already the current command waited for the service before; →
-    /// `admitting`.
+    /// push of the pool. If the current command is a start that waited for the service before: → `admitting`.
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. → `admitting`, or `holding` when there is
     /// no token.

@@ -16,7 +16,8 @@ struct TimerWheel: ~Copyable {
     private var slots: UnsafeMutablePointer<UInt32>
     private var entries: UnsafeMutablePointer<Entry>
     private var capacity: Int
-    /// The wheel has fired all slots up to and including this tick.
+    /// The wheel has fired all slots up to and including this tick (a monotonic time divided by
+    /// `slotMilliseconds`).
     private var firedTick: Int64
     private(set) var count = 0
 

@@ -218,10 +218,9 @@ extension Delivery {
             }
             reviewReady(poolKey, now: now)
             if pools.isBlocked(poolKey), !isStoreSilent { reviewAwaitingCredit(poolKey, now: now) }
-            // While a production pool is blocked, activities of unknown environment wait for credits of a
-            // kind of their own. Usually an activity begins when another one returns its credit. If no
-            // activity holds a credit of this kind, no credit is returned, so begin the waiting activities
-            // here.
+            // While a production pool is blocked, activities of unknown environment wait for a separate kind
+            // of credit. Usually an activity begins when another one returns its credit. If no activity holds
+            // a credit of this kind, no credit is returned, so begin the waiting activities here.
             beginWithFreeCredits(of: poolKey, now: now)
         }
     }

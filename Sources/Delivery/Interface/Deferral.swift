@@ -10,13 +10,14 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
     /// How often the command has been deferred, over all its readings.
     public var count: UInt16
-    /// The time that Kafka has for the first record, and when a lane received it, UNIX milliseconds.
+    /// The time that Kafka has for the command's first record, and when a lane received it, UNIX
+    /// milliseconds.
     public var recordMilliseconds: Int64
     public var receivedMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attempts: UInt8
-    /// The number of results that the first record has had already. A record that brings a token may have
-    /// several.
+    /// The number of results that the command's first record has had already. A record that brings a token
+    /// may have several.
     public var resultsBefore: UInt8
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.

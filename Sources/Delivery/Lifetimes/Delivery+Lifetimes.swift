@@ -112,8 +112,8 @@ extension Delivery {
     private func lifetimeEvent(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .removed }
         if slot.pointee.isLifetimeRestart {
-            // The entry has the time at which the new life begins. All records of this start name that time,
-            // and Redis finds the entry by it.
+            // The timetable's entry for this start has the time at which the new life begins. All records of
+            // this start name that time, and Redis finds the entry by it.
             let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
             return isFinalRestart(slot)
                 ? .ended(beganMilliseconds: began, restartMilliseconds: 0)
@@ -145,7 +145,7 @@ extension Delivery {
     /// activity's waiting list.
     func lifeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeIdentifier(of: slot)
-        // During the lease, the keeper does not make the command again. A deferred command is read again
+        // Until the lease ends, the keeper does not make the command again. A deferred command is read again
         // within the sum of these two times. The factor 2 is a reserve.
         let lease =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
@@ -153,8 +153,8 @@ extension Delivery {
         return .checkLifetime(
             beganMilliseconds: identifier?.beganMilliseconds ?? 0,
             // If the timetable keeps a newer state than this one, Redis refuses the start, and the keeper
-            // makes another. A start that was tried names no state, so it is not refused: after another
-            // start, a second activity could begin.
+            // makes another. A start whose push was attempted names no state, so that Redis does not refuse
+            // it: the attempt may have begun an activity, and another start could begin a second one.
             state: slot.pointee.attempts == 0 ? identifier?.state : nil,
             leaseMilliseconds: lease
         )
@@ -191,7 +191,7 @@ extension Delivery {
             )
     }
 
-    /// Settles a start that is read again without sending it. Reports to the timetable that the activity
+    /// Settles a start that is read again, and does not send it. Reports to the timetable that the activity
     /// began, because Redis may have lost this.
     mutating func settleStartReadAgain(_ record: UInt32, _ command: Command, from value: UnsafeRawBufferPointer) {
         guard policies.hasLifetimes, command.audience.isAbsent, command.channel.isAbsent,
@@ -207,8 +207,8 @@ extension Delivery {
         call(.reportLifetimeEvent, record)
     }
 
-    /// Asks Redis whether the timetable still has the life that this command ends, or the entry for the start
-    /// that this command makes. The command enters its activity's waiting list only after the reply.
+    /// Asks Redis whether the timetable still has what this command is about: the life that it ends, or the
+    /// entry that waits for this start. The command enters its activity's waiting list only after the reply.
     mutating func beginOfLifetime(
         _ record: UInt32,
         _ command: Command,
@@ -242,7 +242,8 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // `activityOf` may have added the activity for this command only. If so, `begin` removes it.
+        // `activityOf` may have added the activity for this command only. If so, `begin` removes the
+        // activity.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 

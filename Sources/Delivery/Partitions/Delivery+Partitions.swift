@@ -121,8 +121,8 @@ extension Delivery {
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
-    /// Releases a partition, even if records are unsettled. Records that are under way finish, but do not
-    /// change the ledger any more.
+    /// Releases a partition, even if records are unsettled. Records that are under way finish, but no longer
+    /// change the partition's settled offsets.
     ///
     /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, when such
     /// a record was read again, it was merged with its own old copy and ended as `duplicate` (simulation

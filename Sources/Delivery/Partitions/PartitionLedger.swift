@@ -19,7 +19,7 @@ package struct PartitionLedger: ~Copyable {
     /// record waits if its offset is this far above the base.
     let windowOffsets: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
-    /// The next offset to read after a restart. It does not fall after the first record.
+    /// The next offset to read after a restart. It never falls once the lane has received a record.
     package private(set) var committableOffset: Int64
     /// One above the highest received offset.
     package private(set) var nextOffset: Int64
@@ -30,8 +30,8 @@ package struct PartitionLedger: ~Copyable {
     /// One above the highest offset that an earlier owner settled. Below it, a bit may be set although the
     /// lane has not received the record yet.
     private var resumedEnd: Int64 = .min
-    /// Settled offsets that the commit's metadata must not name, because `settle` was called without
-    /// `isPublished`; nil until there is one. In a backlog of commands with tokens, nearly all settled
+    /// Settled offsets that the commit's metadata must not name, because `settle` was called with
+    /// `isPublished: false`; nil until there is one. In a backlog of commands with tokens, nearly all settled
     /// offsets are of this kind.
     private var unpublishedBits: UnsafeMutablePointer<UInt64>?
 

@@ -5,7 +5,7 @@ struct SettledBefore {
     private let above: [Range<Int64>]
     private let end: Int64
 
-    /// Makes the value for a partition that no owner has settled records of.
+    /// Makes the value for a partition in which no owner has settled a record.
     init() { self.init(below: .min, above: []) }
 
     init(below: Int64, above: [Range<Int64>]) {

@@ -18,8 +18,8 @@ package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`.
     static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
-    /// The form `r` has room for at most `rangesMax` ranges, and the form `b` for offsets up to `bitsMax`
-    /// above the committable one. What is beyond both limits fits neither form.
+    /// Runs (the form `r`) have room for at most `rangesMax` ranges, and bits (the form `b`) for offsets up
+    /// to `bitsMax` above the committable one. What is beyond both limits fits neither form.
     static let rangesMax = payloadBytesMax / 2 + 1
     static let bitsMax = Int64(payloadBytesMax) * 8
     /// The largest offset that is accepted in a text. No log reaches it, and sums of offsets do not overflow.

@@ -6,7 +6,7 @@ extension Delivery {
     /// the push now. (R20)
     ///
     /// Waiting pushes that must not be sent any more are finished here: a push that has expired, a state that
-    /// a newer state may replace at once, and a start whose end was read.
+    /// a newer state may replace at once, and a start whose activity's end was read.
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned in any
     ///   case.

@@ -25,9 +25,9 @@ extension Delivery {
         call(.retire, record)
     }
 
-    /// Holds the command for the activity's next token. Called when Redis has retired the token and the
-    /// invalidation is acknowledged. Both need the dead token in the record. Redis may answer `hold` with
-    /// `retry`, and then the next admission writes another token there.
+    /// Holds the command for the activity's next token. Called only when Redis has retired the token and the
+    /// invalidation is acknowledged, because both need the dead token in the record. Redis may answer `hold`
+    /// with `retry`, and then the next admission writes another token there.
     mutating func holdForNextToken(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .retiring)
         records[record].tokenRefusal = .none
