@@ -53,7 +53,7 @@ extension CommandWriter {
         )
     }
 
-    /// Writes a retirement as three arguments: the token in the form of a device's fields `t` and `u`,
+    /// Writes a retirement as three arguments: the token as a device's fields `t` and `u` store it, but
     /// without a registration time, and the time before which it must have been registered.
     mutating func deviceArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         deviceArguments(retirement.token, retirement.environment, registeredAt: nil)

@@ -17,7 +17,7 @@ public enum LifetimeKey {
     static let shownLetter = UInt8(ascii: "=")
 
     /// Returns the keys of two hashes that keep commands so that activities can be started again. `starts`
-    /// has each newest start, `shown` each newest update that is shown.
+    /// has each activity's newest start, `shown` its newest update that is shown.
     public static func keptCommands(_ number: Int) -> (starts: [UInt8], shown: [UInt8]) {
         (stored(number) + [startsLetter], stored(number) + [shownLetter])
     }

@@ -14,7 +14,8 @@ struct ClientConfiguration: ~Copyable {
     }
 
     /// Applies three groups of properties in this order: `defaults`, those of `defaultsWhereKnown` that
-    /// librdkafka knows, `overrides`. Then checks `promises`. Throws the first fault.
+    /// librdkafka knows, `overrides`. Then checks that the values keep the `promises`. Throws the first
+    /// fault.
     borrowing func apply(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property] = [],

@@ -9,10 +9,10 @@ extension Consumer {
     ///
     /// Every `Message` must be released first: the client cannot be freed while one exists.
     ///
-    /// librdkafka 2.0.2 aborts the process if a cooperative-sticky member closes before its first assignment,
-    /// so `close` waits for that assignment. librdkafka can also hang if an assignment arrives during the
-    /// close. If the deadline passes, the outcome is `.unfinished`, and the group removes the member when its
-    /// session times out.
+    /// librdkafka 2.0.2 aborts the process if a consumer with the cooperative-sticky assignor closes before
+    /// its first assignment, so `close` waits for that assignment. librdkafka can also hang if an assignment
+    /// arrives during the close. If the deadline passes, the outcome is `.unfinished`, and the group removes
+    /// this consumer when its session times out.
     public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: deadlineMilliseconds)

@@ -129,7 +129,7 @@ extension Consumer {
                 deferredError = error
             }
             commits.remove(removed)
-            // librdkafka keeps a partition paused even after this member has lost it. If the partition came
+            // librdkafka keeps a partition paused even after this consumer has lost it. If the partition came
             // back, it would not be read.
             resume(removed)
         }

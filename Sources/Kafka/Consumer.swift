@@ -6,15 +6,16 @@ import Glibc
 public protocol ConsumerHandler: AnyObject {
     /// Handles the end of a rebalance. Reading from these partitions begins after this call.
     ///
-    /// With the eager protocol these are all partitions of the member, with the cooperative protocol only the
-    /// new ones. The list may be empty, because librdkafka reports an empty assignment too. So each rebalance
-    /// ends with this call. The handler must not call the consumer, but may read `startPositions` and
-    /// `committedOffsets`.
+    /// With the eager protocol these are all partitions of this consumer, with the cooperative protocol only
+    /// the new ones. The list may be empty, because librdkafka reports an empty assignment too. So each
+    /// rebalance ends with this call. The handler must not call the consumer, but may read `startPositions`
+    /// and `committedOffsets`.
     func assigned(_ partitions: [TopicPartition])
 
-    /// Handles partitions that are about to go to another member. The handler stops new work, and lets work
-    /// in flight finish within its drain time. Meanwhile it may call `storeOffset` and `watermarks`, and no
-    /// other method. When it returns, the consumer commits the stored offsets and gives the partitions up.
+    /// Handles partitions that are about to go to another member of the group. The handler stops new work,
+    /// and lets work in flight finish within its drain time. Meanwhile it may call `storeOffset` and
+    /// `watermarks`, and no other method. When it returns, the consumer commits the stored offsets and gives
+    /// the partitions up.
     ///
     /// - Parameter lost: whether the group has already given the partitions to others. If so, the consumer
     ///   commits no offset, so the handler need not wait for anything.
@@ -68,7 +69,7 @@ public final class Consumer {
     var topics: SubscribedTopics
     weak var handler: (any ConsumerHandler)?
 
-    /// The partitions that this member has since the last rebalance.
+    /// The partitions that this consumer has since the last rebalance.
     public internal(set) var assignment: Set<TopicPartition> = []
     /// The position at which reading of each assigned partition begins. A partition is missing if the
     /// coordinator did not answer. If `auto.offset.reset` is not `error`, it is also missing until `seek`.

@@ -66,7 +66,7 @@ struct OffsetCommits {
         stored[partition] = Stored(nextOffset: nextOffset, metadata: metadata)
     }
 
-    /// Forgets partitions that now belong to another member.
+    /// Forgets partitions that now belong to another member of the group.
     mutating func remove(_ partitions: [TopicPartition]) {
         for partition in partitions { stored[partition] = nil }
     }
@@ -156,7 +156,7 @@ extension Consumer {
     ///
     /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`).
     ///   Brokers accept 4,096 bytes by default.
-    /// - Returns: why the offset was not stored; nil if it was. The usual reason is that this member no
+    /// - Returns: why the offset was not stored; nil if it was. The usual reason is that this consumer no
     ///   longer has the partition, and must not overwrite the commits of its next owner.
     public func storeOffset(
         topic: TopicIdentifier,
@@ -198,7 +198,7 @@ extension Consumer {
     /// answer comes on a queue instead.
     ///
     /// A temporary refusal is retried until the deadline: during a rebalance the coordinator accepts no
-    /// commit before the leader has answered, and a member that leaves has no later opportunity.
+    /// commit before the leader has answered, and a consumer that leaves the group has no later opportunity.
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitReplies(until: deadline)
         while true {

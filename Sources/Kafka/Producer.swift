@@ -235,8 +235,8 @@ extension Producer {
             pollReports(body)
             if outstanding == 0 { return true }
             if deadline.hasPassed { return false }
-            // `rd_kafka_flush` only turns the linger off while it waits. The reports are events, so
-            // `pollReports` above takes them.
+            // `rd_kafka_flush` only makes the client send without `linger.ms` while it waits. The reports are
+            // events, so `pollReports` above takes them.
             rd_kafka_flush(handle, deadline.wait(atMostMilliseconds: Self.flushWaitMilliseconds))
         }
     }

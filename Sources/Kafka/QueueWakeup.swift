@@ -16,8 +16,8 @@ func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
     wake(descriptor)
 }
 
-/// Stops the writes for this queue. librdkafka locks the queue when it writes, so it writes nothing after
-/// this call.
+/// Stops librdkafka's writes to the eventfd of this queue. librdkafka locks the queue when it writes, so it
+/// writes nothing after this call.
 ///
 /// A client that could not be closed in time continues to run. Its owner closes the descriptor, and the
 /// system may give the same number to another file or connection. Without this call, the client would write

@@ -68,8 +68,9 @@ end
 local isSplit = false
 if value and #value > @PAGE_BYTES_MAX@ then
   -- Keeps only the latest entry of each member, and the last one of several with the same time. `offsets`
-  -- maps a member's position to the place of its entry in the page, and `indexes` to the place in its half.
-  -- If several members have the same position, each further member uses a number that is 2 ^ 32 higher.
+  -- maps a member's position (a hash of its id) to the byte at which its entry begins, and `indexes` to the
+  -- number of the entry in its half of the page. If several members have the same position, each further
+  -- member uses a number that is 2 ^ 32 higher.
   local offsets, indexes, lives = {}, {}, {}
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
   local at, bytes = @PAGE_HEADER_BYTES@ + 1, #value

@@ -139,8 +139,8 @@ extension RecordView {
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
-        // `Deferral.alertVersion` stores this version instead. The deferred command is read with the rules
-        // for a producer's command, which must not name another command's alert.
+        // `Deferral.alertVersion` stores the alert's version instead. The deferred command is read with the
+        // rules for a producer's command, which must not name another command's alert.
         record.alertVersion = nil
         return record
     }

@@ -16,7 +16,7 @@ package struct PartitionLedger: ~Copyable {
     }
 
     /// The number of bits in the ring of bits; a power of two, because bits of the offset are the index. A
-    /// record waits if its offset is this far above the base.
+    /// record waits if its offset is this far above the committable offset.
     let windowOffsets: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
     /// The next offset to read after a restart. It never falls once the lane has received a record.

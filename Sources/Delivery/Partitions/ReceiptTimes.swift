@@ -23,7 +23,7 @@ package struct ReceiptTimes: ~Copyable {
 
     deinit { samples.deallocate() }
 
-    /// Sets a sample for a received record, if the last sample is old enough.
+    /// Sets a mark (an offset with its receipt time) for a received record, if the last mark is old enough.
     /// - Parameters:
     ///   - committableOffset: when there is no room, samples below this offset may be dropped.
     ///   - isAlone: whether all earlier records are settled, so that earlier samples are not needed.
@@ -41,7 +41,7 @@ package struct ReceiptTimes: ~Copyable {
     }
 
     /// Returns when the record at `offset` was received; nil if `note` has not been called for it. The time
-    /// may be too early, at most by the distance between two samples.
+    /// may be too early, at most by the time between two marks (see `note`).
     package func milliseconds(of offset: Int64) -> Int64? {
         var below = 0
         var above = count

@@ -79,7 +79,7 @@ struct StatusTable: Sendable {
     struct Column: Sendable {
         /// The name of the column's values in JSON.
         var key: String
-        /// The title in the text and HTML forms.
+        /// The title in the text and HTML formats.
         var title: String
     }
 
