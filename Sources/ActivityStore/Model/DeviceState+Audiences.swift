@@ -4,7 +4,7 @@ import LiveActivity
 extension DeviceState {
     var departures: [UInt8]? { MemberAudiences.departures(left, at: leftAtMilliseconds) }
 
-    /// Changes the audiences that the device's registration for a type names.
+    /// Changes the audiences that the device's registration for an attributes type names.
     /// - Returns: false, without a change, if too many audiences do not know yet that the device left them.
     mutating func changeAudiences(of type: String, to list: [UInt8], at milliseconds: Int64) -> Bool {
         let new = MemberAudiences.digests(list)
@@ -20,7 +20,7 @@ extension DeviceState {
         return true
     }
 
-    /// Leaves the audiences of these types, whose tokens are dead or unregistered.
+    /// Leaves the audiences of these attributes types, whose tokens are dead or unregistered.
     mutating func leave(_ types: [String], at milliseconds: Int64) {
         let others = audiences { !types.contains($0) }
         var leaving: [UInt64] = []

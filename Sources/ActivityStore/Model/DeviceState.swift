@@ -9,7 +9,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public internal(set) var retired: RetiredToken?
         /// The held starts, oldest version first, one for each activity.
         public internal(set) var held: [Start] = []
-        /// The audiences that the device is in because of its registration for this type.
+        /// The audiences that the device is in because of its registration for this attributes type.
         public internal(set) var audiences: [UInt64] = []
     }
 

@@ -2,8 +2,8 @@ import LiveActivity
 import Numbers
 import Redis
 
-/// A token as a device's hash stores it: a letter for its environment and form, then the token. An activity's
-/// record stores the form as a number beside the token.
+/// A token as a device's hash stores it: a letter that says its environment and whether it is packed, then
+/// the token. An activity's record has a number instead of the letter.
 ///
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is
 /// packed, two digits in a byte, which saves a fifth of a hash.
@@ -15,7 +15,7 @@ enum TokenText {
     /// The longest stored token: a letter and a token of ``StoreLimits/tokenBytesMax`` that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
 
-    /// Writes the stored form of a token and returns its length.
+    /// Writes a token as it is stored, and returns the length.
     static func encode(
         _ token: UnsafeRawBufferPointer,
         _ environment: DeviceEnvironment,
@@ -26,7 +26,7 @@ enum TokenText {
         return count + 1
     }
 
-    /// Writes the stored form of a token without its letter.
+    /// Writes a token as it is stored, without the letter.
     static func encodeBytes(
         of token: UnsafeRawBufferPointer,
         _ environment: DeviceEnvironment,
@@ -39,8 +39,8 @@ enum TokenText {
         return (environment == .production ? .plainProduction : .plainSandbox, token.count)
     }
 
-    /// Reads a stored form and writes the token to `destination`, which has room for twice ``bytesMax``; nil
-    /// if the bytes are not a stored form.
+    /// Reads a stored token and writes the original token to `destination`, which has room for twice
+    /// ``bytesMax``; nil if the bytes are not a stored token.
     static func decode(
         _ stored: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
@@ -49,7 +49,7 @@ enum TokenText {
         return decode(form, UnsafeRawBufferPointer(rebasing: stored[1...]), to: destination)
     }
 
-    /// Reads a stored form without its letter.
+    /// Reads a stored token without the letter.
     static func decode(
         _ form: TokenForm,
         _ rest: UnsafeRawBufferPointer,

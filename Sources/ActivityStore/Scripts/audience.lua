@@ -49,7 +49,7 @@ local function isNewer(left, right)
   return high > rightHigh or high == rightHigh and low > rightLow
 end
 
--- Deletes the fields of a round: a version with its number of ranges.
+-- Deletes the fields of a round, which is named by its version and number of ranges.
 local function dropRound(round)
   local count = read('<I2', round, 14)
   local fields = {'k' .. round, 't' .. round}
@@ -122,8 +122,8 @@ if operation == 'a' then
       if newest == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newest, version) then return 'superseded' end
     end
-    -- A version that is not settled may not have reached Kafka. So a command with the same state is
-    -- `unchanged` only after the settlement.
+    -- The fan-out records of a version that is not settled may not have reached Kafka. So a command with the
+    -- same state is `unchanged` only after the settlement.
     if not isStart and not isEnd and isSettled and shown == digest then
       store('n', version .. 's')
       return 'unchanged'

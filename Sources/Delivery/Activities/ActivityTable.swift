@@ -35,8 +35,8 @@ struct ActivityTable: ~Copyable {
         count += 1
     }
 
-    /// Removes an entry. Later entries of the same probe sequence move back into the free bucket, so that no
-    /// tombstones build up.
+    /// Removes an entry. Later entries of the same probe sequence move back into the free bucket, so that the
+    /// table needs no marks for removed entries.
     mutating func remove(_ hash: UInt64, index: UInt32) {
         var hole = Int(truncatingIfNeeded: hash) & (capacity - 1)
         while buckets[hole].index != index {

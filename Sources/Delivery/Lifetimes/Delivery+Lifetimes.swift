@@ -126,7 +126,8 @@ extension Delivery {
             // The timetable does not keep pushes to audiences. So if a member was started again, it would
             // show an older state.
             guard !slot.pointee.hasLeftAudiences else { break }
-            // Redis supersedes a start that is not newer than the end, and versions count seconds.
+            // Redis supersedes a start that is not newer than the end, and versions count seconds. So the
+            // restart is at least one second after the end.
             restart = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
         case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
