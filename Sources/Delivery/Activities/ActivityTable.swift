@@ -36,7 +36,7 @@ struct ActivityTable: ~Copyable {
     }
 
     /// Removes an entry. Later entries of the same probe sequence move back into the free bucket, so that the
-    /// table needs no marks for removed entries.
+    /// table needs no placeholders for removed entries.
     mutating func remove(_ hash: UInt64, index: UInt32) {
         var hole = Int(truncatingIfNeeded: hash) & (capacity - 1)
         while buckets[hole].index != index {
