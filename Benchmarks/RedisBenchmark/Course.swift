@@ -114,7 +114,7 @@ final class Course: ActivityStoreHandler {
                 requestsHighPriority: high,
                 mayUseReserve: high,
                 carriesAlert: false,
-                isOld: false,
+                isTooOld: false,
                 registration: nil
             )
         )

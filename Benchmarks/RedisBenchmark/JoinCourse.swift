@@ -150,7 +150,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         let index = Int(tag)
         switch reply.verdict {
         case .registered:
-            hasLeft[index] = reply.leaves != nil
+            hasLeft[index] = reply.departures != nil
             goOn {
                 try append(index, joined, isLeaving: false)
                 if hasLeft[index] { try append(index, left, isLeaving: true) }
@@ -199,7 +199,7 @@ enum Crowd {
     static func entry(_ index: Int, isLeaving: Bool = false, atMilliseconds: Int64) -> MemberEntry<[UInt8]> {
         let identifier = identifier(index)
         return MemberEntry(
-            place: identifier.withUnsafeBytes { MemberLocation(of: $0) },
+            location: identifier.withUnsafeBytes { MemberLocation(of: $0) },
             isLeaving: isLeaving,
             kind: .activity,
             environment: .production,

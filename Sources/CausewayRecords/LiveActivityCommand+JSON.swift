@@ -36,7 +36,7 @@ extension LiveActivityCommand: Codable {
         case .activity(let name): record["activity"] = .string(name)
         case .audience(let name):
             record["audience"] = .string(name)
-            record["channel"] = requestsChannel.map { .boolean($0) }
+            record["channel"] = asksForChannel.map { .boolean($0) }
         case .channel(let name, let environment):
             record["channel"] = .string(name)
             record["environment"] = .string(environment.rawValue)
@@ -92,7 +92,7 @@ extension LiveActivityCommand: Codable {
         let environment = try record.string("environment").map { PushEnvironment(rawValue: $0) }
         if let audience = try record.string("audience") {
             address = .audience(audience)
-            requestsChannel = try record.boolean("channel")
+            asksForChannel = try record.boolean("channel")
         } else if record.has("channel") {
             address = .channel(try record.required("channel", record.string("channel")), environment ?? .production)
         } else {

@@ -69,7 +69,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var policy: String?
     /// Only for a command to an audience: whether the audience must get a broadcast channel. Nil: the
     /// worker's configuration decides.
-    public var requestsChannel: Bool?
+    public var asksForChannel: Bool?
     /// Only for a single activity: its update token. It is used as if a registration had brought it.
     public var token: (token: PushToken, environment: PushEnvironment)?
 

@@ -4,7 +4,7 @@ import Testing
 @testable import ActivityStore
 
 @Suite struct DirectoryCacheTests {
-    private func take(_ bounds: [UInt32], of tag: String, into cache: inout DirectoryCache) -> Bool {
+    private func store(_ bounds: [UInt32], of tag: String, into cache: inout DirectoryCache) -> Bool {
         let bytes = bounds.flatMap { bound in withUnsafeBytes(of: bound.littleEndian) { Array($0) } }
         return bytes.withUnsafeBytes { bytes in
             Array(tag.utf8).withUnsafeBytes { cache.store(bytes, tag: $0) }
@@ -17,14 +17,14 @@ import Testing
 
     @Test func `The page of a position, and the first page of an unknown segment`() {
         var cache = DirectoryCache()
-        #expect(take([0, 10, 20], of: "a", into: &cache))
+        #expect(store([0, 10, 20], of: "a", into: &cache))
         #expect(page(of: 9, "a", in: cache) == PageBounds(lower: 0, next: 10))
         #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 10, next: 20))
         #expect(page(of: .max, "a", in: cache) == PageBounds(lower: 20, next: 0))
         #expect(page(of: .max, "b", in: cache) == PageBounds(lower: 0, next: 0))
-        #expect(!take([0, 10, 10], of: "a", into: &cache))
+        #expect(!store([0, 10, 10], of: "a", into: &cache))
         #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 10, next: 20))
-        #expect(take([], of: "a", into: &cache))
+        #expect(store([], of: "a", into: &cache))
         #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 0, next: 0))
     }
 
@@ -32,14 +32,14 @@ import Testing
         var cache = DirectoryCache()
         let bounds = (0..<UInt32(PageLimits.pagesMax)).map { $0 * 2 }
         let fitting = DirectoryCache.boundsMax / bounds.count
-        for segment in 0..<fitting { #expect(take(bounds, of: "\(segment)", into: &cache)) }
+        for segment in 0..<fitting { #expect(store(bounds, of: "\(segment)", into: &cache)) }
         // Another segment may have evicted the pages of segment 0. After this call the cache has them in any
         // case.
-        #expect(take(bounds, of: "0", into: &cache))
+        #expect(store(bounds, of: "0", into: &cache))
         #expect(page(of: 7, "0", in: cache) == PageBounds(lower: 6, next: 8))
-        for segment in 0..<fitting { #expect(take(bounds, of: "other \(segment)", into: &cache)) }
+        for segment in 0..<fitting { #expect(store(bounds, of: "other \(segment)", into: &cache)) }
         #expect(page(of: 7, "other \(fitting - 1)", in: cache) == PageBounds(lower: 6, next: 8))
         #expect(page(of: 7, "0", in: cache) == PageBounds(lower: 0, next: 0))
-        #expect(!take(bounds + [.max], of: "0", into: &cache))
+        #expect(!store(bounds + [.max], of: "0", into: &cache))
     }
 }

@@ -83,11 +83,11 @@ struct CommandTests {
     @Test(arguments: [true, false])
     func `A command to an audience may ask for a broadcast channel`(asks: Bool) throws {
         var command = RideCommand.update(app: Self.app, .audience("final"), at: Self.time, contentState: Self.state)
-        command.requestsChannel = asks
+        command.asksForChannel = asks
         let value = try command.value()
         #expect(Worker.commandFault(value) == nil)
         #expect(String(decoding: value, as: UTF8.self).contains(#""channel":\#(asks)"#))
-        #expect(try RideCommand(value: value).requestsChannel == asks)
+        #expect(try RideCommand(value: value).asksForChannel == asks)
     }
 
     private static func everything(_ command: RideCommand) -> RideCommand {

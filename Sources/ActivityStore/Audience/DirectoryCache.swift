@@ -61,7 +61,7 @@ struct DirectoryCache: ~Copyable {
         }
         entries[index].fingerprint = fingerprint
         entries[index].bounds.removeAll(keepingCapacity: true)
-        for index in 0..<count { entries[index].bounds.append(Self.bound(index, of: directory)) }
+        for bound in 0..<count { entries[index].bounds.append(Self.bound(bound, of: directory)) }
         return true
     }
 

@@ -83,10 +83,10 @@ struct MembershipSlot: BitwiseCopyable {
         UnsafeMutableRawBufferPointer(rebasing: texts.room[..<identifierCount]).copyMemory(from: incoming.identifier)
         UnsafeMutableRawBufferPointer(rebasing: texts.room[identifierCount...].prefix(tokenCount))
             .copyMemory(from: incoming.token)
-        for (entry, audience) in audiences.enumerated() {
+        for (index, audience) in audiences.enumerated() {
             texts.room.storeBytes(
                 of: audience.value.littleEndian,
-                toByteOffset: identifierCount + tokenCount + entry * AudienceList.digestBytes,
+                toByteOffset: identifierCount + tokenCount + index * AudienceList.digestBytes,
                 as: UInt64.self
             )
         }
@@ -101,7 +101,7 @@ struct MembershipSlot: BitwiseCopyable {
         AudienceList(UnsafeRawBufferPointer(rebasing: texts.bytes[(identifierCount + tokenCount)...]))
     }
     var joinsCount: Int { audiences.count - departuresCount }
-    func joined(_ entry: Int) -> AudienceDigest { audiences[departuresCount + entry] }
+    func joined(_ index: Int) -> AudienceDigest { audiences[departuresCount + index] }
 
     /// The change that the next audience learns: the member left, joined, or moved (it has a new token or
     /// other new data).

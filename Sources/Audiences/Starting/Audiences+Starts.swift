@@ -51,8 +51,8 @@ extension Audiences {
         productions.append(AudienceProduction(kind: .start, index: index.value))
     }
 
-    mutating func startProduced(_ index: UInt32, isTooLarge: Bool, now: Moment) {
-        let index = PageMemberIndex(value: index)
+    mutating func startProduced(_ value: UInt32, isTooLarge: Bool, now: Moment) {
+        let index = PageMemberIndex(value: value)
         let round = pages[index.page].round
         startsUnderWay -= 1
         rounds[round].inFlight -= 1
@@ -79,8 +79,8 @@ extension Audiences {
 
     /// Writes the start command of one device. Its key is the activity's id, as for all commands to
     /// activities.
-    mutating func composeStart(_ index: UInt32) -> ComposedRecord {
-        let index = PageMemberIndex(value: index)
+    mutating func composeStart(_ value: UInt32) -> ComposedRecord {
+        let index = PageMemberIndex(value: value)
         let slot = versions[pages[index.page].version(index.member)]
         let app = applicationNames[rounds[slot.round].application]
         guard let member = pages[index.page].member(index.member) else {

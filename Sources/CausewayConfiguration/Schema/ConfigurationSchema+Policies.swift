@@ -189,7 +189,7 @@ extension ConfigurationSchema {
             1...43_200,
             """
             How long APNs stores an update without a stale date. An update with a stale date is stored until that \
-            date.
+            date, 8 hours at most.
             """
         )
         .source("Our choice."),

@@ -115,8 +115,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Does the periodic work for one site (an app in one environment). Reports an error as an event, so that
-    /// the work for other sites continues.
+    /// Does the periodic work for one app in one environment. Reports an error as an event, so that
+    /// the work for others continues.
     private func maintainOrReport(_ managedEnvironment: ManagedEnvironment) async {
         do throws(ChannelRefusal) {
             try await maintain(managedEnvironment)

@@ -20,8 +20,9 @@ extension RecordSlot {
         sentExpiration = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// Returns the command's own expiration. If it has none: an update's stale date, or else `seconds` plus
-    /// the number of seconds that the policy allows.
+    /// Returns the command's own expiration. If it has none: an update's stale date, but at most
+    /// ``AgeRules/updateSecondsMax`` after `seconds`; or else `seconds` plus the number of seconds that the
+    /// policy allows.
     private func expirationSeconds(by policy: PolicyTable.Numbers, from seconds: Int64) -> Int64 {
         switch event {
         case _ where expiration >= 0: expiration

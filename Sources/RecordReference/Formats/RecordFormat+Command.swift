@@ -161,7 +161,7 @@ private enum CommandFormat {
             RecordField(
                 "stale-date",
                 .number,
-                "UNIX seconds. After it the system marks the activity as outdated. APNs keeps an undelivered update until this time."
+                "UNIX seconds. After it the system marks the activity as outdated. APNs keeps an undelivered update until this time, 8 hours at most."
             ),
             RecordField(
                 "dismissal-date",
