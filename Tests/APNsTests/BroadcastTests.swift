@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    /// An accepted broadcast does not prove that the tokens are for this environment.
+    /// An accepted broadcast does not prove that the device tokens are for this environment.
     @Test func `An accepted broadcast proves nothing about tokens`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()

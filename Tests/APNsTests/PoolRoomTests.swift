@@ -9,8 +9,8 @@ import Testing
 
 /// Connections that a pool wants but has no room for, and connections that it has but no longer wants.
 @Suite(.ownThread) struct PoolRoomTests {
-    /// The maximum time of each step in milliseconds. If the pool took the wait for room for a failed
-    /// connection, it would wait at least 30 s.
+    /// The maximum time of each step in milliseconds. A pool that treats a lack of room as a failed
+    /// connection waits at least 30 s, so it exceeds this time.
     private static let soonMilliseconds: Int64 = 25_000
 
     private func fixture(connectionsMin: Int, budget: ConnectionBudget) throws -> PoolFixture {

@@ -87,8 +87,8 @@ import Testing
         var sizing = try sizing()
         let full = interval(starved: 1_000, errors: 11)
         #expect(sizing.end(full, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
-        // Round trips of 60 ms are known, and these answers take five times as long. The pool first takes
-        // APNs for slow, so it does not grow.
+        // Round trips of 60 ms are known, and these answers take five times as long. At first the pool
+        // assumes that APNs is slow, so it does not grow.
         let slow = interval(starved: 1_000, roundTrip: 300)
         #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .none)
         // After two minutes the longer time counts as the usual round trip, so the pool grows.

@@ -89,8 +89,8 @@ import Testing
         #expect(fixture.pool.opening.waitMilliseconds(now: fixture.loop.nowMilliseconds) > 0)
     }
 
-    /// If the connection kept its priority, an overloaded server at one address would get every push of a
-    /// slow pool, and open the pool's breaker.
+    /// A new connection gets the next push first. If it kept this priority after a 503, an overloaded server
+    /// at one address would get every push of a slow pool, and open the pool's breaker.
     @Test func `A new connection whose server answers 503 loses its priority`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2

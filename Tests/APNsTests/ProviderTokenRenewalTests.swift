@@ -77,7 +77,7 @@ import Testing
         #expect(SharedToken(encoded: text) == nil)
     }
 
-    // MARK: - The source
+    // MARK: - The source of provider tokens
 
     /// Returns a source with its own key file, because tests that run in parallel write key files too.
     private func source() throws -> ProviderTokenSource {
@@ -134,7 +134,7 @@ import Testing
         #expect(source.keyStatus.keyIdentifier == "NEXTKEY000")
     }
 
-    // MARK: - The seal
+    // MARK: - The seal of shared tokens
 
     private func seal(_ text: String) throws -> ProviderTokenSeal {
         let file = Shared.keyPath("Seal-\(UInt64.random(in: .min ... .max)).key")

@@ -216,8 +216,8 @@ import Testing
         #expect(fixture.pool.tokens.takeTrial(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
 
-    /// A second new key replaces the first one during its trial. The trial's connections are closed although
-    /// their pushes have no response yet.
+    /// A second new key replaces the first one during the trial of the first one. The connections for this
+    /// trial are closed although their pushes have no response yet.
     @Test func `The connection of a dropped key is closed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()

@@ -274,7 +274,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         }
     }
 
-    /// The bytes of the client's header table, as this side stores it.
+    /// The bytes of the client's header table, as the server stores it.
     var headerTableBytes: Int { nghttp2_session_get_hd_inflate_dynamic_table_size(session) }
 
     func nextBodyPart(

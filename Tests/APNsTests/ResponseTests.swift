@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNs
 
-/// The outcomes of responses of every form.
+/// The outcomes of responses of every kind.
 @Suite(.ownThread) struct ResponseTests {
     /// Apple's table for `/3/device`, with the action that the reference gives for each row.
     static let table: [(status: UInt16, reason: String, expected: Disposition)] = [

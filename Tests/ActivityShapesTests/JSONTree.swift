@@ -2,7 +2,7 @@ import Foundation
 import Numbers
 import Testbed
 
-/// JSON that keeps its members in order, so that a mutation can repeat a key.
+/// A JSON value whose objects keep their keys in order, so that a mutation can repeat a key.
 indirect enum JSONTree {
     case literal(String)
     case array([JSONTree])
@@ -56,7 +56,8 @@ indirect enum JSONTree {
             switch randomness.below(10) {
             case 0: members.remove(at: place)
             case 1: members.append(("unknown", .literal(randomness.pick(Self.literals))))
-            // Repeats a key with another value at a random place. Readers take the first of equal keys.
+            // Repeats a key with another value at a random place. A reader uses the first value of a repeated
+            // key.
             case 2:
                 members.insert(
                     (members[place].key, .literal(randomness.pick(Self.literals))),

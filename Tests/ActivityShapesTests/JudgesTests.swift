@@ -62,7 +62,8 @@ struct JudgesTests {
             }
     }
 
-    /// Whether the state has a number that Foundation's `Decimal` cannot hold. The check has no such limit.
+    /// Whether the state has a number that Foundation's `Decimal` cannot hold. The worker's check accepts
+    /// such a number.
     private static func isBeyondDecimal(_ state: String) -> Bool {
         struct Price: Decodable { var price: Foundation.Decimal? }
         struct Number: Decodable { var price: Double? }
@@ -93,7 +94,7 @@ struct JudgesTests {
                 Issue.record("decoded: \(isDecoded), simulator: \(simulated): \(state)")
             }
         }
-        // If one outcome is rare, the comparison tests nothing.
+        // If few states are accepted or few are refused, the comparison tests nothing.
         #expect(decoded > 400 && refused > 400, "\(decoded) decoded, \(refused) refused")
     }
 
@@ -152,7 +153,7 @@ struct JudgesTests {
         #expect(found?.hasPrefix(message) == true, "\(found ?? "fits")")
     }
 
-    /// All readers use the first value of a repeated key, so the check accepts any later value.
+    /// All readers use the first value of a repeated key, so the worker's check ignores any later value.
     @Test func `Later values of repeated keys of a dictionary are ignored`() throws {
         let contract = try Self.contract()
         defer { contract.deallocate() }

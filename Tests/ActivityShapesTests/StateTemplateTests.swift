@@ -4,8 +4,9 @@ import Numbers
 import Testbed
 import Testing
 
-/// The check remembers the templates of accepted states: their keys in order. A state with a known template is
-/// matched with this template instead of the shapes. A match must never accept what the full check refuses.
+/// The worker's check remembers the forms of accepted states: their keys in order. It compares a state that
+/// has a known form with this form instead of the shapes. A match must never accept what the full check
+/// refuses.
 @Suite struct StateTemplateTests {
     private static func matches(_ templates: inout RecentStateTemplates, _ state: String) throws -> Bool {
         try JudgesTests.record(state)
@@ -66,7 +67,8 @@ import Testing
         )
     }
 
-    /// Replaces bytes of a record whose state has a known template. The result may be no JSON.
+    /// Replaces bytes of a record whose state has a known form (its keys in order). The result may be no
+    /// JSON.
     @Test(arguments: 1...4) func `The decoder reads the same with templates and without`(seed: UInt64) throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }
@@ -119,8 +121,9 @@ import Testing
         record.replaceSubrange(place..<end, with: randomness.number(0...3) == 0 ? [] : Array(piece.utf8))
     }
 
-    /// A large value may repeat a key thousands of times. The check compares each key with all earlier keys,
-    /// which would take a lane too long. So it remembers no template of a large value.
+    /// A large value may repeat a key thousands of times. To learn the form of a value, the check compares
+    /// each key with all earlier keys. For a large value this would take too long, so the check learns no
+    /// form.
     @Test func `A value that is larger than any body has no template`() throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }

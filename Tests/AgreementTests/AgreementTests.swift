@@ -12,13 +12,13 @@ import Testing
 
 /// The parts of an accepted record that the library for app servers (the kit) does not keep.
 enum KitDifference: CaseIterable {
-    /// If an object of the app repeats a key, the kit keeps the first member only.
+    /// If an object in the app's content repeats a key, the kit keeps only the first value of the key.
     case repeatedKey
 }
 
 /// Records that the worker refuses for a reason that the kit cannot know.
 enum ValidationDifference: CaseIterable {
-    /// Only the worker's configuration has the names of apps and policies.
+    /// The app or the policy is not configured. Only the worker's configuration has their names.
     case names
 }
 
@@ -137,7 +137,7 @@ struct AgreementTests {
             || refusal.hasSuffix("is not configured") ? "names" : nil
     }
 
-    /// Returns the fault that the decoder or the clock finds in a record.
+    /// Returns the decoder's fault in a record, or else the fault of a timestamp in the future.
     private func fault(_ text: [UInt8], _ kind: RecordCheck.Kind) -> Fault? {
         let record = Record(text)
         do throws(Fault) {
@@ -171,7 +171,8 @@ struct AgreementTests {
         }
     }
 
-    /// Compares the kit's verdict before sending a record with the worker's verdict on it.
+    /// Compares two verdicts on a record: that of the kit (the library for app servers) before sending, and
+    /// the worker's.
     private func compareValidation(_ text: [UInt8], _ kind: RecordCheck.Kind, _ counts: inout Counts) {
         let now = Date(timeIntervalSince1970: Double(WorkerCore.now.wallSeconds))
         let value = Data(text)
@@ -194,8 +195,8 @@ struct AgreementTests {
         }
     }
 
-    /// Whether the kit names the worker's field or a field inside it. If a rule concerns several keys, the
-    /// kit may name another of these keys.
+    /// Whether the kit (the library for app servers) names the same field as the worker, or a field inside
+    /// it. If a rule concerns several keys, the kit may name another of these keys.
     private func names(_ fault: Fault, in wrong: [String]) -> Bool {
         switch fault.code {
         case .notAllowed, .missingField, .unknownKey: true

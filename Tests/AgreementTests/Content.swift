@@ -64,7 +64,7 @@ private struct Tokens {
         position = min(position + 1, text.count)
         let isKey = text[position...].first { $0 > 0x20 } == UInt8(ascii: ":")
         guard isKey, !keys.isEmpty else { return }
-        // A key with escapes is compared by its meaning.
+        // Keys are compared after their escapes are decoded.
         let key = FoundationValue(text[start..<position])?.string.map { Array($0.utf8) } ?? []
         if !keys[keys.count - 1].insert(key).inserted { hasRepeatedKey = true }
     }

@@ -14,7 +14,7 @@ enum Kit {
         }
     }
 
-    /// Returns the fields that the kit refuses before it would send the record.
+    /// Returns the fields for which the kit would refuse to send the record.
     static func wrongFields(_ value: Data, _ kind: RecordCheck.Kind, now: Date) throws -> [String] {
         do {
             switch kind {

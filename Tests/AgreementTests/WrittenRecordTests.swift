@@ -96,7 +96,7 @@ struct WrittenRecordTests {
 }
 
 extension DocumentValue {
-    /// The schema without rules, except which fields a record has and their types.
+    /// The schema reduced to the fields that a record has and their types, without any other rule.
     fileprivate var withTypesAlone: DocumentValue {
         switch self {
         case .object(let members):
@@ -115,7 +115,8 @@ extension DocumentValue.Member {
             if case .text = values.first { [.init("type", "string")] } else { [.init("type", "number")] }
         case ("type", "integer"): [.init("type", "number")]
         case ("properties", .object(let fields)):
-            // The members are field names here, even if one has the name of a keyword.
+            // The keys inside `properties` are names of fields, even if one is spelled like a keyword of the
+            // schema.
             [.init(name, .object(fields.map { .init($0.name, $0.value.withTypesAlone) }))]
         case ("definitions", .object(let shapes)):
             [.init(name, .object(shapes.map { .init($0.name, $0.value.withTypesAlone) }))]

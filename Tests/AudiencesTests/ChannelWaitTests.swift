@@ -151,8 +151,8 @@ import Testing
         #expect(harness.orders.allSatisfy { $0.channelAbsence == .notAwaited })
     }
 
-    /// The management service did not answer while 4,096 audiences began. So the table of pauses is full until
-    /// the pauses are over.
+    /// After a command has waited for a channel without success, its audience pauses: the next commands do
+    /// not wait. With 4,096 pauses the table is full, and no audience's commands wait.
     @Test func `A full table of pauses is emptied when the pauses are over`() {
         let harness = harness(.production)
         for other in 0..<Audiences.channelWaitPausesMax {

@@ -172,9 +172,9 @@ import Testing
         )
     }
 
-    /// A channel keeps its slot after its broadcast, so that the core recognizes a repeated record. The first
-    /// app has more channels than there are slots. A new channel gets the slot that was idle for the longest
-    /// time.
+    /// A channel keeps its slot in the core after its broadcast, so that the core recognizes a repeated
+    /// record. The first app has more channels than the core has slots. A new channel gets the slot that was
+    /// idle for the longest time.
     @Test func `Idle channels make room for the next channels of every app`() throws {
         let harness = RoundHarness(recordsMax: 8)
         for number in 1...40 {

@@ -165,7 +165,8 @@ import Testing
 
     // MARK: - Pages
 
-    /// Members join a page that is about to be read, so that it is split after the page before it was read.
+    /// Members join a page after the core has asked for it and before the store answers. The joins may split
+    /// the page.
     @Test func `A page that is split while it is read loses no member`() {
         let harness = RoundHarness()
         let all = SimulatedNames.longNames[0]

@@ -48,8 +48,8 @@ struct RecordTests {
         #expect(object?["registeredAt"] as? Int == 1_790_000_000_123)
     }
 
-    /// Fails the test unless the kit reads each field of the record, so that writing it again gives the same
-    /// record.
+    /// Fails the test unless the library for app servers reads each field of the record, so that writing it
+    /// again gives the same record.
     private func expectSame(_ record: some KafkaRecord, _ value: Data) throws {
         let written = try #require(JSONSerialization.jsonObject(with: record.value()) as? [String: Any])
         let original = try #require(JSONSerialization.jsonObject(with: value) as? [String: Any])

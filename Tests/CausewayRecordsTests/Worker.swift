@@ -3,7 +3,7 @@ import Foundation
 import LiveActivity
 
 /// Calls the worker's decoders. Only this file imports the worker's modules, because their types have the
-/// same names as the kit's.
+/// same names as the types of the library that these tests are about.
 enum Worker {
     /// Why the worker refuses a command or registration; nil if it accepts it.
     static func commandFault(_ value: Data) -> String? {

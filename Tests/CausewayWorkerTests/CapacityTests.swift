@@ -75,8 +75,8 @@ struct CapacityTests {
                 )
                 #expect(plan.coresHundredths >= last.coresHundredths)
             }
-            // With one pod lost, the fleet still processes the load at the planned busy share. Every pod has
-            // equally many partitions.
+            // With one pod lost, the other pods process the load with their cores at most 50 % busy, as
+            // planned. Every pod has equally many partitions.
             #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.costs.wakingHundredths)
             #expect(plan.connections >= plan.connectionsNeeded)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)

@@ -59,7 +59,7 @@ import Testing
 
         private static func words(_ texts: String...) -> [[UInt8]] { texts.map { Array($0.utf8) } }
 
-        /// Puts a due life into the timetable of its key.
+        /// Puts a due life into the timetable that has the activity's key.
         func put(_ key: [UInt8], _ life: String, dueMilliseconds: Int64 = 1, start: [UInt8]? = nil) {
             let number = key.withUnsafeBytes(LifetimeKey.number)
             put([key], in: number, life, dueMilliseconds: dueMilliseconds)
@@ -149,8 +149,8 @@ import Testing
         scene.put(key, "r \(began) 0", dueMilliseconds: now - 1)
         scene.put((0..<foreign).map { Self.foreign("\($0)") }, in: number, "b \(began) 0", dueMilliseconds: now - 2)
         for _ in 1...4 { await scene.keeper.poll() }
-        // The keeper has found its own app's life: it forgets a life whose start Redis lacks. It would need
-        // Kafka only to produce a command.
+        // The event shows that the keeper has found its own app's life: it forgets a life whose start Redis
+        // lacks. It would need Kafka only to produce a command.
         #expect(scene.events[.lifetimeForgotten].count == 1)
         #expect(scene.namesInTimetable(number) == foreign)
     }
@@ -198,7 +198,8 @@ import Testing
     @Test func `The next page begins behind the activities of other apps`() {
         let full = Self.due(["{other=1}", "{own=1}", "{third=1}", "{other=2}"], from: 8)
         #expect(Self.texts(full) == ["{own=1}"])
-        // A claimed activity moves to a later rank, so only the three other activities move the next page on.
+        // A claimed activity moves to a later rank. So the next page begins behind the three activities of
+        // other apps, which keep their ranks.
         #expect(full.nextRank == 11)
         #expect(full.unknownApps == [Array("other".utf8), Array("third".utf8)])
         #expect(Self.due(["{other=1}", "{own=1}"], from: 8).nextRank == 0, "the last page")

@@ -52,8 +52,8 @@ struct ConfigurationChangeTests {
             #expect(change.needingRestart == (key.isReloadable ? [] : [name]), "\(name)")
         }
         for key in ConfigurationSchema.keys { expect(key, key.name, of: \.self) }
-        // A lane gets the content of a shapes file, not its path; `EndToEndTests.ContractTests` changes such
-        // a file.
+        // A lane gets the content of a shapes file, not its path. `EndToEndTests.ContractTests` tests a
+        // change of this content.
         for key in ConfigurationSchema.appKeys where key.name != "policy" && !key.name.hasPrefix("shapes.") {
             expect(key, "apps.match.\(key.name)", of: \.apps[0])
         }

@@ -23,7 +23,7 @@ struct PolicyTests {
             let path = key.name.split(separator: ".")
             let body = path.count == 1 ? "\(path[0]): \(value)" : "\(path[0]): {\(path[1]): \(value)}"
             var text = smallestFile + "policies:\n  default: {startBudget: {pushes: 7}}\n  odd: {\(body)"
-            // A budget this small has no room for the default reserve.
+            // A budget this small has no room for the default reserve for alerts.
             if path.count == 2, path[1] == "pushes", path[0] != "startBudget" {
                 text.removeLast(1)
                 text += ", reservedForAlerts: 0}"

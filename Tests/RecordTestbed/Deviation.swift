@@ -37,8 +37,8 @@ package enum Deviation {
         .tooDeep, .tooLong, .tooMany, .bodyTooLarge, .recordTooLarge, .duplicateKey,
     ]
 
-    /// We require integers to be written as integers. Foundation accepts 1.0 and 1e2 as integers, and -0 as
-    /// one that is not negative.
+    /// We require integers to be written as integers. Foundation also accepts 1.0 and 1e2 as integers, and -0
+    /// as an unsigned integer.
     package static func isIntegerInOtherForm(_ text: [UInt8], _ fault: Fault) -> Bool {
         guard fault.code == .wrongType || fault.code == .outOfRange, fault.offset < text.count else { return false }
         let literal = text[fault.offset...].prefix { numberBytes.contains($0) }

@@ -126,7 +126,7 @@ package final class Record {
 
     package func registration() throws(Fault) -> Registration { try Registration.decode(bytes) }
 
-    /// Returns a string of the record without escapes; nil if it is absent.
+    /// Returns a string of the record with its escapes decoded; nil if the string is absent.
     package func string(_ text: TextRange) -> String? {
         guard !text.isAbsent else { return nil }
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)

@@ -9,7 +9,8 @@ extension SchemaDifference {
             return .notOneJSONText
         }
         if Deviation.isIntegerInOtherForm(text, fault) { return .integerForms }
-        // For a repeated key the decoder reports the first value, and Foundation keeps one of the values.
+        // If a key is repeated, the decoder refuses the record or reads the first value. Foundation keeps one
+        // of the values, and this one may be valid.
         if fault.code == .duplicateKey || isRepeated(fault.field.field, text) { return .duplicateKeys }
         switch fault.code {
         case .tooLong where hasLongCharacters(text): return .bytes

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Redis
 
-/// Which replies the parser accepts. No bytes of a peer may exceed its limits.
+/// Which replies the parser accepts. No bytes from a peer may make the parser exceed its limits.
 @Suite(.ownThread) struct ReplyReaderTests {
     enum Parsed: Equatable {
         case value(Reply.Kind, Int64, [UInt8])

@@ -41,7 +41,7 @@ enum Setting {
     static let initialWindowSize: UInt16 = 4
     static let frameSizeMax: UInt16 = 5
     static let headerListSizeMax: UInt16 = 6
-    /// SETTINGS_NO_RFC7540_PRIORITIES (RFC 9218, section 2.1).
+    /// SETTINGS_NO_RFC7540_PRIORITIES (RFC 9218, section 2.1): we send no priorities of streams.
     static let noRFC7540Priorities: UInt16 = 9
 }
 
@@ -84,7 +84,7 @@ struct FrameHeader {
         payloadBytes = Int(truncatingIfNeeded: block >> 40)
         type = UInt8(truncatingIfNeeded: block >> 32)
         flags = UInt8(truncatingIfNeeded: block >> 24)
-        // The highest bit is reserved and must be ignored.
+        // The highest bit of a stream identifier is reserved and must be ignored.
         stream = Int32(truncatingIfNeeded: (block & 0x7F_FFFF) << 8 | UInt64(last))
     }
 

@@ -53,7 +53,7 @@ struct FrameReader: ~Copyable {
         return nil
     }
 
-    // MARK: - Cutting
+    // MARK: - Splitting input into frames
 
     private mutating func takeFrameBytes(
         _ input: inout UnsafeRawBufferPointer
@@ -107,7 +107,7 @@ struct FrameReader: ~Copyable {
         }
     }
 
-    // MARK: - Looking
+    // MARK: - Checks of frames
 
     /// Checks a frame.
     ///

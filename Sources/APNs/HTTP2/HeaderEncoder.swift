@@ -44,8 +44,8 @@ struct HeaderEncoder: ~Copyable {
 
     /// The longest `authorization` value. Our provider tokens give about 220 bytes.
     static let authorizationBytesMax = 2_048
-    /// The most bytes of the peer's table that the encoder uses: HPACK's default size. A larger table of the
-    /// peer is not used.
+    /// The most bytes of the peer's table that the encoder uses: HPACK's default size. If the peer allows a
+    /// larger table, the encoder leaves the rest unused.
     static let tableBytesMax = 4_096
 
     let texts: [[UInt8]]
@@ -137,7 +137,7 @@ struct HeaderEncoder: ~Copyable {
         return end - output
     }
 
-    // MARK: - Values that differ
+    // MARK: - Values that differ between requests
 
     private func appendPath(
         _ deviceToken: UnsafeRawBufferPointer,
@@ -196,7 +196,7 @@ struct HeaderEncoder: ~Copyable {
         return end + 1
     }
 
-    // MARK: - Before the table has settled
+    // MARK: - Blocks while the table still changes
 
     static let neverIndexed: UInt8 = 0x10
     private static let incremental: UInt8 = 0x40
@@ -235,8 +235,8 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces again. A priority has a piece only when its fields no longer change the
-    /// table.
+    /// Builds the constant pieces again. Each priority (5 or 10) has a piece only when the fields of its
+    /// blocks no longer change the table.
     private mutating func settle() {
         canCopy5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
         canCopy10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0

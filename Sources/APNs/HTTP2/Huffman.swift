@@ -122,7 +122,7 @@ struct Huffman: @unchecked Sendable {
                 if length == 0 || length > available {
                     // Load more input first, so that a long code is complete when it is decoded or rejected.
                     if available < Self.bitsMax, position < input.count { break }
-                    // Only ones are left. Fewer than eight ones at the end are padding.
+                    // All remaining bits are ones. Fewer than eight of them are padding.
                     if inverted == 0 { return available < 8 ? count : nil }
                     guard length == 0, let long = longCode(UInt32(truncatingIfNeeded: ~inverted &>> 32)) else {
                         return nil

@@ -38,7 +38,7 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
         case unsent
         /// The client sent the request and got no response: APNs may have carried it out.
         case ambiguous
-        /// The response is not in Apple's form.
+        /// The response does not have the format that Apple documents.
         case malformed
     }
 

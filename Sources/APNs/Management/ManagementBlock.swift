@@ -36,7 +36,8 @@ enum ManagementBlock {
         block.append(UInt8(rest))
     }
 
-    /// Reads the fields of a response. A static field that the client does not need gets an empty name.
+    /// Reads the fields of a response. A field of the static table that the client does not need gets an
+    /// empty name.
     static func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> [(name: String, value: String)] {
         var reader = Reader(rest: block)
         var fields: [(name: String, value: String)] = []

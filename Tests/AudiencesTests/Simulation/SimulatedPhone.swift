@@ -20,8 +20,8 @@ struct SimulatedPhone {
     /// reaches the member later.
     var gotStateOnJoin = false
     var isDead = false
-    /// Whether the run does not check how often alerts rang, because a push had no answer or APNs limited the
-    /// token.
+    /// Whether the run skips the check of how often alerts rang on this phone. The reason is a push without
+    /// an answer, or a limit of APNs on the token.
     var isUncertain = false
 
     var shownTimestamp: Int64 = 0

@@ -8,14 +8,14 @@ import Testbed
 /// The losses of all data in a run, and what the workers read again after the last one.
 struct SimulatedWipe {
     static let pollMilliseconds: Int64 = 1_000
-    /// A record that is read again after the nth loss has its number plus n times this constant.
+    /// A record that is read again after the nth loss has its usual number plus n times this constant.
     static let recordsPerWipe: UInt32 = 1_000_000
 
     /// How many times the store has lost all data.
     var count = 0
     /// The number of the loss after which the workers last began to read again.
     var readAfter = 0
-    /// The members whose registrations are not yet in the store again.
+    /// The number of members whose registrations are not yet in the store again.
     var membersLeft = 0
     /// Whether the worker is still giving back the records of the commands partition, before it reads the
     /// partition again. Until then it takes no commands.
@@ -115,9 +115,9 @@ extension Simulation {
         wipe.unnoticed.insert(range)
     }
 
-    /// Whether a range may have ended without its members, because a worker claimed it before it noticed that
-    /// an operator had emptied the store. A worker notices this within a second, and notices the restart of a
-    /// server at once.
+    /// Whether a range may have ended without its members. This can happen if a worker claims the range
+    /// before the worker notices that an operator has emptied the store. It notices this within a second, and
+    /// the restart of a server at once.
     func isUnnoticed(_ range: SegmentRange, _ command: Int) -> Bool {
         wipe.unnoticed.contains(range) && wipe.affected.contains(command)
     }

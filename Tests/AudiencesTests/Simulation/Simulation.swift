@@ -25,8 +25,8 @@ final class Simulation {
         /// The number of ranges that the admission granted.
         var rangeCount: UInt16 = 0
 
-        /// Whether the command was fanned out. Each command has another version. So if the outcome is
-        /// `duplicate`, the same command was fanned out before a crash.
+        /// Whether the command was fanned out. No two commands have the same version. So if the outcome is
+        /// `duplicate`, this same command was fanned out before a crash.
         var isSent: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
     }
 

@@ -1,7 +1,7 @@
 import Numbers
 import Testbed
 
-/// The sizes and the chances of faults in a run. A seed draws them before the run begins.
+/// The sizes and the chances of faults in a run, which the seed determines before the run begins.
 struct SimulationParameters {
     enum Kind: String, CaseIterable, Sendable {
         /// No faults: every number is exact.
@@ -12,7 +12,7 @@ struct SimulationParameters {
         case crashes
         /// The APNs host or the store does not answer for a long time.
         case outages
-        /// Workers die and partitions move. The audience's size changes, so that each command has other
+        /// Workers die and partitions move. The audience's size changes, so that the commands have different
         /// ranges.
         case ranges
         /// Workers die and partitions move. The fan-out topic gets more partitions, so that ranges move to
