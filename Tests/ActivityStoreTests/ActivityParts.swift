@@ -34,8 +34,8 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         rest = rest.dropFirst(count)
     }
     take("r", StoredRecord.token)
-    // If the last assigned timestamp is the newest version's own, the scripts ignore these bytes, and the
-    // bytes may differ from the model's. So the test replaces them with zeros.
+    // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp,
+    // which may then differ from the model's. So the test replaces these bytes with zeros.
     if value[StoredRecord.state] & StoredRecord.StateBit.isOwnTimestamp != 0 {
         for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
     }

@@ -130,7 +130,8 @@ import Testing
         return bounds.count
     }
 
-    /// Returns a random entry: some are out of order, some are too old for a member, and a few are devices.
+    /// Returns a random entry: some are older than the member's last entry, some so old that the member has
+    /// expired, and a few are devices.
     private static func entry(_ random: inout SplitMix64, now: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
         let scene = AudienceScene(random: &random, member: random.below(4_800), now: now - random.pick(ages))

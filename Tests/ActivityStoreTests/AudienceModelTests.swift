@@ -145,7 +145,7 @@ struct AudienceScene {
         return Array(memory[..<(count ?? 0)]) + suffix
     }
 
-    /// Returns the page's next bound, and the tokens by the members' ids.
+    /// Returns the lower bound of the next page, and the tokens by the members' ids.
     static func members(ofPage bytes: [UInt8]) throws -> (nextBound: UInt32?, members: [[UInt8]: [UInt8]]) {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }

@@ -57,7 +57,7 @@ import Testing
         #expect(server.calls("evalsha") == commands)
         #expect(caller.answered.count == commands && caller.answered.reduce(0, +) == calls)
         #expect((1..<60_000_000).contains(caller.roundTripMicrosecondsMax))
-        // Each command reads the clock once for all its calls.
+        // Each Redis command reads the clock once for all its calls.
         #expect(server.calls("time") == commands)
         caller.store.close()
     }

@@ -151,7 +151,7 @@ import Testing
         caller.store.close()
     }
 
-    // MARK: - Losing it
+    // MARK: - Losing a server
 
     @Test func `Killed and restarted in the middle: each call ends once, in order`() throws {
         let server = try RedisServer()

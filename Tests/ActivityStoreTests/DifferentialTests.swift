@@ -25,14 +25,15 @@ import Testing
         let comparison = try DifferentialStage()
         let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
         for round in 0..<rounds {
-            // In every second round all histories have one clock and the same two paces, so that their calls
-            // fit into common commands, as a worker's do.
+            // In every second round all histories have one clock and the same two paces. Then many of their
+            // calls fit into one Redis command, as a worker's calls do.
             let isCommon = round % 2 == 1
             let seeds = (0..<Self.historiesOfRound).map { UInt64(round * Self.historiesOfRound + $0) }
             let paceSeed = isCommon ? UInt64(round) : nil
             try comparison.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: isCommon)
         }
-        // If a verdict or a state never occurs, the histories do not test it.
+        // If a verdict, or a letter for the state of the newest version, never occurs, the histories do not
+        // test it.
         #expect(Set(comparison.verdicts.keys) == Set(StoreVerdict.allCases))
         #expect(comparison.commands < comparison.calls * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
@@ -105,7 +106,7 @@ private final class DifferentialStage {
                 for place in pass.indices { pass[place].microseconds = clock }
             }
             // The operations of one pass have different keys, so the test may change their order. Sorted by
-            // kind, many operations fit into one command; unsorted, few do.
+            // kind, many operations fit into one Redis command; unsorted, few do.
             operations += random.below(4) == 0 ? pass : pass.filter(\.isCommand) + pass.filter { !$0.isCommand }
         }
         server.command("FLUSHALL")
@@ -223,7 +224,8 @@ extension History.Step {
 // MARK: - The model's state as the server stores it
 
 extension ActivityState {
-    /// The letter that the scripts would store for the state. The model itself stores no letter.
+    /// The letter that the scripts would store for the state of the newest version. The model itself stores
+    /// no letter.
     private var letter: Character {
         let alert = held?.carriesAlert ?? false
         let letter: Character =

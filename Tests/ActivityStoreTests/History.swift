@@ -5,8 +5,8 @@ import Testbed
 @testable import ActivityStore
 @testable import Redis
 
-/// Random operations on one key. They use only few versions, tokens, numbers and times, so that equal values
-/// come together.
+/// Random operations on one key. They use only few versions, tokens, numbers and times, so that many
+/// operations have equal values.
 struct History {
     struct Step {
         /// The index of the history that the step belongs to.
@@ -95,8 +95,8 @@ struct History {
         )
     }
 
-    /// Lets time pass: a step that decides a rule, or one millisecond more or less. Sometimes sets the clock
-    /// back.
+    /// Lets time pass: usually as long as a rule requires, or one millisecond less or more, to test the
+    /// rule's limit. Sometimes sets the clock back.
     private mutating func pass() {
         guard below(3) != 0 else { return }
         let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.lifeMilliseconds]

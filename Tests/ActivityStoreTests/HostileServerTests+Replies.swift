@@ -8,7 +8,8 @@ extension HostileServerTests {
         return "$\(value.utf8.count)\r\n\(value)\r\n"
     }
 
-    /// Returns the reply to a permitted push: its number and the value.
+    /// Returns the reply to a permitted push: the activity's value, and a number that packs the timestamp,
+    /// the priority and the pushes left in the budget.
     static func send(
         timestamp: Int64 = 0x6543_2100,
         priority: Int64 = 3,

@@ -133,8 +133,8 @@ import Testing
                 try ActivityInspection(value: Array(whole[..<length]))
             }
         }
-        // Each case changes one byte: in a timestamp, the last assigned timestamp, the state, the token's
-        // form, or the token's length.
+        // Each case changes one byte: in a timestamp, the last assigned timestamp, the newest version's
+        // state, the token's form (`TokenForm`), or the token's length.
         for (position, byte, part) in [
             (24, 0xFF, "record"), (43, 0xFF, "record"), (13, 0x9A, "record"), (6, 127, "token"), (5, 0xFF, "token"),
         ] as [(Int, UInt8, String)] {

@@ -123,7 +123,7 @@ import Testing
         #expect(comparison.server.hash(TestKey.activity("other").text).isEmpty)
     }
 
-    // MARK: - The bucket
+    // MARK: - The budget of pushes with priority 10
 
     @Test func `Pushes of priority 10 draw down to the reserve, and a push that finds none left is demoted`() throws {
         let comparison = try comparison()

@@ -115,7 +115,7 @@ import Testing
         #expect(isRefused)
         #expect(pair.caller.events.first == .failed(1, .admit, .replicasMissing))
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
-        // The lane sends the next WAIT after a pause, and takes no call that needs replicas before.
+        // The lane sends the next WAIT after a pause. Until then it takes no call that needs replicas.
         #expect(pair.caller.store.issue(register, key: key, tag: 2) == .awaitsReplicas)
         pair.replica.resume()
         pair.caller.events = []
@@ -340,8 +340,8 @@ import Testing
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
     }
 
-    /// The next connection may be to another server, whose replicas may acknowledge. So the ten seconds begin
-    /// again.
+    /// The next connection may be to another server, whose replicas may acknowledge. So the lane again waits
+    /// for up to ten seconds before it gives up on missing replicas.
     @Test func `The replicas get the whole patience again after a lost connection`() {
         let watched = Watched()
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())

@@ -236,8 +236,8 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.admit(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
-        // Only `settle` stores the outcome `unknown`. If its reply was lost, the next attempt gets `unknown`
-        // again.
+        // Only `settle` stores the outcome `unknown`. If the reply with this verdict was lost, the next
+        // attempt therefore gets `unknown` again.
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         comparison.settle(unknown(100))
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
@@ -337,7 +337,7 @@ import Testing
         #expect(comparison.verdict(command(.update, 102)) == .send)
     }
 
-    // MARK: - The hash
+    // MARK: - The stored value
 
     @Test func `An activity's value outlives the activity, a device's value outlives many activities`() throws {
         let comparison = try ScriptComparison()

@@ -12,7 +12,7 @@ struct TestServer: Sendable {
     let port: UInt16
     let server: HTTPServer
 
-    /// Runs a server around the test's body, which has a thread of its own.
+    /// Runs a server while the test's body runs on a thread of its own. Then stops the server.
     static func run(
         _ limits: HTTPServerLimits = HTTPServerLimits(),
         answering: @escaping Answering = { .init(status: 200, text: $0.head.path) },

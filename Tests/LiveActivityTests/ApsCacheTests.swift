@@ -13,8 +13,8 @@ struct ApsCacheTests {
         var last = ApsCache()
         var recalled = 0
         for round in 0..<20_000 {
-            // Alternates between mutated and valid texts. Each text is read twice, so that the second one
-            // finds the dictionary remembered.
+            // Alternates between mutated and valid texts. Each text is read twice, so that the decoder
+            // remembers the dictionary at the second reading.
             let text = round % 2 == 0 ? mutation.next() : mutation.seeds[round / 2 % mutation.seeds.count]
             for bytes in [text, Self.moved(text)] {
                 let record = Record(bytes)

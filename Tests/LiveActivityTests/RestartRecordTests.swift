@@ -41,14 +41,14 @@ import Testing
         #expect(compose(Self.start, nil) == expected(#"{"n":0}"#, of: "1790000000.4"))
     }
 
-    /// The timestamp in the state's record may have been raised, so only the kept version shows whether the
-    /// state is newer than the start.
+    /// The timestamp in the state's record may have been raised. So only the version that the timetable keeps
+    /// with the state shows whether the state is newer than the start.
     @Test func `The version under which a state is kept says whether it is newer than the start`() {
         let update = Self.update(7, #"{"n":7}"#)
         #expect(compose(Self.start, update, shownSecond: -1) == expected(#"{"n":0}"#, of: "1790000000.4"))
     }
 
-    /// The worker that reads the start then drops fields by its policy, or reports that the body is too
+    /// The worker that reads the restart then drops fields by its policy, or reports that the body is too
     /// large.
     @Test func `A state that does not fit beside the attributes is left to the worker`() {
         let large = #"{"n":"\#(String(repeating: "x", count: 3_950))"}"#

@@ -78,7 +78,7 @@ struct ExpositionTests {
         worker.publish(at: 1)
         let text = Self.text(of: worker, at: 1)
         #expect(!text.contains("\ncauseway_redis_errors_total{"))
-        // An alert reads the increase of these series, so they exist from the start, with 0.
+        // A Prometheus alert reads the increase of these series, so they exist from the start, with 0.
         let answers = text.split(separator: "\n").filter { $0.hasPrefix("causeway_pushes_total{app=\"ride\"") }
         #expect(answers.count == 5 && answers.allSatisfy { $0.hasSuffix(" 0") }, "\(answers)")
         #expect(answers.contains { $0.contains("status=\"410\",reason=\"Unregistered\"") })

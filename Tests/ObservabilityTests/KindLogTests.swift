@@ -16,13 +16,14 @@ struct KindLogTests {
             )
         }
         #expect(written.count { $0 } == 10 && written.prefix(10).allSatisfy { $0 })
-        // Each kind of line has a window of its own.
+        // The limit of lines in a minute counts each kind of line separately.
         let other = log.log(.redisReady, nowMilliseconds: 25, wallMilliseconds: 5)
         #expect(other)
         #expect(collector.lines.count == 11)
         #expect(collector.lines[0].metadata["kind"] == "redis-lost")
         #expect(collector.lines[0].level == .warning)
-        // The next window reports once how many lines the last one dropped.
+        // In the next minute, the first line of the kind says how many lines were dropped. Later lines do not
+        // repeat this number.
         log.log(.redisLost, nowMilliseconds: 60_000, wallMilliseconds: 6)
         log.log(.redisLost, nowMilliseconds: 60_001, wallMilliseconds: 6, ["n": "another"])
         #expect(collector.lines[11].metadata["suppressed"].map { "\($0)" } == "15")
@@ -30,7 +31,8 @@ struct KindLogTests {
         #expect(events[.redisLost].count == 27)
     }
 
-    /// The control side and the endpoint also write logs. Their suppressed lines must be counted too.
+    /// The log that several threads share, and the log of the HTTP endpoint, also limit their lines. The
+    /// lines that they suppress must be counted, too.
     @Test func `The lines that any log suppresses are counted`() throws {
         let registry = Fixture.registry()
         let shared = SharedKindLog(logger: LogCollector().logger, events: registry.events)
@@ -110,7 +112,7 @@ struct KindLogTests {
         func note(_ kind: LogKind, _ pool: String) -> Bool {
             log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }
-        // The lines about `apnsConnected` use up the window of their kind.
+        // The lines about `apnsConnected` use up the limit of their kind for this minute.
         for _ in 0..<20 { _ = note(.apnsConnected, "a") }
         #expect(note(.apnsUntrusted, "a") && note(.apnsUntrusted, "b"))
         #expect(!note(.apnsUntrusted, "a"))
@@ -135,7 +137,8 @@ struct KindLogTests {
         let collector = LogCollector()
         let events = RecentEvents()
         func note(_ kind: LogKind, _ pool: String) -> Bool {
-            // A new log for each line, as from a thread of its own, so that no window is used up.
+            // A new log for each line, as if each line came from another thread. So no log reaches its limit
+            // of lines.
             var log = KindLog(logger: collector.logger, events: events)
             return log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }

@@ -43,7 +43,7 @@ struct StatusPageTests {
         #expect(html.contains("A broker is reachable. Errors since the start: _TRANSPORT 1."))
     }
 
-    /// A finding shows its reason beside it, so that a person on call need not search a table.
+    /// The page shows the reason beside each finding, so that a person on call need not search a table.
     @Test func `The reason is beside the finding`() throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
