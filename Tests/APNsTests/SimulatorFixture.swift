@@ -220,7 +220,8 @@ struct SentPushes: Sendable {
                 }
             }
             pool.start()
-            // Otherwise the first connection might carry all pushes before the others are ready.
+            // Waits for all connections. Otherwise the first one might carry all pushes before the others are
+            // ready.
             try #require(
                 loop.turn { pool.gauges.connectionsReady >= pool.configuration.connectionsMin },
                 "the connections did not come up"
@@ -230,7 +231,8 @@ struct SentPushes: Sendable {
                     let isFinished = loop.turn(waitMilliseconds: 5, step: { fill(token, body) }) { unfinished == 0 }
                     try #require(isFinished, "\(unfinished) pushes without an outcome")
                     sendWindows = pool.connections.map(\.sendWindow)
-                    // A second answer to a push would come while the pool drains.
+                    // Waits until the pool has drained, because a second answer to a push would come during
+                    // this time.
                     pool.drain()
                     _ = loop.turn { pool.connections.isEmpty }
                 }

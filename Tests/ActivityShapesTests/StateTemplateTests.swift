@@ -47,7 +47,8 @@ import Testing
         var last = JSONTree(example)
         var (matched, unmatched, refused) = (0, 0, 0)
         for _ in 0..<5_000 {
-            // A change of the last state usually keeps its template. A change of the example usually does not.
+            // A change of the last accepted state usually keeps the form of that state. A change of the
+            // example usually has another form.
             var tree = randomness.number(0...3) == 0 ? JSONTree(example) : last
             for _ in 0..<randomness.number(1...2) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }

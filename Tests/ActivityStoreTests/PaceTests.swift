@@ -200,7 +200,8 @@ import Testing
         #expect(comparison.verdict(register(frequentUpdates: false, at: 9)) == .registered)
         #expect(comparison.admit(command(100, high: true)).budgetLeft == 2)
         #expect(comparison.admit(command(101, high: true)).budgetLeft == 1)
-        // A demoted command draws from the budget when it is admitted again and the budget suffices.
+        // A command whose priority was lowered for lack of budget draws from the budget when it is admitted
+        // again and the budget suffices.
         #expect(comparison.admit(command(102, high: true)).isDemoted)
         comparison.pass(10_000)
         #expect(comparison.admit(command(102, high: true)).priority == 10)

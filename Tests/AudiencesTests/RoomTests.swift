@@ -207,7 +207,8 @@ import Testing
         #expect(harness.core.channels.count == 0, "the current entry was kept")
     }
 
-    /// APNs may answer 429 if a channel gets two pushes within a second. (R31)
+    /// Without its slot the core would not know when the channel got its last push. APNs may answer 429 to a
+    /// second push within a second. (R31)
     @Test func `A channel keeps its slot during the spacing after its push`() throws {
         let harness = RoundHarness(recordsMax: 4)
         for number in 1...8 {

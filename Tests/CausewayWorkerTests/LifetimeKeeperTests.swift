@@ -155,8 +155,8 @@ import Testing
         #expect(scene.namesInTimetable(number) == foreign)
     }
 
-    /// Another deployment claims lives at the front of the timetable, so all later lives move to a lower
-    /// rank.
+    /// Another fleet of workers claims lives at the front of the timetable, so all later lives move to a
+    /// lower rank.
     @Test func `A life before the rank that the keeper has reached is found soon`() async throws {
         let scene = try Scene()
         let now = Int64(Date().timeIntervalSince1970 * 1_000)

@@ -62,7 +62,7 @@ import Testing
         #expect(
             step(standing(beganAt: nil), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true)
         )
-        // A partition that is read again from its beginning is not new.
+        // A partition that is read again from its beginning is not new, so a missing mark is a loss.
         let again = standing(beganAt: 0, (1, false))
         #expect(step(again, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
     }

@@ -82,8 +82,8 @@ final class SimulatedWorker {
 
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
-    /// - Parameter now: while the store is away, the core cannot act on a deadline up to this time, so the
-    ///   result leaves out such a deadline.
+    /// - Parameter now: the present time. While the store is away, the core cannot act on deadlines up to
+    ///   this time, so the result leaves them out.
     func nextDueMilliseconds(after now: Int64, storeIsAway: Bool) -> Int64 {
         var due = core.nextDueMilliseconds ?? .max
         if storeIsAway, due <= now { due = .max }
