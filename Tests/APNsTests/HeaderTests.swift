@@ -64,9 +64,8 @@ import Testing
             )
         }
         #expect(Set(tableBytes).count == 1)
-        // The header table has these six entries. In HPACK an entry's size is the length of its name, the
-        // length of its value and 32 bytes (RFC 7541, section 4.1), so the sizes must add up to the table's
-        // size.
+        // The header table has these six entries. In HPACK an entry's size is its name's length, its value's
+        // length and 32 bytes (RFC 7541, section 4.1). So the sizes must add up to the table's size.
         let entries = [
             (":authority", "localhost:\(fixture.server.port)"), ("apns-push-type", "liveactivity"),
             ("apns-topic", "com.example.scores.push-type.liveactivity"), ("apns-priority", "5"),

@@ -114,7 +114,7 @@ import Testing
         #expect(fixture.pool.statistics.connectionsOpened == 2)
     }
 
-    /// The demand falls while the name is being resolved.
+    /// The demand falls while the host's name is being resolved, so the pool no longer needs the connection.
     @Test func `No connection is made to the addresses of a needless look-up`() throws {
         let zone = GatedZone()
         let fixture = try PoolFixture {

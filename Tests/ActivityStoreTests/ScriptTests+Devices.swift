@@ -32,7 +32,7 @@ extension ScriptTests {
             comparison.admit(.address(attributesType: race, registration: token("dd", at: 300))).registration
                 == token("dd", at: 300)
         )
-        // The tombstone is older than one registration and newer than the other, so it removes only one
+        // The unregistration is older than one registration and newer than the other, so it removes only one
         // token.
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
         #expect(comparison.verdict(.address(attributesType: game, registration: nil)) == .noToken)
@@ -62,7 +62,7 @@ extension ScriptTests {
             Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0)
         )
         #expect(register("aa", at: 200).verdict == .stale)
-        // A tombstone has removed the token, so the start has none.
+        // An unregistration has removed the token, so the start has none.
         #expect(comparison.verdict(.unregister(atMilliseconds: 400)) == .unregistered)
         #expect(comparison.verdict(.hold(attributesType: type, version: version(101), command: [2])) == .held)
         #expect(register("bb", at: 300).verdict == .stale)

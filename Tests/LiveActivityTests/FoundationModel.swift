@@ -2,8 +2,8 @@ import Foundation
 import LiveActivity
 import RecordTestbed
 
-/// The rules of a command, written a second time over the values that Foundation reads, one rule after the
-/// other. The decoder's result is compared with this model's.
+/// A second version of the rules of a command, which checks the values that Foundation reads. The decoder's
+/// result is compared with this model's.
 struct CommandModel: Equatable {
     var event: String
     var timestamp: UInt64

@@ -3,8 +3,8 @@ import Reactor
 import Synchronization
 import Testing
 
-/// A collector on loopback, with or without TLS. It gives each request the next of its answers. After the
-/// last one it gives none.
+/// A collector on loopback, with or without TLS. It gives each request the next of its answers. Requests
+/// after the last answer stay unanswered.
 final class TestCollector: Sendable {
     private struct State {
         var answers: [String]
@@ -21,7 +21,7 @@ final class TestCollector: Sendable {
     init(tls: TLSContext? = nil, answers: [String] = []) throws {
         state = Mutex(State(answers: answers))
         ending = try Wakeup()
-        // A port that no other server gets after the collector has closed.
+        // Uses a port that no other server gets after the collector has closed.
         let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
         let ready = DispatchSemaphore(value: 0)
         let started = try LoopThread.start(name: "collector") { [self] loop in

@@ -8,8 +8,8 @@ struct Huffman: @unchecked Sendable {
 
     /// The longest code of a byte, in bits.
     private static let bitsMax = 30
-    /// The longest code, in bits, that one look-up finds. All digits and most letters have codes that are not
-    /// longer.
+    /// The longest code, in bits, that one look-up finds. All digits and most letters have codes of at most
+    /// this length.
     private static let shortBits: UInt64 = 8
     private static let pairBits = 12
 

@@ -83,7 +83,7 @@ extension Simulation {
         }
         guard let last = commands.last(where: { $0.isSent && !$0.isStart }) else { return }
         for phone in members where phone.shownContent != last.content {
-            // The store has lost the timestamp that it gave to an older state, so the newest state may come
+            // The store has lost the timestamp that it gave to an older state. So the newest state may come
             // with an older timestamp, and the phone then ignores it. (R26)
             if wipe.count > 0, phone.ignored.contains(last.content) || isUnnoticed(phone, last.number) { continue }
             // A push that APNs refuses for good is not sent again.
