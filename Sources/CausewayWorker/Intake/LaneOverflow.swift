@@ -1,10 +1,10 @@
 /// The records that did not fit a lane's inbox, and whether the lane's partitions are paused because of them.
 ///
-/// - *Flowing*: no record waits. → *waiting* when a record finds the inbox full.
-/// - *Waiting*: the Kafka thread polls no records. → *paused* when the record has waited for
+/// - *Flowing*: no record waits. Next: *waiting* when a record finds the inbox full.
+/// - *Waiting*: the Kafka thread polls no records. Next: *paused* when the record has waited for
 ///   `patienceMilliseconds`.
-/// - *Paused*: the lane's partitions are paused. Records that librdkafka still returns wait here. → *flowing*
-///   when all records are in the inbox and the inbox is half empty.
+/// - *Paused*: the lane's partitions are paused. Records that librdkafka still returns wait here. Next:
+///   *flowing* when all records are in the inbox and the inbox is half empty.
 struct LaneOverflow {
     /// How long a record may wait for room in the inbox before the lane's partitions are paused. A short wait
     /// is better than a pause, because a pause discards fetched records.

@@ -14,53 +14,54 @@
 ///     ready ─► awaitingService                   the pool does not permit the retry
 ///
 /// Every phase with a current command also leads back to `idle`: when the command is finished, put back or
-/// dropped. In the comments of the cases, → precedes the next phases.
+/// dropped. In the comments of the cases, *Next* names the next phases.
 enum ActivityPhase: UInt8 {
-    /// Nothing is under way. An activity is idle only within one call, in which `begin` decides the next
-    /// phase. → `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit` or
-    /// `awaitingReadAhead` when it must wait; `paused` when nothing may be sent until a time; `awakened`
+    /// Nothing is under way. An activity is idle only within one call, in which `beginNextCommand` decides
+    /// the next phase. Next: `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit`
+    /// or `awaitingReadAhead` when it must wait; `paused` when nothing may be sent until a time; `awakened`
     /// when the activity is new. The slot is freed if no command waits and no spacing runs.
     case idle
-    /// Has received commands in the batch that is being read. → `idle` at the end of the batch.
+    /// Has received commands in the batch that is being read. Next: `idle` at the end of the batch.
     case awakened
-    /// Nothing may be sent until the spacing has ended, or a rider waits for its carrier. The timer is set. →
-    /// `idle` when the timer fires; `awakened` when a command arrives after the spacing.
+    /// Nothing may be sent until the spacing has ended, or a rider waits for its carrier. The timer is set.
+    /// Next: `idle` when the timer fires; `awakened` when a command arrives after the spacing.
     case paused
-    /// A command may be sent, but the lane reads ahead (R21). → `idle` when reading ahead ends.
+    /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead
-    /// A command may be sent, but its pool has the maximum of pushes in flight. → `idle` when APNs answers a
-    /// push of the pool. If the current command is a start that waited for the service before: → `admitting`.
+    /// A command may be sent, but its pool has the maximum of pushes in flight. Next: `idle` when APNs
+    /// answers a push of the pool. If the current command is a start that waited for the service before,
+    /// the next phase is `admitting`.
     case awaitingCredit
-    /// A start asks for its device's push-to-start token in Redis. → `admitting`, or `holding` when there is
-    /// no token.
+    /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `holding` when there
+    /// is no token.
     case lookingUpToken
-    /// Redis is deciding about the current command. → `ready`; `holding` when the command has no token;
+    /// Redis is deciding about the current command. Next: `ready`; `holding` when the command has no token;
     /// `registering` when another worker admitted a newer command and this one brought a token.
     case admitting
     /// Another worker admitted a newer command. Redis still registers the token of the current command,
-    /// because a command may be held for this token. → `idle`.
+    /// because a command may be held for this token. Next: `idle`.
     case registering
-    /// The current command has no token and is being stored in Redis until one registers. → `lookingUpToken`
-    /// or `admitting` when a token registered meanwhile.
+    /// The current command has no token and is being stored in Redis until one registers. Next:
+    /// `lookingUpToken` or `admitting` when a token registered meanwhile.
     case holding
-    /// Admitted with a timestamp and a token, waiting for a free stream. → `inFlight`; `awaitingService` for
-    /// a retry that the pool does not permit.
+    /// Admitted with a timestamp and a token, waiting for a free stream. Next: `inFlight`; `awaitingService`
+    /// for a retry that the pool does not permit.
     case ready
-    /// The push was passed to a stream and is not answered. → `ready` when no stream took it. APNs' answer
-    /// leads to `retiring`, `limiting`, `backingOff` or `awaitingService`.
+    /// The push was passed to a stream and is not answered. Next: `ready` when no stream took it. APNs'
+    /// answer leads to `retiring`, `limiting`, `backingOff` or `awaitingService`.
     case inFlight
     /// APNs answered that the token is dead. Redis retires the token, and the invalidation is being produced.
-    /// → `holding` when both are acknowledged.
+    /// Next: `holding` when both are acknowledged.
     case retiring
-    /// APNs limits the pushes to the token, and Redis records the limit. → `awaitingService`.
+    /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
     case limiting
-    /// APNs did not process the push, and the push is retried soon. The timer is set. → `ready`; `admitting`
-    /// for a start; `awakened` or `paused` when a newer state replaces the command.
+    /// APNs did not process the push, and the push is retried soon. The timer is set. Next: `ready`;
+    /// `admitting` for a start; `awakened` or `paused` when a newer state replaces the command.
     case backingOff
     /// The service could not take the current command, or the pool's retry budget is empty. The command waits
     /// for the timer and holds no credit. If the fault is not the command's own, it enters this phase after
-    /// each attempt until it expires. → `idle`, so that Redis admits it again in its next turn; for a start
-    /// `admitting` or `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
+    /// each attempt until it expires. Next: `idle`, so that Redis admits it again in its next turn; for a
+    /// start `admitting` or `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
     case awaitingService
 
     // Each of these properties tests one bit and is inlined: an activity enters eight phases for each command

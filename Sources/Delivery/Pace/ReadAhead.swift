@@ -6,16 +6,17 @@
 /// Activities that may begin wait until the end of reading ahead (`ActivityPhase.awaitingReadAhead`).
 struct ReadAhead {
     enum Phase {
-        /// Activities begin when their commands are read. → `reading` when the lane is behind by more than
-        /// `readAheadLagRecords`, the limit.
+        /// Activities begin when their commands are read. Next: `reading` when the lane is behind by more
+        /// than `readAheadLagRecords`, the limit.
         case off
-        /// Activities that could begin wait, and newer states replace their waiting states. → `off` when the
-        /// lane has caught up, or was behind by less than half of the limit for `smallLagMilliseconds`;
+        /// Activities that could begin wait, and newer states replace their waiting states. Next: `off` when
+        /// the lane has caught up, or was behind by less than half of the limit for `smallLagMilliseconds`;
         /// `emptying` when the lane is too full or has waited too long. With each of these changes, the
         /// waiting activities begin.
         case reading
-        /// The waiting activities begin, which makes room in the lane. → `reading` when there is room again
-        /// and the lane is still behind by more than the limit; `off` when the lane is not so far behind.
+        /// The waiting activities begin, which makes room in the lane. Next: `reading` when there is room
+        /// again and the lane is still behind by more than the limit; `off` when the lane is not so far
+        /// behind.
         case emptying
     }
 

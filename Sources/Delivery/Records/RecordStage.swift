@@ -21,51 +21,51 @@
 /// as if it had just been received.
 ///
 /// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of
-/// audiences has ended it. In the comments of the cases, → precedes the next stages.
+/// audiences has ended it. In the comments of the cases, *Next* names the next stages.
 ///
 /// A record without an outcome whose partition is revoked is `dropped`. If a start's draw must be refunded
 /// first, it is `refunding` until then.
 enum RecordStage: UInt8 {
-    /// Being decoded; only within one call. → `waiting`, `riding` or `finished` for a command, depending on
-    /// what already waits; `handedOver` for a command to an audience; `registering` or `unregistering` for a
-    /// record of the registrations topic; `finished` for an invalid record.
+    /// Being decoded; only within one call. Next: `waiting`, `riding` or `finished` for a command, depending
+    /// on what already waits; `handedOver` for a command to an audience; `registering` or `unregistering` for
+    /// a record of the registrations topic; `finished` for an invalid record.
     case received
-    /// In its activity's waiting list. → `current` when its turn comes; `riding` when a newer command
+    /// In its activity's waiting list. Next: `current` when its turn comes; `riding` when a newer command
     /// replaces it and carries its alert; `finished` when a newer command replaces it without its alert, or
     /// when it expires.
     case waiting
-    /// Its activity's current command; `ActivityPhase` says what it waits for. → `waiting` when it must be
-    /// admitted again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier`
+    /// Its activity's current command; `ActivityPhase` says what it waits for. Next: `waiting` when it must
+    /// be admitted again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier`
     /// when another worker admitted a newer command; `finished` when its outcome is known.
     case current
-    /// A newer command carries its alert (`RiderLink.carrier`). → `riding` when a still newer command
+    /// A newer command carries its alert (`RiderLink.carrier`). Next: `riding` when a still newer command
     /// replaces the carrier; `waiting` when the carrier expires or is dropped; `finished` when the carrier is
     /// finished, or when a newer alert replaces this one.
     case riding
-    /// Its alert waits until this lane reads the newer command that another worker admitted. → `riding` when
-    /// this lane reads that command; `finished` when the wait is over.
+    /// Its alert waits until this lane reads the newer command that another worker admitted. Next: `riding`
+    /// when this lane reads that command; `finished` when the wait is over.
     case awaitingCarrier
-    /// The call that registers its token has no reply yet. → `received` when the token released a held
+    /// The call that registers its token has no reply yet. Next: `received` when the token released a held
     /// command, which continues in this record; `settled` when no command was held.
     case registering
-    /// A tombstone whose calls have no replies yet. → `settled` with the last reply.
+    /// A tombstone whose calls have no replies yet. Next: `settled` with the last reply.
     case unregistering
     /// Its outcome is known, but not all of its calls and productions are acknowledged: its result, its
-    /// settlement in Redis and others. After the last acknowledgement → `settlingHeldStart` or `registering`
-    /// if `followUps` say so, otherwise `settled`.
+    /// settlement in Redis and others. Next, after the last acknowledgement: `settlingHeldStart` or
+    /// `registering` if `followUps` say so, otherwise `settled`.
     case finished
-    /// The record is a held start whose result is acknowledged, and Redis is removing the start. →
+    /// The record is a held start whose result is acknowledged, and Redis is removing the start. Next:
     /// `registering` if `followUps` say so, otherwise `settled`.
     case settlingHeldStart
     /// Its partition is revoked and the next owner reads it again. A store call still names the slot: it
-    /// refunds the start's draw on its device's budget. → `dropped` when that call is acknowledged.
+    /// refunds the start's draw on its device's budget. Next: `dropped` when that call is acknowledged.
     case refunding
-    /// The record is being produced to the deferred topic, and a start's draw is being refunded. → `settled`
-    /// when both are acknowledged. If the write failed and the command can be sent after all, → `waiting`,
-    /// `riding` or `finished`, by the rules for a record in `received`.
+    /// The record is being produced to the deferred topic, and a start's draw is being refunded. Next:
+    /// `settled` when both are acknowledged. If the write failed and the command can be sent after all, the
+    /// next stage is `waiting`, `riding` or `finished`, by the rules for a record in `received`.
     case deferring
-    /// The core of audiences decides about it. → `finished` when that core has ended it; `dropped` when its
-    /// partition is revoked.
+    /// The core of audiences decides about it. Next: `finished` when that core has ended it; `dropped` when
+    /// its partition is revoked.
     case handedOver
     /// Its offset is settled, and the slot is freed.
     case settled
