@@ -25,7 +25,7 @@ public final class Pool {
     var connections: [Connection] = []
     public internal(set) var statistics = PoolStatistics()
 
-    var breaker: Breaker
+    var breaker: CircuitBreaker
     /// The pool's budget of retries. The owner must ask it before it submits a push again; see
     /// ``PushRequest/isRetry``.
     public private(set) var retryBudget = RetryBudget()
@@ -75,7 +75,7 @@ public final class Pool {
         self.configuration = configuration
         self.tokens = tokens
         self.handler = handler
-        breaker = Breaker(configuration.breaker)
+        breaker = CircuitBreaker(configuration.breaker)
         opening = ConnectionOpening(configuration)
         sizing = PoolSizing(configuration)
     }
@@ -226,7 +226,7 @@ public final class Pool {
         timedOut: Bool,
         roundTripMilliseconds: Int64
     ) {
-        let sample = BreakerSample(
+        let sample = CircuitBreakerSample(
             kind: response.kind,
             disposition: response.disposition,
             status: response.status,
@@ -270,7 +270,7 @@ public final class Pool {
         connection.retire(.providerToken)
     }
 
-    private func breakerChanged(_ transition: Breaker.Transition) {
+    private func breakerChanged(_ transition: CircuitBreaker.Transition) {
         switch transition {
         case .none:
             break

@@ -43,7 +43,7 @@ public struct PoolConfiguration {
     /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
     /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.
     public var requestsPerConnectionMax: Int64 = 1_000_000_000
-    public var breaker = BreakerConfiguration()
+    public var breaker = CircuitBreakerConfiguration()
 
     public init(host: String, port: UInt16 = 443, tls: TLSContext, serverName: String? = nil, profile: PushProfile) {
         self.host = host

@@ -107,9 +107,9 @@ extension JSONText {
                 position &+= 1
                 if digit > 9 { continue }
             }
-            let (product, isOver) = value.multipliedReportingOverflow(by: 10)
+            let (product, isOverflow) = value.multipliedReportingOverflow(by: 10)
             let (sum, isOverSum) = product.addingReportingOverflow(Int64(digit))
-            if isOver || isOverSum { return .max }
+            if isOverflow || isOverSum { return .max }
             value = sum
             taken &+= 1
         }

@@ -10,7 +10,7 @@ struct ReplicaWatch {
         /// Too few replicas acknowledged. Calls that request replicas are refused. After each pause they are
         /// taken again for one turn, to send a WAIT.
         case missing
-        /// Too few replicas acknowledged for longer than ``patienceMilliseconds``. Calls that request
+        /// Too few replicas acknowledged for longer than ``missingMillisecondsMax``. Calls that request
         /// replicas get their replies without an acknowledgement.
         case givenUp
     }
@@ -25,7 +25,7 @@ struct ReplicaWatch {
 
     /// How long calls wait for missing replicas before they get their replies without an acknowledgement.
     /// Without this limit, waiting registrations would fill the lane and block its commands.
-    static let patienceMilliseconds: Int64 = 10_000
+    static let missingMillisecondsMax: Int64 = 10_000
     /// The pauses before the next WAIT: in the state `missing`, and in the state `givenUp`.
     static let missingPauseMilliseconds: Int64 = 1_000
     static let givenUpPauseMilliseconds: Int64 = 10_000
@@ -77,7 +77,7 @@ struct ReplicaWatch {
         if state == .following { state = .missing }
         let since = missingSinceMilliseconds ?? nowMilliseconds
         missingSinceMilliseconds = since
-        if nowMilliseconds - since >= Self.patienceMilliseconds { state = .givenUp }
+        if nowMilliseconds - since >= Self.missingMillisecondsMax { state = .givenUp }
         let isGivenUp = state == .givenUp
         waitDueMilliseconds =
             nowMilliseconds + (isGivenUp ? Self.givenUpPauseMilliseconds : Self.missingPauseMilliseconds)

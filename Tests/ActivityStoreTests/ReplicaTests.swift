@@ -170,7 +170,7 @@ import Testing
         #expect(answer(update, tag: 3, pair.caller)?.verdict == .send)
         #expect(answer(register, tag: 4, pair.caller)?.verdict == .registered)
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: true, nil))))
-        #expect(pair.caller.loop.nowMilliseconds - began >= ReplicaWatch.patienceMilliseconds)
+        #expect(pair.caller.loop.nowMilliseconds - began >= ReplicaWatch.missingMillisecondsMax)
         // The lane has given up on the replica, so from now on no call waits for it.
         #expect(pair.caller.store.issue(register, key: key, tag: 5) == .issued)
         #expect(pair.caller.turn { pair.caller.store.outstandingCount == 0 })
@@ -347,10 +347,10 @@ import Testing
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
         watched.connectionLost()
-        watched.now += ReplicaWatch.patienceMilliseconds
+        watched.now += ReplicaWatch.missingMillisecondsMax
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
-        watched.now += ReplicaWatch.patienceMilliseconds
+        watched.now += ReplicaWatch.missingMillisecondsMax
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: true))
         watched.connectionLost()

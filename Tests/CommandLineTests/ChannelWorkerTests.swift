@@ -9,7 +9,7 @@ struct ChannelWorkerTests {
     private static let audience = "final"
     /// A response timeout of 7.5 s, so that the worker still waits for an answer after 5 s, while the test
     /// acts.
-    private static let patience = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
+    private static let longRequestTimeout = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
 
     private func command(_ number: Int, _ event: String = "update", expiration: Int? = nil) -> ChannelScene.Object {
         var command: ChannelScene.Object = [
@@ -51,7 +51,7 @@ struct ChannelWorkerTests {
     @Test func `A worker that dies before APNs' answer leaves no channel behind a reconciliation`() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreign)
 
         try scene.answerLate(milliseconds: 5_000)
@@ -61,7 +61,7 @@ struct ChannelWorkerTests {
         try scene.answerInTime()
         #expect(try registered(scene) == nil, "the kill came too late")
 
-        let successor = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        let successor = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try scene.send(command(2))
         let own = try scene.await("a channel in the register") { try registered(scene) }
         #expect(own != orphan)
@@ -91,7 +91,7 @@ struct ChannelWorkerTests {
     @Test func `A worker that dies before it has published a channel leaves that to a reconciliation`() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreign)
 
         try scene.answerLate(milliseconds: 2_000)
@@ -239,7 +239,7 @@ struct ChannelWorkerTests {
     /// created, the audience has already ended.
     @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         let foreign = try scene.createForeign()
         try awaitFirstReconciliation(scene, noting: foreign)
         try scene.answerLate(milliseconds: 5_000)
@@ -262,11 +262,13 @@ struct ChannelWorkerTests {
         throws
     {
         let scene = try ChannelScene()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         let foreign = try scene.createForeign()
         try awaitFirstReconciliation(scene, noting: foreign)
         try scene.answerLate(milliseconds: 5_000)
-        let creation = try RunningProgram(scene.process(["create", Self.audience], environment: Self.patience))
+        let creation = try RunningProgram(
+            scene.process(["create", Self.audience], environment: Self.longRequestTimeout)
+        )
         let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
         try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
         try scene.send(command(1, "end"))

@@ -43,7 +43,7 @@ struct MetricsTests {
                 commandProducer.takeReports()
                 try run.deployment.check()
                 while try reader.drain(limit: 1_000) {}
-                return feed.isOver && reader.tally.commands >= feed.commands
+                return feed.isFinished && reader.tally.commands >= feed.commands
             }
             // A held command has the result `held` and a second result when it is done. Both results also
             // count as outcomes, so the two numbers must be equal.

@@ -23,7 +23,7 @@ struct ShutdownTests {
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
             try match.play(until: 20_000)
-            try #require(!match.feed.isOver)
+            try #require(!match.feed.isFinished)
             try match.run.awaitMetrics("a push in flight") {
                 ($0.sum("causeway_records_waiting", ["for": "apns"]) ?? 0) > 0
             }
@@ -152,7 +152,7 @@ private final class Match {
 
     /// Sends commands without a pause until `count` commands were sent in total, or the match is over.
     func play(until count: Int = .max) throws {
-        while !feed.isOver, feed.commands < count {
+        while !feed.isFinished, feed.commands < count {
             let limit = min(1_000, count - feed.commands)
             _ = try feed.advance(
                 to: .max,

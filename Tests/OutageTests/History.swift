@@ -66,8 +66,8 @@ struct History {
         )
     }
 
-    mutating func screen(_ number: UInt64, of activity: String = "a", isOver: Bool = false) {
-        history.screens[activity] = OutageHistory.Screen(number: number, isOver: isOver)
+    mutating func screen(_ number: UInt64, of activity: String = "a", isFinished: Bool = false) {
+        history.screens[activity] = OutageHistory.Screen(number: number, isFinished: isFinished)
     }
 
     func verdict(

@@ -18,7 +18,7 @@ struct OutageJudgeTests {
         history.push(3, at: 4_400, alert: 3)
         history.push(4, at: 6_100)
         history.push(5, at: 8_100, .ended)
-        history.screen(5, isOver: true)
+        history.screen(5, isFinished: true)
         return history
     }
 
@@ -149,7 +149,7 @@ struct OutageJudgeTests {
             var history = History()
             history.command(1, event, at: 0, ageSeconds: age)
             history.push(1, at: 100, event == .start ? .started : event == .end ? .ended : .shown)
-            history.screen(1, isOver: event == .end)
+            history.screen(1, isFinished: event == .end)
             #expect(history.verdict().old.count == count)
         }
     }
@@ -246,7 +246,7 @@ struct OutageJudgeTests {
     /// - Parameters:
     ///   - isStarted: whether a push started the activity; otherwise the app did.
     ///   - ends, restarts: the number of ends and of new starts that reached the phone.
-    private func limited(isStarted: Bool = true, ends: Int = 1, restarts: Int, isOver: Bool) -> History {
+    private func limited(isStarted: Bool = true, ends: Int = 1, restarts: Int, isFinished: Bool) -> History {
         var history = History()
         history.command(1, isStarted ? .start : .update, at: 1_000, alert: true)
         history.push(1, at: 1_100, alert: 1, isStarted ? .started : .shown)
@@ -254,26 +254,28 @@ struct OutageJudgeTests {
         history.push(2, at: 4_100)
         for number in 0..<Int64(ends) { history.endLifetime(at: 9_000 + number) }
         for number in 0..<Int64(restarts) { history.push(2, at: 10_000 + number, alert: 1, .started) }
-        history.screen(2, isOver: isOver)
+        history.screen(2, isFinished: isFinished)
         return history
     }
 
     @Test func `An activity ends with its lifetime, and is started again if the case says so`() {
-        let restarted = limited(restarts: 1, isOver: false)
+        let restarted = limited(restarts: 1, isFinished: false)
         #expect(restarted.verdict(afterLifetime: .restart).isGood)
         #expect(counts(restarted.verdict(afterLifetime: .end)) == [1, 0, 1, 0])
-        let ended = limited(restarts: 0, isOver: true)
+        let ended = limited(restarts: 0, isFinished: true)
         #expect(ended.verdict(afterLifetime: .end).isGood)
         #expect(counts(ended.verdict(afterLifetime: .restart)) == [2, 0, 0, 0])
-        #expect(limited(isStarted: false, restarts: 0, isOver: true).verdict(afterLifetime: .restart).isGood)
+        #expect(limited(isStarted: false, restarts: 0, isFinished: true).verdict(afterLifetime: .restart).isGood)
     }
 
     @Test func `A second end of a lifetime, or a second start after it, is a fault`() {
-        #expect(counts(limited(ends: 2, restarts: 1, isOver: false).verdict(afterLifetime: .restart)) == [0, 0, 1, 0])
-        #expect(counts(limited(restarts: 2, isOver: false).verdict(afterLifetime: .restart)) == [0, 0, 1, 0])
+        #expect(
+            counts(limited(ends: 2, restarts: 1, isFinished: false).verdict(afterLifetime: .restart)) == [0, 0, 1, 0]
+        )
+        #expect(counts(limited(restarts: 2, isFinished: false).verdict(afterLifetime: .restart)) == [0, 0, 1, 0])
     }
 
     @Test func `A lifetime that did not end is a loss`() {
-        #expect(counts(limited(ends: 0, restarts: 0, isOver: false).verdict(afterLifetime: .end)) == [2, 0, 0, 0])
+        #expect(counts(limited(ends: 0, restarts: 0, isFinished: false).verdict(afterLifetime: .end)) == [2, 0, 0, 0])
     }
 }

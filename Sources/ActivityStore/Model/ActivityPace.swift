@@ -21,7 +21,7 @@ public struct ActivityPace: Hashable, Sendable {
     /// The last second of the activity's life.
     public var endSeconds: Int64 { beganAtMilliseconds / 1_000 + StoreLimits.updatesSeconds }
 
-    func isOver(at now: Int64) -> Bool { now / 1_000 > endSeconds }
+    func hasEnded(at now: Int64) -> Bool { now / 1_000 > endSeconds }
 
     func bucket(_ numbers: Policy.Pace) -> Policy.Bucket {
         allowsFrequentUpdates ? numbers.frequentBudget : numbers.budget

@@ -73,7 +73,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
         if let verdict = refusal(call) { return (refused(call, verdict), expiry) }
         if call.isTooOld, version == nil { return (StoreReply(.expired), expiry) }
-        if !call.isEnd, pace?.isOver(at: now) ?? false { return (StoreReply(.tooOld), expiry) }
+        if !call.isEnd, pace?.hasEnded(at: now) ?? false { return (StoreReply(.tooOld), expiry) }
 
         let same = version == call.version && ended == call.isEnd
         if let alert = call.carriedAlert, let answeredAlert, alert <= answeredAlert {

@@ -137,7 +137,7 @@ extension Audiences {
     // MARK: - Pushes
 
     private mutating func queue(_ membership: UInt32, now: Moment) {
-        guard memberships[membership].state != .max, !isOver(membership, at: now.monotonicMilliseconds) else {
+        guard memberships[membership].state != .max, !mustGiveUp(membership, at: now.monotonicMilliseconds) else {
             return endMembership(membership)
         }
         memberships[membership].stage = .ready
@@ -233,13 +233,15 @@ extension Audiences {
         releaseState(of: membership)
         memberships[membership].stage = .backingOff
         memberships[membership].dueMilliseconds = now.monotonicMilliseconds + milliseconds
-        guard !isOver(membership, at: memberships[membership].dueMilliseconds) else { return endMembership(membership) }
+        guard !mustGiveUp(membership, at: memberships[membership].dueMilliseconds) else {
+            return endMembership(membership)
+        }
         scheduleMembership(membership)
     }
 
     /// Whether the core gives up the push to this member: a later change of the membership has come, the time
     /// for the push has passed, or APNs delays the push and many other members need its slot.
-    private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
+    private func mustGiveUp(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
             || milliseconds > memberships[membership].notifiedMilliseconds + Self.joinerPushMillisecondsMax
             || memberships.count > memberships.limit / 2 && isBlockedByAPNs(membership, at: milliseconds)
@@ -287,7 +289,7 @@ extension Audiences {
         }
         switch memberships[membership].stage {
         case .backingOff where memberships[membership].dueMilliseconds <= now.monotonicMilliseconds: ask(membership)
-        case .ready where isOver(membership, at: now.monotonicMilliseconds):
+        case .ready where mustGiveUp(membership, at: now.monotonicMilliseconds):
             leaveJoinerQueue(membership)
             return endMembership(membership)
         case .ready, .asking, .underWay:

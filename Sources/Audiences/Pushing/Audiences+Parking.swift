@@ -151,17 +151,17 @@ extension Audiences {
     mutating func expireParked(of round: UInt32, now: Moment) {
         let newest = rounds[round].newest
         guard newest != .max, rounds[round].firstParked != .max else { return }
-        let isOver = isExpired(newest, now: now)
+        let hasExpired = isExpired(newest, now: now)
         let start = versions[newest].start
         var member = rounds[round].firstParked
         while member != .max {
             let slot = parked[member]
             if slot.isUnderWay {
             } else if slot.position < start {
-                if isOver || !needsCarriedAlert(slot.position, isLimited: slot.isLimited, of: round, now: now) {
+                if hasExpired || !needsCarriedAlert(slot.position, isLimited: slot.isLimited, of: round, now: now) {
                     resolve(member, .superseded)
                 }
-            } else if isOver {
+            } else if hasExpired {
                 resolve(member, .expired)
             }
             member = slot.next

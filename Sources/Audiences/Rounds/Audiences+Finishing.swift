@@ -26,11 +26,11 @@ extension Audiences {
         var version = rounds[round].oldest
         while version != .max {
             let slot = versions[version]
-            let isOver = watermark >= slot.end && lowestParked >= slot.end
+            let hasPassedAll = watermark >= slot.end && lowestParked >= slot.end
             // A version with an empty window has no members. The parked members below the window belong to
             // older versions and may wait for hours, so the version does not wait for them.
             let isEmpty = slot.isSuperseded && slot.start == slot.end && !isInFlightToParked(version)
-            if slot.stage == .underWay, isOver || isEmpty {
+            if slot.stage == .underWay, hasPassedAll || isEmpty {
                 rounds[round].revision += 1
                 versions[version].stage = .counted
                 versions[version].countedAtRevision = rounds[round].revision

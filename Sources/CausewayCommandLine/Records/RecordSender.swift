@@ -76,10 +76,10 @@ package struct RecordSender {
 
     /// Waits until the rate limit allows another record.
     ///
-    /// - Parameter isOver: checked while waiting.
-    /// - Returns: false if `isOver` returned true first.
-    package mutating func waitForTurn(until isOver: () -> Bool) -> Bool {
-        while !isOver() {
+    /// - Parameter isCancelled: checked while waiting.
+    /// - Returns: false if `isCancelled` returned true first.
+    package mutating func waitForTurn(until isCancelled: () -> Bool) -> Bool {
+        while !isCancelled() {
             let seconds = rate.secondsUntil(another: tally.sent, elapsedSeconds: elapsedSeconds)
             takeReports()
             if seconds == 0 { return true }
@@ -93,14 +93,14 @@ package struct RecordSender {
     /// - Parameters:
     ///   - copy: the original if the record is a copy; else nil.
     ///   - tag: a number that `Tally.failedTags` contains if the record fails; 0: none.
-    ///   - isOver: checked while there is no room. If it returns true, the record is not written.
-    /// - Returns: false if `isOver` returned true before there was room. The record was not written.
+    ///   - isCancelled: checked while there is no room. If it returns true, the record is not written.
+    /// - Returns: false if `isCancelled` returned true before there was room. The record was not written.
     package mutating func send(
         _ record: [UInt8],
         key: [UInt8]?,
         copy: RecordCopy?,
         tag: UInt64,
-        until isOver: () -> Bool
+        until isCancelled: () -> Bool
     ) -> Bool {
         while true {
             switch produce(record, key: key, copy: copy, tag: tag) {
@@ -109,7 +109,7 @@ package struct RecordSender {
                 takeReports()
                 return true
             case .queueFull:
-                if isOver() { return false }
+                if isCancelled() { return false }
                 takeReports()
                 rate.sleep(seconds: Self.roomSeconds)
             case .failed(let error):

@@ -18,7 +18,7 @@ final class Backlog {
     /// So two million of them fit. If the broker dropped a record, the run would wait for it without end.
     static let partitions = 64
     private static let registrationsMilliseconds: Int64 = 120_000
-    private static let patienceMilliseconds: Int64 = 300_000
+    private static let waitMillisecondsMax: Int64 = 300_000
     private static let pollMilliseconds: UInt32 = 50
 
     private let deployment: Deployment
@@ -64,7 +64,7 @@ final class Backlog {
 
     /// Keys that are appended to the worker's configuration, which ends with the section `worker`. With these
     /// keys, the worker sends nothing until it has read nearly all commands, even if this takes minutes.
-    private static let patience = """
+    private static let unlimitedReadAheadText = """
           readAheadLagRecords: 100
           readAheadMaxMilliseconds: 600000
           commandsPerLane: 524288
@@ -75,7 +75,7 @@ final class Backlog {
         shapesFile: String,
         lanes: Int,
         supersededResults: SupersededResults,
-        isUnhurried: Bool
+        hasUnlimitedReadAhead: Bool
     ) throws(LabError) -> BacklogFigures {
         try deployment.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)
         try deployment.startRedis()
@@ -86,7 +86,10 @@ final class Backlog {
             lanes: lanes,
             supersededResults: supersededResults
         )
-        try TextFile.write(configuration + (isUnhurried ? Self.patience : ""), to: deployment.path("causeway.yaml"))
+        try TextFile.write(
+            configuration + (hasUnlimitedReadAhead ? Self.unlimitedReadAheadText : ""),
+            to: deployment.path("causeway.yaml")
+        )
         let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
         let commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
         defer { commandProducer.close() }
@@ -194,7 +197,7 @@ final class Backlog {
     /// Waits until all phones show the final score. Does not read the results during this time, because that
     /// would take CPU time from the measured worker.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
-        try wait(Self.patienceMilliseconds, "phones to show the final score") { () throws(LabError) in
+        try wait(Self.waitMillisecondsMax, "phones to show the final score") { () throws(LabError) in
             guard try phones.accepted().pushes >= feed.phones else { return false }
             return try phones.compare(with: feed).matching == feed.phones
         }
@@ -209,7 +212,7 @@ final class Backlog {
         let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers)
         defer { reader.close() }
         let commands = feed.phones * commandsPerActivity
-        try wait(Self.patienceMilliseconds, "results") { () throws(LabError) in
+        try wait(Self.waitMillisecondsMax, "results") { () throws(LabError) in
             while try reader.drain(limit: Demo.resultsPerPoll) {}
             return reader.tally.commands == commands
         }

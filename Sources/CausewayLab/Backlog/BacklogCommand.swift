@@ -84,7 +84,7 @@ struct BacklogCommand: DeployedRun {
             shapesFile: files.shapesFile,
             lanes: lanes,
             supersededResults: supersededResults,
-            isUnhurried: unhurried
+            hasUnlimitedReadAhead: unhurried
         )
     }
 }

@@ -218,11 +218,11 @@ final class Demo {
         var rates = Rates(milliseconds: began)
         var lastProgress = (commands: 0, milliseconds: began)
         reader.countsFreshness = true
-        while !feed.isOver || reader.tally.commands < feed.commands {
+        while !feed.isFinished || reader.tally.commands < feed.commands {
             let now = Clock.milliseconds
             try checkParts()
             try carryOutPageActions()
-            report(feed.isOver ? .settling : .playing, reader, elapsedMilliseconds: now - began)
+            report(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: now - began)
             while let next = disturbances.first, now - began >= next.afterMilliseconds {
                 disturbances.removeFirst()
                 try disturb(next.kind)
@@ -235,7 +235,7 @@ final class Demo {
             )
             commandProducer.takeReports()
             let hasMore = try reader.drain(limit: Self.resultsPerPoll)
-            if reader.tally.commands > lastProgress.commands || !feed.isOver {
+            if reader.tally.commands > lastProgress.commands || !feed.isFinished {
                 lastProgress = (reader.tally.commands, now)
             }
             guard now - lastProgress.milliseconds < Self.stallMilliseconds else {

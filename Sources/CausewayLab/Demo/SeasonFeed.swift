@@ -71,7 +71,7 @@ struct SeasonFeed {
     /// The number of phones that register no update token, because their activities are on channels.
     var phonesOnChannels: Int { hasChannels ? matches.count * (followers - appStarted) : 0 }
 
-    var isOver: Bool { cursor.event == timeline.events.count }
+    var isFinished: Bool { cursor.event == timeline.events.count }
 
     /// The number of all commands of the season, including starts.
     var commandsInAll: Int { timeline.events.count * commandsPerEvent + matches.count * startNumbers.count }
@@ -112,7 +112,7 @@ struct SeasonFeed {
     func finalState(match: Int) -> MatchState { records[match].finalState }
 
     /// When the next command is due, counted from the season's beginning; nil after the last command.
-    var nextDueMilliseconds: Int64? { isOver ? nil : timeline.events[cursor.event].dueMilliseconds }
+    var nextDueMilliseconds: Int64? { isFinished ? nil : timeline.events[cursor.event].dueMilliseconds }
 
     /// Sends starts to the followers whose apps have not started an activity.
     ///

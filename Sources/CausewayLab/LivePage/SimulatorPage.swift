@@ -125,11 +125,11 @@ private struct ResultsCounter {
         self.sinceMilliseconds = sinceMilliseconds
     }
 
-    mutating func read(into figures: inout LivePageFigures, until isOver: () -> Bool) {
+    mutating func read(into figures: inout LivePageFigures, until isCancelled: () -> Bool) {
         do throws(KafkaError) {
             let follower = try opened()
             self.follower = follower
-            try follower.read(nowMilliseconds: Clock.milliseconds, until: isOver) { message in
+            try follower.read(nowMilliseconds: Clock.milliseconds, until: isCancelled) { message in
                 guard let value = message.value else { return }
                 tally.add(ResultSummary(scanning: value, commandsTopic: results.commandsTopic))
             }

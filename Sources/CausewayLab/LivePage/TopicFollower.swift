@@ -28,18 +28,18 @@ final class TopicFollower {
     /// - Throws: an error of Kafka. The positions are kept, so the caller may try again.
     func read(
         nowMilliseconds: Int64,
-        until isOver: () -> Bool,
+        until isCancelled: () -> Bool,
         _ body: (borrowing Message) -> Void
     ) throws(KafkaError) {
         if nowMilliseconds >= nextSearchMilliseconds { try findPartitions(nowMilliseconds: nowMilliseconds) }
         for (partition, position) in positions.enumerated() {
-            if isOver() { return }
+            if isCancelled() { return }
             let partition = Int32(partition)
             let range = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds)
             // Skip offsets that the log no longer has. If the log ends before the position, the topic was
             // deleted and created again; then begin at its first record.
             let begin = position > range.high ? range.low : max(position, range.low)
-            let rest = try reader.read(partition, offsets: begin..<max(begin, range.high), until: isOver, body)
+            let rest = try reader.read(partition, offsets: begin..<max(begin, range.high), until: isCancelled, body)
             positions[Int(partition)] = rest ?? max(begin, range.high)
         }
     }

@@ -15,7 +15,7 @@ struct OutageCase {
     var bounds = AgeBounds()
     var expectations: [OutageExpectation] = []
     /// How long all phones may take to show the right state after the last command and the last step.
-    var patienceMilliseconds: Int64 = 40_000
+    var checkDelayMillisecondsMax: Int64 = 40_000
 
     /// The number of registrations that a case expects: a push-to-start token for each phone, and a token for
     /// each activity that its app has begun.

@@ -12,7 +12,7 @@ struct OutageFeed {
     /// The number of commands that each activity has got.
     private var counts: [UInt64]
     private var next = 0
-    private(set) var isOver = false
+    private(set) var isFinished = false
 
     init(app: OutageApp) {
         self.app = app
@@ -23,7 +23,7 @@ struct OutageFeed {
     ///
     /// - Parameter elapsedMilliseconds: the time since the first command.
     mutating func advance(to elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
-        guard !isOver else { return }
+        guard !isFinished else { return }
         let rounds = min(elapsedMilliseconds, app.durationMilliseconds)
         let due = Int(rounds * Int64(app.activities) / app.periodMilliseconds)
         while next < due {
@@ -36,7 +36,7 @@ struct OutageFeed {
             let ends = app.endEvery > 0 && index % app.endEvery == 0
             try write(isStart(index) ? .start : ends ? .end : .update, index, commandProducer)
         }
-        isOver = true
+        isFinished = true
     }
 
     /// Removes and returns the commands that were written since the last call.

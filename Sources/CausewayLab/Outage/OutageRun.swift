@@ -85,7 +85,7 @@ final class OutageRun {
     private func play() throws(LabError) {
         let began = Clock.milliseconds
         beganMilliseconds = Clock.wallMilliseconds
-        while !(steps.isEmpty && feeds.allSatisfy(\.isOver)) {
+        while !(steps.isEmpty && feeds.allSatisfy(\.isFinished)) {
             let elapsed = Clock.milliseconds - began
             for index in feeds.indices { try feeds[index].advance(to: elapsed, commandProducer) }
             if let step = steps.first, elapsed >= step.milliseconds {
@@ -134,7 +134,7 @@ final class OutageRun {
     /// Waits until all phones show the right state and each command has a result, or until the case's time
     /// limit. What is then missing is in the report.
     private func awaitRightPhones() throws(LabError) {
-        let deadline = Clock.milliseconds + outage.patienceMilliseconds
+        let deadline = Clock.milliseconds + outage.checkDelayMillisecondsMax
         var (rightSince, nextPoll): (Int64?, Int64) = (nil, 0)
         while Clock.milliseconds < deadline {
             try poll()

@@ -107,7 +107,7 @@ final class OutageService {
             guard let activity = entry["activity"] as? String, let state = entry["contentState"] as? [String: Any],
                 let number = state["number"] as? UInt64
             else { throw LabError("the simulator's list of activities has an unexpected form") }
-            screens[activity] = OutageHistory.Screen(number: number, isOver: entry["state"] as? String != "active")
+            screens[activity] = OutageHistory.Screen(number: number, isFinished: entry["state"] as? String != "active")
         }
         return screens
     }

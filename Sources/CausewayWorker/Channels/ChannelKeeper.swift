@@ -271,7 +271,7 @@ package actor ChannelKeeper {
         let deadline = now + creationMilliseconds
         while true {
             let entry = try entry(of: audience, at: managedEnvironment)
-            let isOver = try convertingErrors { () throws(RedisError) in
+            let hasEnded = try convertingErrors { () throws(RedisError) in
                 if var entry {
                     guard entry.state == .active else { return true }
                     // The periodic work publishes the plan to the topic, so that the plan survives a loss of
@@ -282,7 +282,7 @@ package actor ChannelKeeper {
                 }
                 return try !register.isBeingCreated(audience, managedEnvironment.appEnvironment)
             }
-            guard !isOver, now < deadline, !Task.isCancelled else { return }
+            guard !hasEnded, now < deadline, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.waitingInterval)
         }
     }

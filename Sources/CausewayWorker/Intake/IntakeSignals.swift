@@ -63,12 +63,12 @@ final class IntakeSignals: Sendable {
 
     func waitUntilEnded() async {
         await withCheckedContinuation { continuation in
-            let isOver = ending.withLock { ending in
+            let hasEnded = ending.withLock { ending in
                 guard case .awaited(let waiting) = ending else { return true }
                 ending = .awaited(waiting + [continuation])
                 return false
             }
-            if isOver { continuation.resume() }
+            if hasEnded { continuation.resume() }
         }
     }
 }

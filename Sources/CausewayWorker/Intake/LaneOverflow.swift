@@ -2,13 +2,13 @@
 ///
 /// - *Flowing*: no record waits. Next: *waiting* when a record finds the inbox full.
 /// - *Waiting*: the Kafka thread polls no records. Next: *paused* when the record has waited for
-///   `patienceMilliseconds`.
+///   `pauseAfterMilliseconds`.
 /// - *Paused*: the lane's partitions are paused. Records that librdkafka still returns wait here. Next:
 ///   *flowing* when all records are in the inbox and the inbox is half empty.
 struct LaneOverflow {
     /// How long a record may wait for room in the inbox before the lane's partitions are paused. A short wait
     /// is better than a pause, because a pause discards fetched records.
-    static let patienceMilliseconds: Int64 = 1_000
+    static let pauseAfterMilliseconds: Int64 = 1_000
     /// With this many waiting records, the Kafka thread stops polling. A lane rarely reaches this number,
     /// because librdkafka returns no records of a paused partition, except a few while the pause takes
     /// effect.
@@ -24,6 +24,6 @@ struct LaneOverflow {
     }
 
     func isDue(nowMilliseconds: Int64) -> Bool {
-        !isPaused && !entries.isEmpty && nowMilliseconds - sinceMilliseconds >= Self.patienceMilliseconds
+        !isPaused && !entries.isEmpty && nowMilliseconds - sinceMilliseconds >= Self.pauseAfterMilliseconds
     }
 }

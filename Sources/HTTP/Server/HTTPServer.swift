@@ -126,12 +126,12 @@ package final class HTTPServer: Sendable {
 
     private func waitUntilEnded() async {
         await withCheckedContinuation { continuation in
-            let isOver = state.withLock { state in
+            let hasEnded = state.withLock { state in
                 if case .ended = state.phase { return true }
                 state.waitingForEnd.append(continuation)
                 return false
             }
-            if isOver { continuation.resume() }
+            if hasEnded { continuation.resume() }
         }
     }
 }

@@ -106,8 +106,8 @@ extension ContractChecker {
                 zeros &+= 1
                 guard digit != 0 else { continue }
                 guard let shifted = Self.shift(value, zeros) else { return nil }
-                let (sum, isOver) = shifted.addingReportingOverflow(UInt64(digit))
-                guard !isOver else { return nil }
+                let (sum, isOverflow) = shifted.addingReportingOverflow(UInt64(digit))
+                guard !isOverflow else { return nil }
                 (value, zeros) = (sum, 0)
             } else if byte == UInt8(ascii: ".") {
                 isFraction = true
@@ -127,8 +127,8 @@ extension ContractChecker {
         guard zeros < 20 else { return nil }
         var result = value
         for _ in 0..<zeros {
-            let (product, isOver) = result.multipliedReportingOverflow(by: 10)
-            guard !isOver else { return nil }
+            let (product, isOverflow) = result.multipliedReportingOverflow(by: 10)
+            guard !isOverflow else { return nil }
             result = product
         }
         return result

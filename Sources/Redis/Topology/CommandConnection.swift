@@ -23,7 +23,7 @@ final class CommandConnection {
     private var unsent: [[[UInt8]]] = []
     private var isConnected = false
     /// Whether the connection was closed or lost.
-    private(set) var isOver = false
+    private(set) var isClosed = false
     private var deadlineTimer = TimerIdentifier.none
 
     /// Connects at once. If the URL has credentials or a database, the connection sends AUTH and SELECT
@@ -68,22 +68,22 @@ final class CommandConnection {
 
     func send(_ arguments: [[UInt8]], _ completion: @escaping Completion) {
         precondition(waiting.count < Self.commandsMax, "more commands wait than the limit allows")
-        guard !isOver else { return completion(.failure(RedisError(.closed))) }
+        guard !isClosed else { return completion(.failure(RedisError(.closed))) }
         if isConnected && waiting.isEmpty { restartDeadline(configuration.responseDeadlineMilliseconds) }
         waiting.append(completion)
         if isConnected { write(arguments) } else { unsent.append(arguments) }
     }
 
     func close() {
-        isOver = true
+        isClosed = true
         waiting = []
         unsent = []
         release()
     }
 
     private func end(_ error: RedisError) {
-        guard !isOver else { return }
-        isOver = true
+        guard !isClosed else { return }
+        isClosed = true
         release()
         let failed = waiting
         waiting = []
@@ -101,7 +101,7 @@ final class CommandConnection {
     }
 
     private func connectToNextAddress() {
-        guard !isOver else { return }
+        guard !isClosed else { return }
         guard let address = addresses.popFirst() else { return end(RedisError(.resolve)) }
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream

@@ -3,7 +3,7 @@ import Reactor
 /// Connections to the primaries of any topology, for code outside the lanes.
 ///
 /// Each call runs its own loop, and blocks its thread until the answers arrive, at most a few of the
-/// configuration's deadlines. A call also ends, without answers, when `isOver` returns true. By default it
+/// configuration's deadlines. A call also ends, without answers, when `isCancelled` returns true. By default it
 /// returns true when the task is cancelled. Not thread-safe.
 final class PrimaryConnections {
     /// A command and the server that gets it.
@@ -14,12 +14,12 @@ final class PrimaryConnections {
     /// The longest time that a call waits for its replies. It ends a call to a server that keeps sending,
     /// which no connection's own deadline ends.
     static let blockedMillisecondsMax: Int64 = 60_000
-    /// How often a waiting call asks `isOver`.
+    /// How often a waiting call asks `isCancelled`.
     private static let cancellationMilliseconds: Int64 = 50
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
-    private let isOver: () -> Bool
+    private let isCancelled: () -> Bool
     private var connections: [RedisURL.Location: CommandConnection] = [:]
     /// The cluster's slots; nil before the next search.
     private var map: SlotMap?
@@ -30,7 +30,7 @@ final class PrimaryConnections {
     /// Creates the object. The first call connects.
     init(
         configuration: RedisConfiguration,
-        isOver: @escaping () -> Bool = { Task.isCancelled }
+        isCancelled: @escaping () -> Bool = { Task.isCancelled }
     ) throws(RedisError) {
         do throws(SystemError) {
             loop = try EventLoop()
@@ -38,7 +38,7 @@ final class PrimaryConnections {
             throw RedisError(.stream, error.description)
         }
         self.configuration = configuration
-        self.isOver = isOver
+        self.isCancelled = isCancelled
     }
 
     deinit { closeAll() }
@@ -161,7 +161,7 @@ final class PrimaryConnections {
     }
 
     private func connection(to location: RedisURL.Location) -> CommandConnection {
-        if let connection = connections[location], !connection.isOver { return connection }
+        if let connection = connections[location], !connection.isClosed { return connection }
         let connection = CommandConnection(
             loop: loop,
             url: configuration.url.at(location),
@@ -174,12 +174,12 @@ final class PrimaryConnections {
     /// Runs the loop until `value` returns a value. A silent server reaches its connection's deadline;
     /// `blockedMillisecondsMax` ends a call to a server that keeps sending.
     ///
-    /// - Returns: nil if `blockedMillisecondsMax` has passed or `isOver` has returned true.
+    /// - Returns: nil if `blockedMillisecondsMax` has passed or `isCancelled` has returned true.
     private func turnUntil<Value>(_ value: () -> Value?) -> Value? {
         let end = loop.nowMilliseconds + Self.blockedMillisecondsMax
         while true {
             if let value = value() { return value }
-            if loop.nowMilliseconds >= end || isOver() { return nil }
+            if loop.nowMilliseconds >= end || isCancelled() { return nil }
             loop.turn(waitMilliseconds: Int32(min(Self.cancellationMilliseconds, end - loop.nowMilliseconds)))
         }
     }

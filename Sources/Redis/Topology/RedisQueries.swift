@@ -17,17 +17,17 @@ public final class RedisQueries {
     public static let scanStepsMax = 1_000_000
 
     private let connections: PrimaryConnections
-    private let isOver: () -> Bool
+    private let isCancelled: () -> Bool
 
     /// Creates the object. The first call connects.
     ///
-    /// - Parameter isOver: asked while a call waits. If it returns true, the call ends with an error.
+    /// - Parameter isCancelled: asked while a call waits. If it returns true, the call ends with an error.
     public init(
         configuration: RedisConfiguration,
-        isOver: @escaping () -> Bool = { Task.isCancelled }
+        isCancelled: @escaping () -> Bool = { Task.isCancelled }
     ) throws(RedisError) {
-        connections = try PrimaryConnections(configuration: configuration, isOver: isOver)
-        self.isOver = isOver
+        connections = try PrimaryConnections(configuration: configuration, isCancelled: isCancelled)
+        self.isCancelled = isCancelled
     }
 
     /// Closes all connections. A later call opens them again.
@@ -170,7 +170,7 @@ public final class RedisQueries {
                 }
             }
             if left.isEmpty { return replies }
-            if isOver() { throw failure }
+            if isCancelled() { throw failure }
             open = left
             connections.closeAll()
         }

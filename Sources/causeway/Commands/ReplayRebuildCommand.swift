@@ -65,14 +65,20 @@ struct ReplayRebuildCommand: ParsableCommand {
         var rebuilding: ReplayRebuilding?
         let failure = try ReplayRun.failure(run.configuration) {
             let interruption = run.interruption
-            let isOver = { interruption.pending != nil }
-            let queries = try RedisQueries(configuration: run.redis, isOver: isOver)
+            let isCancelled = { interruption.pending != nil }
+            let queries = try RedisQueries(configuration: run.redis, isCancelled: isCancelled)
             let store = execute ? try BlockingStore(configuration: run.redis) : nil
             defer {
                 store?.close()
                 queries.close()
             }
-            var made = ReplayRebuilding(scope: run.scope, queries: queries, store: store, rate: rate, isOver: isOver)
+            var made = ReplayRebuilding(
+                scope: run.scope,
+                queries: queries,
+                store: store,
+                rate: rate,
+                isCancelled: isCancelled
+            )
             defer { rebuilding = made }
             try rebuild(&run, &made)
         }

@@ -74,7 +74,7 @@ struct SendCommand: ParsableCommand {
         let producer: Producer
         let contact: BrokerContact
         do {
-            let properties = try Self.patience + kafka.producerProperties + ownProperties()
+            let properties = try Self.deliveryTimeout + kafka.producerProperties + ownProperties()
             contact = BrokerContact(of: "causeway send", properties: properties)
             producer = try Producer(properties: properties, logHandler: contact)
         } catch {
@@ -107,7 +107,7 @@ struct SendCommand: ParsableCommand {
 
     /// How long Kafka may take for a record. A user should not wait longer than half a minute; a worker's
     /// producer waits longer.
-    private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
+    private static let deliveryTimeout = [(name: "delivery.timeout.ms", value: "30000")]
 
     /// Sends all records of the input.
     ///

@@ -5,7 +5,7 @@ import Kafka
 /// Writes the records of a topic to standard output, from the topic's beginning, one on each line.
 final class TopicPrinter: ConsumerHandler {
     /// How long to wait for brokers that send no records although the end of the topic is not reached.
-    static let patienceMilliseconds: Int64 = 30_000
+    static let silenceMillisecondsMax: Int64 = 30_000
     static let closeMilliseconds: Int64 = 5_000
     /// How long closing may take if the consumer never reached a broker. It has then joined no group that it
     /// must leave.
@@ -17,7 +17,7 @@ final class TopicPrinter: ConsumerHandler {
     /// RD_KAFKA_RESP_ERR__TIMED_OUT, the error if the brokers send no records.
     private static let silence = KafkaError(
         code: -185,
-        reason: "the brokers sent no records for \(patienceMilliseconds / 1_000) s"
+        reason: "the brokers sent no records for \(silenceMillisecondsMax / 1_000) s"
     )
 
     private let topic: String
@@ -60,15 +60,15 @@ final class TopicPrinter: ConsumerHandler {
             )
             self.consumer = nil
         }
-        var deadline = Clock.milliseconds + Self.patienceMilliseconds
+        var deadline = Clock.milliseconds + Self.silenceMillisecondsMax
         while follows || !isAssigned || !unfinishedPartitions.isEmpty {
             switch consumer.poll() {
             case .message(let message):
                 if let value = message.value { append(value) }
-                deadline = Clock.milliseconds + Self.patienceMilliseconds
+                deadline = Clock.milliseconds + Self.silenceMillisecondsMax
             case .partitionEnd(let partition, _):
                 unfinishedPartitions.remove(partition)
-                deadline = Clock.milliseconds + Self.patienceMilliseconds
+                deadline = Clock.milliseconds + Self.silenceMillisecondsMax
             case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
                 // The topic does not exist. Stop even with `follows`, because the consumer may take minutes
                 // to notice that the topic was created. Once the consumer has had partitions, the topic
@@ -86,7 +86,7 @@ final class TopicPrinter: ConsumerHandler {
                     flush()
                     // The program that reads the output may have been slow. So restart the time limit for the
                     // brokers.
-                    deadline = Clock.milliseconds + Self.patienceMilliseconds
+                    deadline = Clock.milliseconds + Self.silenceMillisecondsMax
                     continue
                 }
                 usleep(Self.pauseMicroseconds)

@@ -23,14 +23,14 @@ final class BlockingCalls<Call, Reply> {
     /// Makes the calls and waits until each call is answered.
     ///
     /// - Parameters:
-    ///   - isOver: called repeatedly while waiting. Once it returns true, the wait without an answer is
-    ///     limited to ``BlockingStore/lastPatienceMilliseconds``.
+    ///   - isCancelled: called repeatedly while waiting. Once it returns true, the wait without an answer is
+    ///     limited to ``BlockingStore/lastSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
-    /// - Throws: an error if no call was answered for ``BlockingStore/patienceMilliseconds``, or if Redis
+    /// - Throws: an error if no call was answered for ``BlockingStore/silenceMillisecondsMax``, or if Redis
     ///   refused a call for good. Redis may have carried out any of the calls.
     func perform(
         _ calls: [Call],
-        until isOver: () -> Bool,
+        until isCancelled: () -> Bool,
         issue: (Call, _ tag: UInt64) -> IssueOutcome?
     ) throws(RedisError) -> [Reply] {
         attemptNumber += 1
@@ -45,8 +45,9 @@ final class BlockingCalls<Call, Reply> {
             loop.turn(waitMilliseconds: BlockingStore.turnMilliseconds)
             if let refusal { throw refusal }
             if outstanding + waiting.count < before { progressAt = loop.nowMilliseconds }
-            let patience = isOver() ? BlockingStore.lastPatienceMilliseconds : BlockingStore.patienceMilliseconds
-            if loop.nowMilliseconds - progressAt > patience { throw lastFailure }
+            let silenceMillisecondsMax =
+                isCancelled() ? BlockingStore.lastSilenceMillisecondsMax : BlockingStore.silenceMillisecondsMax
+            if loop.nowMilliseconds - progressAt > silenceMillisecondsMax { throw lastFailure }
         }
         return replies.compactMap(\.self)
     }

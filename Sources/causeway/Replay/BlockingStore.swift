@@ -7,9 +7,9 @@ import Redis
 /// calls as a lane, on an event loop of their own.
 final class BlockingStore {
     /// How long Redis may be down, or may refuse calls for a temporary reason.
-    static let patienceMilliseconds: Int64 = 30_000
+    static let silenceMillisecondsMax: Int64 = 30_000
     /// How long Redis may be down after the user has asked to stop.
-    static let lastPatienceMilliseconds: Int64 = 1_000
+    static let lastSilenceMillisecondsMax: Int64 = 1_000
     static let turnMilliseconds: Int32 = 100
     /// The pause before a refused call is repeated.
     static let pauseMilliseconds: Int64 = 200
@@ -43,15 +43,15 @@ final class BlockingStore {
     /// Makes the calls and waits until each call is answered. No two calls may have the same subject, because
     /// Redis may carry them out in any order.
     ///
-    /// - Parameter isOver: called repeatedly while waiting. Once it returns true, the wait without an answer
-    ///   is limited to ``lastPatienceMilliseconds``.
-    /// - Throws: an error if no call was answered for ``patienceMilliseconds``, or if Redis refused a call
+    /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait without an answer
+    ///   is limited to ``lastSilenceMillisecondsMax``.
+    /// - Throws: an error if no call was answered for ``silenceMillisecondsMax``, or if Redis refused a call
     ///   for good. Redis may have carried out any of the calls.
     func perform(
         _ calls: [StoreCall<[UInt8]>],
-        until isOver: () -> Bool = { false }
+        until isCancelled: () -> Bool = { false }
     ) throws(RedisError) -> [StoreReply<[UInt8]>] {
-        try activityCalls.perform(calls, until: isOver) { [self] call, tag in
+        try activityCalls.perform(calls, until: isCancelled) { [self] call, tag in
             var call = call
             call.tag = tag
             return activities.map { store in call.withBorrowedBytes { store.issue($0) } }
@@ -62,19 +62,19 @@ final class BlockingStore {
     /// member of an audience.
     ///
     /// A call can make a page too long. The store shortens or splits the page, and this method waits up to
-    /// ``lastPatienceMilliseconds`` for this.
+    /// ``lastSilenceMillisecondsMax`` for this.
     func perform(
         _ calls: [AudienceCall<[UInt8]>],
-        until isOver: () -> Bool = { false }
+        until isCancelled: () -> Bool = { false }
     ) throws(RedisError) -> [AudienceReply<[UInt8]>] {
         guard !calls.isEmpty else { return [] }
         connectAudiences()
-        let replies = try audienceCalls.perform(calls, until: isOver) { [self] call, tag in
+        let replies = try audienceCalls.perform(calls, until: isCancelled) { [self] call, tag in
             var call = call
             call.tag = tag
             return audiences.map { store in call.withBorrowedBytes { store.issue($0) } }
         }
-        let end = loop.nowMilliseconds + Self.lastPatienceMilliseconds
+        let end = loop.nowMilliseconds + Self.lastSilenceMillisecondsMax
         while audiences.map({ $0.outstandingCount > 0 }) ?? false, loop.nowMilliseconds < end {
             loop.turn(waitMilliseconds: Self.turnMilliseconds)
         }

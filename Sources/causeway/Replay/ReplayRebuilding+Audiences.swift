@@ -34,13 +34,13 @@ extension ReplayRebuilding {
         guard !audiences.isEmpty else { return }
         waitForTurn(writing: audiences.count)
         var next: [RebuiltAudience] = []
-        for (audience, reply) in zip(audiences, try store.perform(audiences.map(\.admission), until: isOver)) {
+        for (audience, reply) in zip(audiences, try store.perform(audiences.map(\.admission), until: isCancelled)) {
             // Redis refuses the command if a worker has admitted it, or a newer one, since the replay read
             // Redis.
             if reply.verdict == .send { next.append(audience) } else { count(.audiencesKnown) }
         }
-        _ = try store.perform(next.map(\.settlement), until: isOver)
-        _ = try store.perform(next.map(\.finish), until: isOver)
+        _ = try store.perform(next.map(\.settlement), until: isCancelled)
+        _ = try store.perform(next.map(\.finish), until: isCancelled)
         count(.audiencesWritten, next.count)
     }
 }

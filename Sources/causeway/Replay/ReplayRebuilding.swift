@@ -21,7 +21,7 @@ struct ReplayRebuilding {
     let queries: RedisQueries
     private let rate: RecordRate
     /// Returns true when the user has stopped the replay. Waits then end.
-    let isOver: () -> Bool
+    let isCancelled: () -> Bool
     private let beganMilliseconds = Clock.milliseconds
     private var written = 0
     private(set) var tally = RebuildTally()
@@ -35,18 +35,18 @@ struct ReplayRebuilding {
 
     /// - Parameters:
     ///   - rate: the most calls a second; nil: as fast as Redis takes them.
-    ///   - isOver: returns true when the user has stopped the replay. Then every wait ends.
+    ///   - isCancelled: returns true when the user has stopped the replay. Then every wait ends.
     init(
         scope: ReplayScope,
         queries: RedisQueries,
         store: BlockingStore?,
         rate: Double?,
-        isOver: @escaping () -> Bool
+        isCancelled: @escaping () -> Bool
     ) {
         self.scope = scope
         self.queries = queries
         self.store = store
-        self.isOver = isOver
+        self.isCancelled = isCancelled
         self.rate = RecordRate(perSecond: rate)
     }
 
@@ -70,12 +70,12 @@ struct ReplayRebuilding {
             return tally.count(.registrationsInvalid)
         }
         guard let call = call(for: registration, app: app, in: value) else { return }
-        let isOver = AgeRules.isRegistrationExpired(
+        let isExpired = AgeRules.isRegistrationExpired(
             registeredAtMilliseconds: registration.registeredAtMilliseconds,
             isPushToStart: call.subject.kind == .device,
             nowMilliseconds: Clock.wallMilliseconds
         )
-        if isOver { tally.count(.registrationsOver) } else { try collect(call) }
+        if isExpired { tally.count(.registrationsOver) } else { try collect(call) }
     }
 
     /// Makes the call for a registration. Returns nil if the options exclude its app or activity.
@@ -191,10 +191,10 @@ struct ReplayRebuilding {
         to calls: [StoreCall<[UInt8]>],
         _ store: BlockingStore
     ) throws -> [StoreReply<[UInt8]>] {
-        var replies = try store.perform(calls, until: isOver)
+        var replies = try store.perform(calls, until: isCancelled)
         // In a batch, a reply may have had no room for the held command. Make the call again by itself.
         for index in replies.indices where replies[index].verdict == .full {
-            replies[index] = try store.perform([calls[index]], until: isOver)[0]
+            replies[index] = try store.perform([calls[index]], until: isCancelled)[0]
         }
         guard !replies.contains(where: { $0.verdict == .full }) else {
             throw RedisError(
@@ -205,8 +205,8 @@ struct ReplayRebuilding {
         let changes = zip(calls, replies).map { RebuiltMembership($0, $1) }
         let known = changes.compactMap(\.self)
         guard !known.isEmpty else { return replies }
-        _ = try store.perform(known.flatMap(\.entries), until: isOver)
-        _ = try store.perform(known.compactMap(\.confirmation), until: isOver)
+        _ = try store.perform(known.flatMap(\.entries), until: isCancelled)
+        _ = try store.perform(known.compactMap(\.confirmation), until: isCancelled)
         for change in known {
             tally.count(.membersJoined, change.joinCount)
             tally.count(.membersLeft, change.leaveCount)
@@ -214,7 +214,7 @@ struct ReplayRebuilding {
         let again = calls.indices.filter { index in
             changes[index]?.confirmation != nil && [.registered, .departures].contains(replies[index].verdict)
         }
-        for (index, reply) in zip(again, try store.perform(again.map { calls[$0] }, until: isOver)) {
+        for (index, reply) in zip(again, try store.perform(again.map { calls[$0] }, until: isCancelled)) {
             replies[index] = reply
         }
         return replies
@@ -237,7 +237,7 @@ struct ReplayRebuilding {
 
     mutating func waitForTurn(writing count: Int) {
         defer { written += count }
-        while !isOver() {
+        while !isCancelled() {
             let elapsed = Double(Clock.milliseconds - beganMilliseconds) / 1_000
             let seconds = rate.secondsUntil(another: written, elapsedSeconds: elapsed)
             if seconds == 0 { return }

@@ -103,8 +103,8 @@ struct ReplayRun {
         // After an interruption of the reading, the replay still decides about the commands that were read.
         let wasInterrupted = !unreadParts.isEmpty
         let interruption = interruption
-        let isOver = { interruption.pending != nil && !wasInterrupted }
-        let queries = try RedisQueries(configuration: redis, isOver: isOver)
+        let isCancelled = { interruption.pending != nil && !wasInterrupted }
+        let queries = try RedisQueries(configuration: redis, isCancelled: isCancelled)
         defer { queries.close() }
         let decisions = ReplayDecisions(scope: scope, queries: queries, includesStarts: includesStarts)
         var (tally, progress) = (tally, progress)
@@ -115,11 +115,11 @@ struct ReplayRun {
         }
         do {
             let isWhole = try decisions.forEach(of: table) { decision in
-                if isOver() { return false }
+                if isCancelled() { return false }
                 return try body(decision, &tally, &progress)
             }
             isInterrupted = !isWhole
-        } catch is RedisError where isOver() {
+        } catch is RedisError where isCancelled() {
             // The user has asked to stop, so a missing answer is no failure.
         }
     }

@@ -19,7 +19,7 @@ import enum CausewayRecords.JSONValue
 struct ReplaySending {
     /// How long Kafka may take for a record. A user should not wait longer than half a minute; a worker's
     /// producer waits longer.
-    private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
+    private static let deliveryTimeout = [(name: "delivery.timeout.ms", value: "30000")]
     /// How long to wait for the last acknowledgements after the user has asked to stop.
     private static let lastFlushMilliseconds: Int64 = 2_000
     /// After this many records that Kafka refused, the sending ends. Kafka would refuse further records too.
@@ -46,7 +46,7 @@ struct ReplaySending {
         self.redis = redis
         source = topic
         apps = configuration.apps.map { Array($0.bundleId.utf8) }
-        let producer = try Producer(properties: Self.patience + configuration.kafka.producerProperties)
+        let producer = try Producer(properties: Self.deliveryTimeout + configuration.kafka.producerProperties)
         sender = try RecordSender(producer: producer, topic: configuration.kafka.topics.commands, rate: rate)
     }
 
@@ -54,8 +54,8 @@ struct ReplaySending {
     ///
     /// - Returns: the decision's verdict, or another one if a worker has since admitted the command or a
     ///   newer one. Nil if the sending ended before the command was written.
-    mutating func send(_ decision: ReplayDecision, until isOver: () -> Bool) throws -> ReplayVerdict? {
-        guard sender.waitForTurn(until: isOver), tally.failed < Self.failuresMax else {
+    mutating func send(_ decision: ReplayDecision, until isCancelled: () -> Bool) throws -> ReplayVerdict? {
+        guard sender.waitForTurn(until: isCancelled), tally.failed < Self.failuresMax else {
             isStopped = true
             return nil
         }
@@ -64,7 +64,7 @@ struct ReplaySending {
         if decision.verdict.reason == .sendAgain {
             copyNumberLast += 1
             copyNumber = copyNumberLast
-            let answer = try reopen(decision, copyNumber: copyNumber, until: isOver)
+            let answer = try reopen(decision, copyNumber: copyNumber, until: isCancelled)
             guard answer == .retry else {
                 return ReplayVerdict(reason: answer == .duplicate ? .duplicate : .superseded)
             }
@@ -76,7 +76,7 @@ struct ReplaySending {
             timestampMilliseconds: candidate.timestampMilliseconds
         )
         let key = candidate.key ?? RecordKey.key(of: candidate.value)
-        guard sender.send(candidate.value, key: key, copy: copy, tag: copyNumber, until: isOver) else {
+        guard sender.send(candidate.value, key: key, copy: copy, tag: copyNumber, until: isCancelled) else {
             if copyNumber != 0 { unwrittenCopies.append(copyNumber) }
             isStopped = true
             return nil
@@ -87,7 +87,7 @@ struct ReplaySending {
     private mutating func reopen(
         _ decision: ReplayDecision,
         copyNumber: UInt64,
-        until isOver: () -> Bool
+        until isCancelled: () -> Bool
     ) throws -> StoreVerdict {
         let store = try store ?? BlockingStore(configuration: redis)
         self.store = store
@@ -105,7 +105,7 @@ struct ReplaySending {
         reopened[copyNumber] = StoreCall(tag: 0, subject: subject, operation: settlement)
         do throws(RedisError) {
             let call = StoreCall<[UInt8]>(tag: 0, subject: subject, operation: .reopen(version: version))
-            let answer = try store.perform([call], until: isOver)[0].verdict
+            let answer = try store.perform([call], until: isCancelled)[0].verdict
             if answer != .retry { reopened[copyNumber] = nil }
             return answer
         } catch {

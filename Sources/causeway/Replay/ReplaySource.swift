@@ -15,7 +15,7 @@ struct ReplaySource {
 
     private static let requestMilliseconds: Int32 = 30_000
     /// How long the brokers may send no record before the end of the range.
-    private static let patienceMilliseconds: Int64 = 30_000
+    private static let silenceMillisecondsMax: Int64 = 30_000
     private static let closeMilliseconds: Int64 = 5_000
 
     private let reader: PartitionReader
@@ -145,7 +145,7 @@ struct ReplaySource {
                 offsets: part.offsets,
                 until: {
                     interruption.pending != nil || failure != nil
-                        || Clock.milliseconds - lastMilliseconds > Self.patienceMilliseconds
+                        || Clock.milliseconds - lastMilliseconds > Self.silenceMillisecondsMax
                 },
                 { message in
                     lastMilliseconds = Clock.milliseconds
@@ -166,7 +166,7 @@ struct ReplaySource {
     }
 
     private var silence: KafkaError {
-        let seconds = Self.patienceMilliseconds / 1_000
+        let seconds = Self.silenceMillisecondsMax / 1_000
         // -185 is RD_KAFKA_RESP_ERR__TIMED_OUT.
         return KafkaError(code: -185, reason: "the brokers sent no records of \(topic) for \(seconds) s")
     }

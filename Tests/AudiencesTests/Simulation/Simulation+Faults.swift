@@ -91,9 +91,12 @@ extension Simulation {
         let isForced = random.chance(parameters.forced)
         trace?("\(now % 1_000_000) partition \(partition) leaves \(worker.number)\(isForced ? " by force" : "")")
         if isForced {
-            let patience = Int64(random.number(0...500))
+            let delayMilliseconds = Int64(random.number(0...500))
             script.append(
-                (now + patience, { [unowned self] in release(partition, of: worker, entry.coreIndex, isForced: true) })
+                (
+                    now + delayMilliseconds,
+                    { [unowned self] in release(partition, of: worker, entry.coreIndex, isForced: true) }
+                )
             )
         } else {
             releaseWhenDrained(partition, of: worker, entry.coreIndex)

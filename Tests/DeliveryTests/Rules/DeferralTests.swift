@@ -6,7 +6,7 @@ import Testing
 @Suite struct DeferralTests {
     /// Slightly more than `deferAfterMilliseconds`, so that the core has checked the wait and deferred the
     /// command.
-    private static let patience: Int64 = 11_200
+    private static let overdueMilliseconds: Int64 = 11_200
     private static let delay: Int64 = 30_000
     private static let sandbox = PoolIndex(application: 0, environment: .sandbox)
 
@@ -16,7 +16,7 @@ import Testing
         core.reply(.send, number: CoreHarness.startSeconds + 5)
         core.pass(9_000)
         #expect(core.deferrals.isEmpty)
-        core.pass(Self.patience - 9_000)
+        core.pass(Self.overdueMilliseconds - 9_000)
         let deferred = try #require(core.deferrals.first)
         #expect(deferred.cause == "pool" && deferred.deferral.count == 1)
         #expect(deferred.value.contains("\"timestamp\":\(CoreHarness.startSeconds + 1)"), "its own, not the raised one")
@@ -129,7 +129,7 @@ import Testing
         let core = Self.core()
         core.receive(.alert(1), .update(2))
         core.reply(.send)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         let deferred = try #require(core.deferrals.first)
         #expect(deferred.command == "u2" && deferred.value.contains("1 : 0"))
         #expect(deferred.deferral.alertVersion?.timestamp == CoreHarness.startSeconds + 1)
@@ -149,7 +149,7 @@ import Testing
         let core = Self.core()
         core.receive(.start(1))
         core.reply(.wait, number: 400_000)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         let deferred = try #require(core.deferrals.first)
         #expect(deferred.cause == "startBudget")
         #expect(deferred.value.contains("\"expiration\":\(CoreHarness.startSeconds + 601)"))
@@ -171,7 +171,7 @@ import Testing
         core.reply(.address, number: 77)
         let claim = try #require(try core.called.claim)
         core.reply(.send)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         let deferred = try #require(core.deferrals.first)
         #expect(core.settlements == ["s1 refunded"] && deferred.deferral.claim == claim)
         core.acknowledgeAll()
@@ -192,11 +192,11 @@ import Testing
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.wait, number: 60_000)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         #expect(core.deferrals.map(\.cause) == ["pace"])
         core.acknowledgeAll()
         core.receive(.update(2))
-        core.pass(Self.patience + 5_000)
+        core.pass(Self.overdueMilliseconds + 5_000)
         core.acknowledgeAll()
         #expect(core.committableOffset == 2, "what comes during the rest is deferred as well")
     }
@@ -242,7 +242,7 @@ import Testing
         let core = Self.core { $0.supersededResults = .counted }
         core.receive(.update(1), .update(2), .update(3))
         core.reply(.send)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         core.acknowledgeAll()
         core.pass(Self.delay)
         core.receive(try #require(core.deferrals.first))
@@ -256,7 +256,7 @@ import Testing
         core.receiveOne(.update(1, beside: token), partition: core.commands, recordMilliseconds: 1_234)
         core.endBatch()
         core.reply(.send, registeredAtMilliseconds: 1_234)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         core.acknowledgeAll()
         core.pass(Self.delay)
         core.receive(try #require(core.deferrals.first))
@@ -269,7 +269,7 @@ import Testing
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1))
         core.reply(.send)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         let deferred = try #require(core.deferrals.first)
         #expect(deferred.command == "u1" && deferred.deferral.topic == .registrations)
         core.acknowledgeAll()
@@ -291,7 +291,7 @@ import Testing
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         core.report(.failed, on: .deferral)
         core.receive(.update(1, of: "b", beside: #""expiration":1,"#))
         #expect(core.outcomes == ["b.u1 expired"])
@@ -305,7 +305,7 @@ import Testing
         let core = Self.core()
         core.receive(.alert(1))
         core.reply(.send)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         core.report(.failed, on: .deferral)
         core.pass(300)
         #expect(core.deferrals.count == 2, "it is away")
@@ -325,7 +325,7 @@ import Testing
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         core.beginRevoking(core.commands)
         #expect(!core.isDrained(core.commands))
         core.acknowledgeProductions()
@@ -361,7 +361,7 @@ import Testing
             core.receive(.update(1, of: activity))
             if !core.waiting.isEmpty { core.reply(.send) }
         }
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         core.receive(.update(1, of: "e"))
         while core.waiting.first != "admit e.u1", !core.waiting.isEmpty { core.reply(.send) }
         core.reply(.send, environment: .sandbox)
@@ -386,7 +386,7 @@ import Testing
         let core = Self.core()
         core.receive(command)
         core.reply(.send)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         core.acknowledgeAll()
         try #require(core.deferrals.count == 1 && core.recordsInProgress == 0)
         return core

@@ -5,7 +5,7 @@ import Testing
 /// Redis loses all data while a command is in the deferred topic. The worker then reads both the original
 /// record of the commands topic and the deferred record.
 @Suite struct DeferredAfterLossTests {
-    private static let patience: Int64 = 11_200
+    private static let overdueMilliseconds: Int64 = 11_200
     private static let delay: Int64 = 30_000
 
     /// The lane that deferred the alert waits for the deferred record, so the alert rings once, in one push.
@@ -58,7 +58,7 @@ import Testing
 
     private static func core() -> CoreHarness {
         CoreHarness {
-            $0.deferAfterMilliseconds = patience - 1_200
+            $0.deferAfterMilliseconds = overdueMilliseconds - 1_200
             $0.deferredDelayMilliseconds = delay
         }
     }
@@ -67,7 +67,7 @@ import Testing
     private func deferAlert(_ core: CoreHarness) throws -> SeenDeferral {
         core.receive(.alert(1))
         core.reply(.send)
-        core.pass(Self.patience)
+        core.pass(Self.overdueMilliseconds)
         core.acknowledgeAll()
         let deferred = try #require(core.deferrals.first)
         core.receive(.update(1, of: "b"))

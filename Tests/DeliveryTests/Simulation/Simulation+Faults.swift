@@ -78,10 +78,10 @@ extension Simulation {
         }
         if random.chance(250) { return give(partition, of: worker, entry.coreIndex) }
         worker.delivery.beginRevoking(entry.coreIndex, now: worker.moment(now))
-        let patience = Int64(random.number(0...3_000))
+        let delayMilliseconds = Int64(random.number(0...3_000))
         script.append(
             (
-                now + patience,
+                now + delayMilliseconds,
                 { [self] in
                     guard workers[owner] === worker else { return }
                     commit(worker)

@@ -9,7 +9,7 @@ extension OutageCase {
             workers: OutageWorkers(startFirst: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
             expectations: [.never("failed"), .noPush(app: "match")],
-            patienceMilliseconds: 20_000
+            checkDelayMillisecondsMax: 20_000
         ),
         OutageCase(
             name: "seven-minutes-old",
@@ -27,7 +27,7 @@ extension OutageCase {
             workers: OutageWorkers(startFirst: false),
             steps: [OutageStep(at: 9_000, .start(.worker(0)))],
             expectations: [.never("failed"), .noPush(app: "match")],
-            patienceMilliseconds: 20_000
+            checkDelayMillisecondsMax: 20_000
         ),
         OutageCase(
             name: "year-2100",

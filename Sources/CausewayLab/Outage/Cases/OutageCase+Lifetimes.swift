@@ -18,7 +18,7 @@ extension OutageCase {
             ],
             expectations: [.never("failed"), .never("invalid"), .invalidations(0)],
             // This is long enough for the activities that were started again to end too.
-            patienceMilliseconds: 24_000
+            checkDelayMillisecondsMax: 24_000
         )
     ]
 }

@@ -30,7 +30,7 @@ extension OutageCase {
             workers: OutageWorkers(count: 3, lanes: 1, consumer: [:]),
             steps: [OutageStep(at: 6_000, .kill(.worker(0)), forgetting: 1_000)],
             expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 12_000)],
-            patienceMilliseconds: 60_000
+            checkDelayMillisecondsMax: 60_000
         ),
         OutageCase(
             name: "stop-with-redis-frozen",

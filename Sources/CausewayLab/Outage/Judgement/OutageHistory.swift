@@ -54,7 +54,7 @@ struct OutageHistory: Equatable {
         /// The number in the shown content state: the sequence of its command.
         var number: UInt64
         /// Whether the activity has ended or has left the screen.
-        var isOver: Bool
+        var isFinished: Bool
     }
 
     var commands: [Command] = []

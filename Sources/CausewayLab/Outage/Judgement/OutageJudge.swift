@@ -147,7 +147,7 @@ struct OutageJudge {
         }
         if screen.number != newest.version.sequence {
             verdict.lost.append("\(record.activity): shows \(screen.number), not \(newest.version.sequence)")
-        } else if newest.event == .end, !screen.isOver {
+        } else if newest.event == .end, !screen.isFinished {
             verdict.lost.append("\(record.activity): has not ended")
         }
     }
@@ -185,7 +185,7 @@ struct OutageJudge {
         let restarts = afterLifetime == .restart && record.commands.contains { $0.event == .start }
         count(record.lifetimeEnds, expected: 1, "\(record.activity): ended by its lifetime")
         count(record.restarts, expected: restarts ? 1 : 0, "\(record.activity): started again after its lifetime")
-        if let screen = record.screen, screen.isOver == restarts {
+        if let screen = record.screen, screen.isFinished == restarts {
             verdict.lost.append("\(record.activity): \(restarts ? "is over" : "has not ended")")
         }
     }

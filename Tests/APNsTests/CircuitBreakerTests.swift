@@ -3,22 +3,23 @@ import Testing
 
 @testable import APNs
 
-@Suite(.ownThread) struct BreakerTests {
-    private func feed(_ breaker: inout Breaker, _ sample: BreakerSample, _ count: Int, at now: Int64 = 0) -> [Breaker
+@Suite(.ownThread) struct CircuitBreakerTests {
+    private func feed(_ breaker: inout CircuitBreaker, _ sample: CircuitBreakerSample, _ count: Int, at now: Int64 = 0)
+        -> [CircuitBreaker
         .Transition]
     {
         (0..<count).map { _ in breaker.record(sample, nowMilliseconds: now) }.filter { $0 != .none }
     }
 
     @Test func `The breaker opens when most answers fail`() {
-        var breaker = Breaker(BreakerConfiguration())
+        var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(feed(&breaker, .succeeded, 50).isEmpty)
         #expect(feed(&breaker, .unavailable, 50).isEmpty)
         #expect(feed(&breaker, .unavailable, 1) == [.opened(.availability)])
     }
 
     @Test func `The breaker does not open after few answers`() {
-        var breaker = Breaker(BreakerConfiguration())
+        var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(feed(&breaker, .unavailable, 49).isEmpty)
         // After ten seconds the breaker counts refusals from zero again, so only the fiftieth refusal opens
         // it.
@@ -27,17 +28,17 @@ import Testing
     }
 
     @Test func `The breaker opens at a burst of suspect tokens`() {
-        var breaker = Breaker(BreakerConfiguration())
+        var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(feed(&breaker, .succeeded, 900).isEmpty)
         #expect(feed(&breaker, .suspect, 47).isEmpty)
         #expect(feed(&breaker, .suspect, 1) == [.opened(.deviceTokens)])
-        var small = Breaker(BreakerConfiguration())
+        var small = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(feed(&small, .suspect, 19).isEmpty)
         #expect(feed(&small, .suspect, 1) == [.opened(.deviceTokens)])
     }
 
     @Test func `The breaker opens at several 403 answers in a row`() {
-        var breaker = Breaker(BreakerConfiguration())
+        var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(feed(&breaker, .forbidden, 4).isEmpty)
         #expect(feed(&breaker, .succeeded, 1).isEmpty)
         #expect(feed(&breaker, .forbidden, 4).isEmpty)
@@ -46,7 +47,7 @@ import Testing
 
     /// APNs judges a device token only after it has accepted the provider token.
     @Test func `An answer about a device token shows that the key is right`() {
-        var breaker = Breaker(BreakerConfiguration())
+        var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<3 {
             #expect(feed(&breaker, .forbidden, 4).isEmpty)
             #expect(feed(&breaker, .suspect, 1).isEmpty)
@@ -55,9 +56,9 @@ import Testing
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
-    @Test(arguments: [BreakerSample.unavailable, .limited, .inconclusive])
-    func `An answer that says nothing about the key lets the count of 403 answers stand`(sample: BreakerSample) {
-        var breaker = Breaker(BreakerConfiguration())
+    @Test(arguments: [CircuitBreakerSample.unavailable, .limited, .inconclusive])
+    func `An answer that says nothing about the key lets the count of 403 answers stand`(sample: CircuitBreakerSample) {
+        var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<4 {
             #expect(feed(&breaker, .forbidden, 1).isEmpty)
             #expect(feed(&breaker, sample, 1).isEmpty)
@@ -68,9 +69,9 @@ import Testing
     /// APNs may answer 429 before it checks the provider token.
     @Test func `A limited device token ends an outage, but does not show that the key is right`() {
         for (sample, count, transition) in [
-            (BreakerSample.unavailable, 100, Breaker.Transition.closed), (.forbidden, 5, .postponed),
+            (CircuitBreakerSample.unavailable, 100, CircuitBreaker.Transition.closed), (.forbidden, 5, .postponed),
         ] {
-            var breaker = Breaker(BreakerConfiguration())
+            var breaker = CircuitBreaker(CircuitBreakerConfiguration())
             _ = feed(&breaker, sample, count)
             #expect(!breaker.isClosed)
             breaker.submitted()
@@ -81,7 +82,7 @@ import Testing
     /// However long the breaker is open, it allows one probe a second, and only after the last probe was
     /// answered.
     @Test func `An open breaker allows one probe a second`() {
-        var breaker = Breaker(BreakerConfiguration())
+        var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
         for second in Int64(1)...60 {
             let now = second * 1_000
@@ -100,7 +101,7 @@ import Testing
     }
 
     @Test func `Answers to older pushes do not close the breaker`() {
-        var breaker = Breaker(BreakerConfiguration())
+        var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
         #expect(feed(&breaker, .succeeded, 100).isEmpty)
         #expect(!breaker.isClosed)

@@ -11,7 +11,7 @@ public enum BreakerCause: UInt8, Sendable {
 }
 
 /// The limits at which a pool stops sending because its pushes cannot succeed.
-public struct BreakerConfiguration: Sendable, Hashable {
+public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The length of the time window in which the breaker counts 5xx responses and timed-out pushes. Each
     /// window begins with a count of 0. Range 100 to 600,000.
     public var windowMilliseconds: Int64 = 10_000
@@ -51,7 +51,7 @@ public struct BreakerConfiguration: Sendable, Hashable {
 }
 
 /// The breaker's classification of one response.
-enum BreakerSample {
+enum CircuitBreakerSample {
     /// APNs works: it accepted the push, refused its payload, or reported a dead token or a missing channel.
     case succeeded
     /// APNs answered 5xx, or did not answer in time. A lost connection is `inconclusive` instead, because the
@@ -89,9 +89,9 @@ enum BreakerSample {
 /// A pool's circuit breaker. It decides from the responses whether the pool may send pushes. While it is
 /// open, the pool may send one push at a time as a probe, which tests whether pushes succeed again. The
 /// breaker does no I/O, and gets the time as an argument.
-struct Breaker {
+struct CircuitBreaker {
     enum State: Equatable {
-        /// The pool may send every push. Next: `open` when a limit of ``BreakerConfiguration`` is exceeded.
+        /// The pool may send every push. Next: `open` when a limit of ``CircuitBreakerConfiguration`` is exceeded.
         case closed
         /// The pool sends no push until the next probe is due. The breaker ignores responses to pushes that
         /// are still in flight. Next: `probing` when the pool sends a probe.
@@ -110,7 +110,7 @@ struct Breaker {
     }
 
     private(set) var state = State.closed
-    private let configuration: BreakerConfiguration
+    private let configuration: CircuitBreakerConfiguration
     private var windowStartMilliseconds: Int64 = 0
     private var windowResponses = 0
     private var windowFailures = 0
@@ -119,7 +119,7 @@ struct Breaker {
     /// 403 responses since the last response that showed that APNs accepts the provider token.
     private var forbiddenCount = 0
 
-    init(_ configuration: BreakerConfiguration) {
+    init(_ configuration: CircuitBreakerConfiguration) {
         self.configuration = configuration
     }
 
@@ -153,13 +153,13 @@ struct Breaker {
     }
 
     /// Counts the outcome of a push, and returns how the state changed.
-    mutating func record(_ sample: BreakerSample, nowMilliseconds: Int64) -> Transition {
+    mutating func record(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:
             return .none
         case .probing(let cause):
             if sample == .succeeded || sample == .limited && cause != .providerToken {
-                self = Breaker(configuration)
+                self = CircuitBreaker(configuration)
                 return .closed
             }
             open(cause, nowMilliseconds: nowMilliseconds)
@@ -172,7 +172,7 @@ struct Breaker {
         }
     }
 
-    private mutating func count(_ sample: BreakerSample, nowMilliseconds: Int64) {
+    private mutating func count(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) {
         if nowMilliseconds - windowStartMilliseconds >= configuration.windowMilliseconds {
             windowStartMilliseconds = nowMilliseconds
             windowResponses = 0
