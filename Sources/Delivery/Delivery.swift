@@ -70,7 +70,7 @@ public struct Delivery: ~Copyable {
     /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
     /// address. Without this property, each call of a method that only reads would copy the whole struct:
     /// 1,112 bytes, five times for each command.
-    private let tokenLookedUp = Atomic<Bool>(false)
+    private let fixedAddress = Atomic<Bool>(false)
     /// What `nextPush` changed for the last push, so that `pushReturned` can undo it if no stream takes the
     /// push.
     var offered = OfferedPush()

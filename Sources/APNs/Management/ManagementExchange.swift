@@ -25,11 +25,11 @@ struct ManagementResponse: Sendable {
 /// A connection to the management service for one request. It runs its own loop on the thread of the caller.
 ///
 /// - `connecting`: resolves the name, connects, and negotiates TLS. Next: `awaitingSettings` when both sides
-///   agree on *h2*, or `over`.
+///   agree on *h2*, or `ended`.
 /// - `awaitingSettings`: has sent the preface and waits for the server's SETTINGS. Then it sends the request.
-///   Next: `waiting` or `over`.
-/// - `waiting`: waits for the whole response. Next: `over`.
-/// - `over`: has a response or a fault. No phase follows.
+///   Next: `waiting` or `ended`.
+/// - `waiting`: waits for the whole response. Next: `ended`.
+/// - `ended`: has a response or a fault. No phase follows.
 ///
 /// Before `waiting`, APNs cannot have carried out the request. In `waiting`, only a response shows whether
 /// APNs has carried out the request.
@@ -43,7 +43,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private static let windowBytes = 1 << 20
 
     private enum Phase {
-        case connecting, awaitingSettings, waiting, over
+        case connecting, awaitingSettings, waiting, ended
     }
 
     private let loop: EventLoop
@@ -124,7 +124,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private func end(_ result: Result<ManagementResponse, ManagementFault>) {
         guard self.result == nil else { return }
         self.result = result
-        phase = .over
+        phase = .ended
         stream?.flush()
         stream?.close()
         loop.cancel(deadline)
@@ -156,7 +156,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         do throws(ConnectionFault) {
             var input = bytes
-            while phase != .over, let frame = try reader.next(&input) { try handle(frame) }
+            while phase != .ended, let frame = try reader.next(&input) { try handle(frame) }
         } catch {
             end("\(endpoint.authority) broke HTTP/2: \(error.detail)")
         }

@@ -16,12 +16,12 @@ extension Delivery {
     ) {
         // A command to an audience uses two fields in another way: `subject` holds the audience or channel,
         // and `device` holds the template of the activities' ids.
-        var tokenLookedUp = command
+        var fields = command
         let isOfChannel = !command.channel.isAbsent
-        (tokenLookedUp.activity, tokenLookedUp.device) = (
+        (fields.activity, fields.device) = (
             isOfChannel ? command.channel : command.audience, command.activity
         )
-        fill(record, with: tokenLookedUp, from: value, trace: trace, dropped: dropped)
+        fill(record, with: fields, from: value, trace: trace, dropped: dropped)
         records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
         if records[record].isReadAgain { removeAlertReadAgain(of: record) }
         completeIdentifier(of: record)

@@ -74,9 +74,9 @@ struct PendingMembershipChanges: ~Copyable {
 }
 
 extension ChangingMember {
-    /// The member that a call `confirmActivityLeaves` or `confirmDeviceLeaves` is about.
+    /// The member that a call `confirmActivityDepartures` or `confirmDeviceDepartures` is about.
     init(_ ticket: StoreTicket) {
-        let kind: StoreSubjectKind = ticket.purpose == .confirmDeviceLeaves ? .device : .activity
+        let kind: StoreSubjectKind = ticket.purpose == .confirmDeviceDepartures ? .device : .activity
         self.init(record: ticket.record, application: ticket.application, kind: kind)
     }
 
@@ -85,8 +85,8 @@ extension ChangingMember {
         let kind: StoreSubjectKind =
             switch ticket.purpose {
             case .register, .hold: slot.device.count > 0 ? .device : .activity
-            case .address, .settleDevice, .unregisterDevice, .refundStart, .confirmDeviceLeaves: .device
-            case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves, .reportLifetimeEvent,
+            case .address, .settleDevice, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
+            case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityDepartures, .reportLifetimeEvent,
                 .checkLifetime:
                 .activity
             }

@@ -115,7 +115,7 @@ extension RecordView {
             topic: topic,
             partition: partition,
             offset: offset,
-            count: deferralMark.count,
+            count: deferralState.count,
             recordMilliseconds: recordMilliseconds,
             receivedMilliseconds: receivedMilliseconds,
             attempts: attempts,
@@ -128,12 +128,12 @@ extension RecordView {
             alertVersion: olderAlertVersion,
             statePriority: statePriority,
             isAlertExpired: isAlertExpired,
-            serviceFaults: deferralMark.serviceFaults,
-            pauseEndMilliseconds: deferralMark.pauseEndMilliseconds
+            serviceFaults: deferralState.serviceFaults,
+            pauseEndMilliseconds: deferralState.pauseEndMilliseconds
         )
     }
 
-    public var deferralCause: DeferralCause { deferralMark.cause }
+    public var deferralCause: DeferralCause { deferralState.cause }
 
     /// Makes the record that the shell writes to the deferred topic.
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {

@@ -137,7 +137,7 @@ public struct RecordView {
         slot.bytes(kind == .device && slot.device.count > 0 ? slot.device : slot.subject)
     }
 
-    var deferralMark: DeferralState { slot.deferral }
+    var deferralState: DeferralState { slot.deferral }
     /// The claim under which Redis may have admitted the start: the earlier reading's claim, until this
     /// reading's claim has replaced it.
     var claim: UInt64 { slot.previousClaim == 0 ? slot.claim : slot.previousClaim }

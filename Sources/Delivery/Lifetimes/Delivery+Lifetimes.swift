@@ -225,13 +225,13 @@ extension Delivery {
         call(.checkLifetime, record)
     }
 
-    mutating func lifetimeChecked(_ record: UInt32, isOver: Bool, now: Moment) {
+    mutating func lifetimeChecked(_ record: UInt32, hasEnded: Bool, now: Moment) {
         let activity = activityOf(record)
         if isRevoked(record) {
             drop(record, now: now)
         } else {
             records.enter(.received, record)
-            if isOver || hasStartOrEnd(activity) {
+            if hasEnded || hasStartOrEnd(activity) {
                 // A start or an end of the producer is under way, so the life may change before Redis knows
                 // it. This command ends here, and the keeper makes it again if the timetable still has the
                 // life.

@@ -100,8 +100,8 @@ final class PoolTable {
     func poolKey(of application: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(application: application, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
-        let assumedKind = PoolKey(application: application, kind: states[poolKey.position].assumedKind)
-        return isBlocked(assumedKind) && states[poolKey.position].exists ? poolKey : assumedKind
+        let assumedKey = PoolKey(application: application, kind: states[poolKey.position].assumedKind)
+        return isBlocked(assumedKey) && states[poolKey.position].exists ? poolKey : assumedKey
     }
 
     // MARK: - Credits

@@ -58,7 +58,7 @@ extension Delivery {
         case .address: true
         case .admit: !records[ticket.record].isStart
         case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .limit, .refundStart,
-            .retire, .confirmActivityLeaves, .confirmDeviceLeaves, .reportLifetimeEvent, .checkLifetime:
+            .retire, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
             false
         }
     }
@@ -144,8 +144,8 @@ extension Delivery {
         case .register: settleWithoutResult(record)
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
-        case .confirmActivityLeaves, .confirmDeviceLeaves: leavesConfirmed(ticket, now: now)
-        case .checkLifetime: lifetimeChecked(record, isOver: true, now: now)
+        case .confirmActivityDepartures, .confirmDeviceDepartures: leavesConfirmed(ticket, now: now)
+        case .checkLifetime: lifetimeChecked(record, hasEnded: true, now: now)
         case .settle, .settleDevice, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }
@@ -169,8 +169,8 @@ extension Delivery {
         case .register: registered(record, reply, now: now)
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
-        case .confirmActivityLeaves, .confirmDeviceLeaves: leavesConfirmed(ticket, now: now)
-        case .checkLifetime: lifetimeChecked(record, isOver: reply.verdict != .retry, now: now)
+        case .confirmActivityDepartures, .confirmDeviceDepartures: leavesConfirmed(ticket, now: now)
+        case .checkLifetime: lifetimeChecked(record, hasEnded: reply.verdict != .retry, now: now)
         case .settle, .settleDevice, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }

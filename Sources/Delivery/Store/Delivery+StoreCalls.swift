@@ -38,14 +38,14 @@ extension Delivery {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
         }
         switch ticket.purpose {
-        case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves, .reportLifetimeEvent,
+        case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityDepartures, .reportLifetimeEvent,
             .checkLifetime:
             return activity()
-        case .confirmDeviceLeaves where slot.pointee.device.count > 0: return device()
+        case .confirmDeviceDepartures where slot.pointee.device.count > 0: return device()
         case .address, .settleDevice, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
-        case .unregisterDevice, .confirmDeviceLeaves:
+        case .unregisterDevice, .confirmDeviceDepartures:
             // In a tombstone's slot, the device's id is in `subject`, because a tombstone's key may be
             // either.
             return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subject))
@@ -103,7 +103,7 @@ extension Delivery {
         case .refundStart:
             guard case .refunded(let draw) = slot.pointee.startDraw else { preconditionFailure("nothing to refund") }
             return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)
-        case .confirmActivityLeaves, .confirmDeviceLeaves:
+        case .confirmActivityDepartures, .confirmDeviceDepartures:
             return .confirmDepartures(atMilliseconds: memberships.leftAtMilliseconds(of: ChangingMember(ticket)))
         case .reportLifetimeEvent:
             return .reportLifetimeEvent(lifetimeEvent(of: slot, now: now), keeping: keptCommand(of: slot))

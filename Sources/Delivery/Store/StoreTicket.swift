@@ -28,8 +28,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case retire
         /// A reply named audiences that an activity or a device left. Redis records that these audiences are
         /// notified.
-        case confirmActivityLeaves
-        case confirmDeviceLeaves
+        case confirmActivityDepartures
+        case confirmDeviceDepartures
         /// Reports to the timetable of lifetimes that the activity began, lives or has ended.
         case reportLifetimeEvent
         /// A command ends an activity because of its lifetime, or starts it again. Redis says whether the
@@ -41,8 +41,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         var isAwaited: Bool {
             switch self {
             case .address, .admit, .hold, .register, .limit, .retire, .checkLifetime: true
-            case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart, .confirmActivityLeaves,
-                .confirmDeviceLeaves, .reportLifetimeEvent:
+            case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart, .confirmActivityDepartures,
+                .confirmDeviceDepartures, .reportLifetimeEvent:
                 false
             }
         }
