@@ -13,19 +13,20 @@ enum Workload: String, CaseIterable {
     case shaped
     /// Each command is sent and has a new state.
     case changing
-    /// Each command is sent and has a new state, and the app has shapes. The state has the same form as the
+    /// Each command is sent and has a new state, and the app has shapes. Only one number differs from the
     /// state before, so only the changed parts are compared with the shapes.
     case changingShaped = "changing-shaped"
 
-    /// Each command is sent. 98 states take turns, and none has the form of a recent state.
+    /// Each command is sent. 98 states take turns. The keys of each have another order than in the six states
+    /// before it.
     case alternating
     /// Each command is sent. 98 states take turns, and the app has shapes. Each state was compared with the
     /// shapes in an earlier turn.
     case alternatingShaped = "alternating-shaped"
-    /// Each command is sent and has a new state. None has the form of a recent state.
+    /// Each command is sent and has a new state. Its keys have another order than in the six states before.
     case unlike
-    /// Each command is sent and has a new state, and the app has shapes. No state has the form of a recent
-    /// one, so each whole state is compared with the shapes.
+    /// Each command is sent and has a new state, and the app has shapes. The keys have another order than in
+    /// the six states before, so each whole state is compared with the shapes.
     case unlikeShaped = "unlike-shaped"
     /// Each command is sent. The states are those of 120 balls of a cricket match, one after the other.
     case innings

@@ -2,7 +2,8 @@ import ActivityStore
 import Glibc
 import Reactor
 
-// Measures the admissions a second on one core of a real redis-server, and the memory of an activity there.
+// Measures the admissions a second of a real redis-server on one processor core, and the memory that an
+// activity needs there.
 //
 // The measure is the CPU time of the server's main thread, not the elapsed time. So the time of other
 // processes is not included. But they share the processor's caches with the server, so each figure is the

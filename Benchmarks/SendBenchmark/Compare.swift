@@ -1,7 +1,7 @@
 import Glibc
 
-/// `compare`: runs `send` and h2load alternately against the same simulator. Client and server have one core
-/// each.
+/// `compare`: runs `send` and h2load alternately against the same simulator. Client and server have one
+/// processor core each.
 func compare(_ given: Arguments) throws {
     var arguments = given
     let count = try arguments.number("count", 200_000, in: 10_000...10_000_000)

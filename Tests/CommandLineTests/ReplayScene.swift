@@ -213,7 +213,7 @@ final class ReplayScene: ConsumerHandler {
         return try ask(activity, .admit(admission)).verdict
     }
 
-    /// Registers a token, and settles this version.
+    /// Registers a token, lets Redis admit a command of this timestamp, and settles the command.
     func settled(_ activity: String, at timestamp: Int64, _ settlement: Settlement = .accepted) throws {
         try register(activity)
         #expect(try admit(activity, at: timestamp) == .send)

@@ -90,7 +90,7 @@ struct ReplayTests {
         #expect(records.map(\.value) == [first.value, second.value])
         #expect(records.map(\.replayed) == ["causeway.commands/0/5", "causeway.commands/0/4"])
         #expect(records.map(\.milliseconds) == [first.milliseconds, second.milliseconds])
-        // The replay has reopened the version, so a worker that reads the record sends it.
+        // The replay has reopened the version in Redis, so a worker that reads the new record sends it.
         #expect(try scene.admit("failed", at: scene.now - 10) == .send)
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
     }

@@ -20,7 +20,8 @@ import Testing
     /// - 892: Redis admitted a start for a second record, although the first record may have been sent.
     /// - 5163: Another worker sent the command between `admit` and `hold`, so `hold` answered `duplicate`,
     ///   which the core did not expect.
-    /// - 5889: Redis released a command to a revoked partition, and the command stayed in memory.
+    /// - 5889: Redis released a command to a registration whose partition was revoked, and the command stayed
+    ///   in memory.
     /// - 118065: The check was wrong: a start need not be sent after its activity has ended.
     ///
     /// tokens:
@@ -36,7 +37,7 @@ import Testing
     /// - 7411, 16144: The core reported the end of an alert's command to Redis, before the newer state with
     ///   the alert was sent. The alert was lost.
     /// - 20404: The check was wrong: before its first registration an activity has the usual budget, which
-    ///   may hold more.
+    ///   may hold more than the budget for frequent updates.
     /// - 12038, 73417: A superseded command with an alert had no result, although no newer alert replaced it.
     /// - 30112, 103247: The check was wrong: Redis cannot order the alerts of two workers that push at the
     ///   same time.
@@ -44,7 +45,7 @@ import Testing
     ///
     /// longLives:
     /// - 108: Only the first of two registrations was read again. It was stale and released no held command.
-    /// - 2122: The reply to `hold` was lost, so a command was in two records, and both may send it.
+    /// - 2122: The reply to `hold` was lost, so two records had the same command, and each could send it.
     ///
     /// repeats:
     /// - 755: A held alert rang twice, or after a newer one.

@@ -56,7 +56,7 @@ extension ExampleRun {
     }
 }
 
-/// Two primaries that share the slots, without replicas.
+/// Two primaries without replicas. Each has half of the hash slots.
 enum RedisCluster {
     static func start(on deployment: Deployment, ports: [UInt16]) throws {
         for port in ports {

@@ -61,7 +61,7 @@ struct AlertLoadTests {
     /// Large records come faster than one lane processes them.
     @Test func `More records than a lane can process cause an alert`() async throws {
         try await withAlerts(lanes: 1) { run, history in
-            // Other tests run at the same time and need the cores, so this worker gets a lower priority.
+            // Other tests run at the same time and need the processors, so this worker gets a lower priority.
             try run.replaceWorker(by: ["/usr/bin/nice", "-n", "5"])
             let traffic = try Traffic(run)
             try traffic.sendOne()
@@ -166,8 +166,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// One of a cluster's two servers is killed. Commands with keys on it wait, and the worker reports that
-    /// only one server is unreachable.
+    /// One of a cluster's two servers is killed. Commands whose keys are on this server wait, and the worker
+    /// reports that only one server is unreachable.
     @Test func `An outage of one server of a cluster causes an alert`() async throws {
         try await onOwnThread {
             let servers = try [LoopbackPort.free(), LoopbackPort.free()]

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// Runs the given apps, by default the ride's. At the end it evaluates the chart's rules over the worker's
-/// metrics.
+/// Runs the given example apps, by default the ride app. At the end it evaluates the chart's rules over the
+/// worker's metrics.
 func withAlerts(
     apps: [String] = ["ride"],
     lanes: Int = 2,

@@ -24,7 +24,7 @@ struct ChannelTests {
             .map { ($0["channel"] as? String ?? "", $0["broadcasts"] as? Int ?? 0) }
     }
 
-    /// Returns the section about channels of /statusz.
+    /// Returns the section of /statusz that shows channels.
     private func status(_ run: ExampleRun) throws -> [JSONObject] {
         let body = try ControlClient(port: run.deployment.httpPort).body("GET", "/statusz?format=json")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)

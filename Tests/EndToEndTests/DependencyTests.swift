@@ -60,8 +60,8 @@ struct DependencyTests {
         }
     }
 
-    /// All brokers are unreachable for longer than a session. Each command still gets its result. In a second
-    /// outage, 50 records wait for Redis. Soon after this outage, the worker must report them as lag again.
+    /// All brokers are unreachable for longer than the session timeout. Each command still gets its result.
+    /// In a second outage, 50 records wait for Redis. Soon after it, the worker must report them as lag.
     @Test func `An outage of Kafka loses nothing`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
@@ -73,7 +73,7 @@ struct DependencyTests {
             try broker.takeDown()
             for _ in 0..<20 { try traffic.sendWithoutWaiting() }
             try Self.expectAbsence(run)
-            // The outage is longer than the session, so that the worker also loses its partitions.
+            // The outage is longer than the session timeout, so that the worker also loses its partitions.
             try run.takeResults(milliseconds: 7_000)
             try Self.expectAbsence(run)
             try broker.bringUp()
@@ -104,7 +104,7 @@ struct DependencyTests {
             try Self.expectAbsence(run)
             try run.takeResults(milliseconds: 7_000)
             try broker.bringUp()
-            // The embedded broker assigns the partitions again after the length of a session.
+            // The embedded broker assigns the partitions again after the session timeout.
             try run.awaitMetrics("partitions again") {
                 $0.sum("causeway_kafka_ready") == 1 && ($0.sum("causeway_partitions_assigned") ?? 0) > 0
             }

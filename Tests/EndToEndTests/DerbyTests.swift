@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// The `channels` block of the example, for a run that has only the sandbox.
+/// The block `channels` of the example's configuration, changed for a run that has only the sandbox.
 private struct DerbyConfiguration {
     private let block: String
 

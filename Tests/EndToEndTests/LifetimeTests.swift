@@ -20,8 +20,8 @@ struct LifetimeTests {
 
     private static let deferring = "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 
-    /// The worker that wrote the timetables is killed. When the activities are due, the keepers of two other
-    /// workers read them.
+    /// The worker that wrote the timetables is killed. When the activities are due, the lifetime keepers of
+    /// two other workers read the timetables.
     @Test func `Activities end once, with their last state, after the worker was killed`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: Self.limited)

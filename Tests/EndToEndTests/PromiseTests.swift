@@ -5,8 +5,9 @@ import Testing
 
 @testable import CausewayLab
 
-/// Seasons whose commands come ten times faster than the phones may be updated, and whose budget is too
-/// small. A checker that shares no code with the program checks all promises (`Tests/Acceptance/season`).
+/// Runs of the demo's cricket season. Commands come ten times faster than the phones may be updated, and the
+/// budget is too small. A checker that shares no code with the program checks all promises
+/// (`Tests/Acceptance/season`).
 @Suite("Seasons faster than their phones", .serialized, .timeLimit(.minutes(10)))
 struct PromiseTests {
     private static let acceptance = Repository.path("Tests/Acceptance")
@@ -23,9 +24,9 @@ struct PromiseTests {
         let figures = try #require(run.figures, "\(run.page)")
         #expect(figures.phonesWithFinalScore == figures.phones)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
-        // Other tests use the same cores, so a push that was sent in time may arrive up to 0.7 s late. The
-        // tolerance still finds a worker that repeatedly sends too early: the checker compares each push with
-        // all earlier pushes, so the errors add up.
+        // Other tests use the same processors, so a push that was sent in time may arrive up to 0.7 s late.
+        // The checker still finds a worker that repeatedly sends too early: it compares each push with all
+        // earlier pushes, so the errors add up and exceed the tolerance.
         let patience = ["--tolerance", "700"] + (checks.contains("--wait-spacings") ? [] : ["--wait-spacings", "5"])
         let check = try await onOwnThread {
             try outputOf(

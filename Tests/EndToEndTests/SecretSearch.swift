@@ -30,15 +30,14 @@ struct SecretSearch {
         secrets.append((name, texts.filter { $0.count >= Self.charactersMin }))
     }
 
-    /// Returns the names of the secrets in the text. It also finds any other text that has the form of a
-    /// secret.
+    /// Returns the names of the secrets in the text. It also finds any other text that looks like a secret.
     func findings(in text: String) -> [String] {
         secrets.filter { $0.texts.contains(where: text.contains) }.map(\.name) + SecretPatterns.findings(in: text)
     }
 }
 
 extension ExampleRun {
-    /// Returns the places that hold a registered token, the signing key, or a text with the form of a secret.
+    /// Returns the places that hold a registered token, the signing key, or a text that looks like a secret.
     /// It searches the run's logs, exported traces, the worker's pages, and results.
     func secretFindings() throws -> [String] {
         var search = SecretSearch()

@@ -4,8 +4,8 @@ import Testing
 @testable import Kafka
 
 @Suite(.ownThread) struct BatchFormatTests {
-    /// Whether the bytes around a record's value prove that it has no headers. The bytes are key, length,
-    /// value, and what follows.
+    /// Whether the bytes around a record's value prove that the record has no headers. The bytes are key,
+    /// length of the value, value, and what follows.
     private static func certainlyHasNoHeaders(
         key: Int = 3,
         length: [UInt8],

@@ -40,8 +40,8 @@ import Testing
         producer.close()
     }
 
-    /// A coordinator refuses commits during a rebalance. A member that leaves the group could not commit
-    /// later.
+    /// A coordinator refuses commits during a rebalance. A consumer that leaves its group could not commit
+    /// later, so it repeats the commit first.
     @Test func `A commit that is refused during a rebalance is repeated before a member leaves`() async throws {
         let (broker, producer) = try await Self.filled(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -55,12 +55,12 @@ import Testing
         producer.close()
     }
 
-    /// A coordinator can refuse to give the offset of a single partition. The embedded broker does this in
-    /// versions 0 and 1 of the request, and these properties select version 1 or older.
+    /// A coordinator can refuse to give the committed offset of a single partition. The embedded broker does
+    /// this in versions 0 and 1 of the request OffsetFetch, and these properties select version 1 or older.
     private static let oldVersion = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
     private static let topicAuthorizationFailed: Int32 = 29
 
-    /// Returns a group's only member, which has committed offset 3 of 10 records.
+    /// Returns the only consumer of a group. It has read 10 records, and has committed offset 3.
     private static func readingGroup() async throws -> (EmbeddedBroker, TestProducer, TestConsumer) {
         let (broker, producer) = try await filled(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], oldVersion)

@@ -40,8 +40,8 @@ final class TestConsumer: CustomStringConvertible {
 
     static let defaults: [(name: String, value: String)] = [
         ("auto.offset.reset", "earliest"), ("fetch.wait.max.ms", "10"), ("auto.commit.interval.ms", "50"),
-        // After the group's last member is gone, the embedded broker waits for about a session before it
-        // elects a leader.
+        // After the group's last consumer is gone, the embedded broker waits for about the session timeout
+        // before it elects a leader.
         ("session.timeout.ms", "4000"), ("heartbeat.interval.ms", "100"),
     ]
 

@@ -71,8 +71,8 @@ extension ReactorTests {
         close(next)
         var lowered = rlimit(rlim_cur: rlim_t(next), rlim_max: limit.rlim_max)
         #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &lowered) == 0)
-        // A thread of the runtime or of a sanitizer may have closed a descriptor since then, so the
-        // descriptors are used up again.
+        // A thread of the runtime or of a sanitizer may have closed a descriptor since the limit was set,
+        // so the test uses up all free descriptors.
         var fillers: [Int32] = []
         while case let filler = dup(0), filler >= 0 { fillers.append(filler) }
         defer { for filler in fillers { close(filler) } }

@@ -206,7 +206,8 @@ extension ReactorTests {
             var option = linger(l_onoff: 1, l_linger: 0)
             setsockopt(connection.descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
             let spare = open("/dev/null", O_RDONLY)
-            // Redirects the descriptor's number, so that the peer gets only the reset.
+            // Closes the socket by putting another file under its number, because closing the stream may
+            // first send an orderly end.
             pair.loop.remove(descriptor: connection.descriptor)
             dup2(spare, connection.descriptor)
             close(spare)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Redis
 
-/// The control side's queries, in each topology of Redis.
+/// Queries of code outside the lanes, in each topology of Redis.
 @Suite(.serialized, .ownThread) struct QueriesTests {
     private func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 

@@ -25,7 +25,7 @@ def load(text):
     return yaml.load(text, Loader=loader)
 
 
-# No command needs more than seconds of CPU time, but the machine may be busy.
+# Each command needs only some seconds of CPU time, but the machine may be busy.
 timeout_seconds = 600
 
 

@@ -88,7 +88,8 @@ def play(name, kind, chosen, directory):
             write_history(scene)
         company = Verdict()
         if scene.company is not None:
-            # The laws judge only the load, so the pushes to the company are first removed from the log.
+            # The laws judge only the load. So the pushes to the company, an audience beside the load, are
+            # first removed from the log.
             scene.company.judge(company)
         verdict = judge(deployment, scene.load, allowance(scenario, kind, scene.load.sent))
         secrets(deployment, scene.load, verdict)

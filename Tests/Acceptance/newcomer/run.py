@@ -58,7 +58,7 @@ class Shell:
         )
         self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
-        # The shell has job control as a person's shell. Another job may already run in it.
+        # Like a person's shell, this shell has job control, and another job already runs in it.
         self.process.stdin.write("set -m\n")
         self.run(transcript.Command(f"sleep {LIMIT_SECONDS * 60} &"))
         self.others = self.jobs()

@@ -387,8 +387,8 @@ def check_by_hand(quick, browser, checks):
     play_by_hand(quick, browser, checks)
     accepted = fetch(f"{quick.simulator}/stats")["accepted"]
     checks.soon(lambda: browser.evaluate(NUMBER.format("#commands")) == 5, 5, "commands with a result: 5")
-    # Four pushes. They are three if the first update was held, because the token was unknown, and the next
-    # update replaced it.
+    # There are four pushes, or three if the token was still unknown: then the first update was held, and the
+    # next one replaced it.
     checks.soon(lambda: browser.evaluate(NUMBER.format("#pushes")) == accepted in (3, 4), 5, f"pushes: {accepted}")
     text = browser.evaluate("document.getElementById('saved').innerText")
     checks.that(f"{(5 - accepted) * 20}.0 %" in text, f"the share that was saved: {text!r}")

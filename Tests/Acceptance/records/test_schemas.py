@@ -27,7 +27,8 @@ PIECES = [
     )
 ] + [b"\x80", b"\xc2", b"\xff"]
 
-# The differences that Documentation/records.md names: by the program's message, or by the record's text.
+# The differences between schema and program that Documentation/records.md names. The first is recognized by
+# the record's text, the others by the program's message.
 OTHER_INTEGER = re.compile(rb"[:\[,]\s*(-0|-?\d+\.\d+|-?\d+(\.\d+)?[eE][+-]?\d+)\s*[,\]}]")
 DIFFERENCES = re.compile(
     "half of a surrogate pair|seconds in the future|nested objects and arrays|unknown keys$|the request body has"

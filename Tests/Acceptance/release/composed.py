@@ -31,7 +31,8 @@ services = compose["services"]
 dockerfile = (repository / "Dockerfile").read_text()
 readme = (repository / "README.md").read_text()
 LIMIT_SECONDS = 60
-# The broker is behind the gate of the fleet's tests, which handles versions and groups as Kafka does.
+# Clients reach the broker through the gate of the fleet's tests (Tests/Acceptance/fleet), which handles
+# versions and groups as Kafka does.
 KAFKA_PORT, BROKER_PORT = 9092, 19092
 # A container's published port does not reach its loopback address. This address has the same effect: a server
 # that listens at 127.0.0.1 refuses connections to it.
@@ -174,7 +175,7 @@ def readme_commands():
     return re.findall(r"^\$ docker compose exec (?:--no-TTY )?(\w+) (.+)$", readme, re.M)
 
 
-# By the words that select a command of the page: what it must print.
+# For each command of README.md that runs in a service, in order: words in it, and a text that it must print.
 WANTED = [
     ("localhost:8080/phones ", '"installed":1'), ("causeway send ", "1 sent, 1 acknowledged, 0 failed"),
     ("localhost:8080/phone?", '"state":"active"'), ("causeway results ", '"outcome":"accepted"'),

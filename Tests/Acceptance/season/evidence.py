@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from common.records import Unreadable, lines
 
-# Outcomes after which neither the command's content nor a newer one need reach a phone.
+# After these outcomes, it is correct if no phone gets the command's content or a newer one.
 UNDELIVERED = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
 
 
@@ -131,8 +131,8 @@ class Evidence:
                 raise Unreadable(f"{pushes}:{number}: no {missing}") from None
             push.command = accepted.get(push.identifier) if push.status == 200 else None
             self.pushes.append(push)
-        # Several threads of the simulator write to the log in turn. For one activity on one thread the order
-        # stays.
+        # Several threads of the simulator write to the log in turn, so its lines are not in order of time.
+        # The stable sort keeps the order of an activity's lines that one thread wrote.
         self.pushes.sort(key=lambda push: push.time)
         self.pushes_of = {}
         for push in self.pushes:

@@ -26,7 +26,8 @@ def results(evidence, options):
     for activity, own in evidence.by_activity.items():
         without = sum(not command.outcomes for command in own)
         counted = evidence.counted.get(activity, 0)
-        # A dead worker's counts are lost, and the next worker may have counted some commands again.
+        # A dead worker's counts are lost, and the next worker may have counted some commands again. So the
+        # numbers may then differ.
         if counted != without and not (options.superseded_results == "counted" and options.results_again):
             law.breaks(f"{activity}: {without} commands without a result, {counted} are counted")
     for foreign in evidence.foreign_results:

@@ -159,8 +159,8 @@ import Testing
     }
 
     @Test(arguments: [
-        // Before a state comes again, two other states come. So the core must remember more than the last
-        // state and its form.
+        // Before a state comes again, two other states come. So the core must remember more states than
+        // the last one.
         [#"{"n":1}"#, #"{"n":1,"who":null}"#, #"{"who":{"name":"a"},"n":2}"#],
         // The core also remembers states that it has refused.
         [#"{"n":"1"}"#, #"{"n":1,"who":{}}"#, #"{"n":1,"who":{"name":7}}"#],

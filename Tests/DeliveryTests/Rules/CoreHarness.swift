@@ -20,7 +20,7 @@ final class CoreHarness {
         wallMilliseconds: startSeconds * 1_000
     )
     let configuration: DeliveryConfiguration
-    /// Partition 0 of each topic.
+    /// The core's indexes of partition 0 of each topic.
     private(set) var commands: UInt32 = .max
     private(set) var registrations: UInt32 = .max
     private(set) lazy var deferred = assign(.deferred)
@@ -70,8 +70,8 @@ final class CoreHarness {
         registrations = assign(.registrations)
     }
 
-    /// Assigns partition 0 of each topic again, from its beginning. Records below the offset count as settled
-    /// before.
+    /// Assigns partition 0 of each topic again, from its beginning. Records below the offset count as records
+    /// that were settled before Redis lost its data.
     func readAgain(below offset: Int64, metadata: [UInt8] = []) {
         for partition in [commands, registrations] { delivery.release(partition: partition, now: now) }
         (commands, registrations) = (assign(.commands), assign(.registrations))
@@ -226,8 +226,8 @@ final class CoreHarness {
         collect()
     }
 
-    /// Loses the connection to Redis: no call in progress gets a reply. `pauses`: the calls fail
-    /// because Redis is busy, instead of without an answer.
+    /// Loses the connection to Redis: no call in progress gets a reply. If `pauses` is set, the calls instead
+    /// fail because Redis is busy.
     func loseRedis(pauses: Bool = false) {
         let lost = calls
         calls.removeAll()
@@ -315,7 +315,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Lets Redis permit the oldest command that waits for it, takes the push and answers it.
+    /// Lets Redis permit the oldest command that waits for Redis, takes its push, and answers the push.
     func carry(_ disposition: PushResult.Disposition = .accepted) {
         reply(.send)
         push()

@@ -85,9 +85,9 @@ import Testing
         #expect(core.counters.settledBefore == 1)
     }
 
-    /// The first registration's command is in progress, so both registrations must be read again. The first
-    /// one alone would be stale and release nothing, and the held command would be lost. Simulation seed 108
-    /// of `longLives` found this.
+    /// The command that the first registration released is in progress, so both registrations must be read
+    /// again. The first one alone would be stale and release nothing, and the held command would be lost.
+    /// Simulation seed 108 of `longLives` found this.
     @Test func `A registration whose command is in progress is read again with the earlier one`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(at: 1))

@@ -155,7 +155,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// If a newer state has come, the keeper must make another start with it.
+    /// If a newer state has come, this start is not sent, and the keeper must make a start with that state.
     @Test func `Redis is asked whether a state has come that is newer than the start's`() {
         let core = restarting()
         core.elapse(10_000)

@@ -231,8 +231,8 @@ import Testing
         #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: 0)])
     }
 
-    /// The token died before the keeper made this end. A worker may have sent an earlier end of the same
-    /// life, and died before it settled that end.
+    /// The token died before the keeper made this end, so the 410 does not show that this end reached the
+    /// phone. Perhaps a worker sent an earlier end of the same life, and died before it settled that end.
     @Test func `With a dead token it is not held, and the keeper makes it again`() {
         let core = limited()
         core.receive(Self.end)
@@ -305,7 +305,7 @@ import Testing
         #expect(notes(core) == [.endedByAnother(beganMilliseconds: Self.began)])
     }
 
-    /// A life has two ends. Redis has admitted the older end, and refuses the newer one.
+    /// The keeper has made two ends of one life. Redis has admitted the older end, and refuses the newer one.
     @Test func `The older one is sent when it comes back from the deferred topic`() throws {
         let core = limited()
         core.receive(Self.end)

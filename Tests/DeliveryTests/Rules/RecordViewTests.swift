@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command without a token is stored in the form that its view writes. Decoding that form gives the same
-/// command.
+/// Redis holds a command without a token as the record that ``RecordView`` writes. Decoding this record gives
+/// the same command.
 @Suite struct RecordViewTests {
     @Test(arguments: [
         CommandText.update(1),

@@ -26,7 +26,7 @@ struct SimulatedCommits {
         self.areHandoversOrderly = areHandoversOrderly
     }
 
-    /// Draws with random numbers of its own, so that the other draws of a seed do not change.
+    /// Chooses with random numbers of its own, so that the other random choices of a seed do not change.
     init(seed: UInt64) {
         var coin = SplitMix64(simulationSeed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         keepMetadata = coin.chance(700)

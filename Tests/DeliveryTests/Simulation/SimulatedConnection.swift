@@ -3,7 +3,7 @@ import LiveActivity
 
 /// One connection of a pool: its number of streams, and whether it accepts pushes.
 struct SimulatedConnection {
-    /// The last answer to a record's push. The next push of this record must fit this answer.
+    /// The last answer to a record's push. It decides whether this record may be pushed again, and how.
     struct LastAnswer {
         var offset: Int64
         var partition: Int32

@@ -14,8 +14,8 @@ extension Simulation {
     /// stopped.
     private static let lateMillisecondsMax: Int64 = 3_600_000
 
-    /// Returns the gap before the next command. In most cases it is some seconds. Sometimes it ends near the
-    /// eight hours after the birth, or long after them.
+    /// Returns the gap before the next command. In most cases it is at most some seconds. Sometimes it ends
+    /// near the time eight hours after the activity's birth, and sometimes it lasts hours.
     func longGap(birth: Int64, time: Int64) -> Int64 {
         let edge = birth + Self.ageMillisecondsMax
         let last = birth + Self.longLifeMilliseconds

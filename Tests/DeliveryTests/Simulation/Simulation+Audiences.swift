@@ -37,8 +37,8 @@ extension Simulation {
         Array(name.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
     }
 
-    /// Draws the audiences that the activity's next registration names; returns an empty text in a run
-    /// without audiences.
+    /// Chooses at random the audiences that the activity's next registration names. Returns an empty text in
+    /// a run without audiences.
     func namedAudiences(of activity: String) -> String {
         guard parameters.audiences > 0 else { return "" }
         let names = (0..<parameters.audiences).filter { _ in random.chance(500) }.map { "m\($0)" }

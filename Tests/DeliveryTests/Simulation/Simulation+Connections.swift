@@ -138,7 +138,7 @@ extension Simulation {
     private func checkOffered(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
         // The record's slot now has a new push, so the answer to its last push is removed.
         let last = worker.lastAnswers.removeValue(forKey: record)
-        // A record that was deferred after its answer has another slot, so there is no answer to compare.
+        // A record that was deferred after its answer has another slot, so its last answer is not known.
         guard view.isRetry, view.deferral.count == 0 else { return }
         let name = identifier(view)
         guard let last, last.offset == view.offset, last.partition == view.partition, last.version == view.version
@@ -192,7 +192,7 @@ extension Simulation {
         guard parameters.connections != nil, isUndisturbed else { return }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
             // Each registration releases a held command again until the command is settled, so a held command
-            // may have more outcomes.
+            // may have more outcomes than records.
             if !outcomes.contains(.held), outcomes.count > appended[command] ?? 0 {
                 violations.append("\(command): \(outcomes.map(\.name)) of \(appended[command] ?? 0) records")
             }

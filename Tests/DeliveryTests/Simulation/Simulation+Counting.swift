@@ -3,7 +3,7 @@ import LiveActivity
 
 /// The counts of superseded commands that have no result of their own.
 struct SimulatedCounting {
-    /// The command of each record, by place and offset.
+    /// The command of each record, by partition and offset.
     var commands: [SimulatedLog.Partition: [Int64: String]] = [:]
     /// The number of results of records of the commands topic, by activity.
     private(set) var results: [String: Int] = [:]

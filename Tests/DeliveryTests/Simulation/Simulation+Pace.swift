@@ -13,7 +13,8 @@ extension Simulation {
         case (.admit, .overtaken):
             phones[activity]?.overtaken.insert(alert(of: view))
         case (.admit, .send) where view.isStart:
-            // Redis repeats its verdict to the same record. The repeated verdict fills no budget.
+            // Redis repeats its verdict to the same record. Only the first verdict fills the activity's
+            // budget.
             guard pace.births[activity]?[view.version] == nil else { return noteDrawAgain(view, of: activity) }
             pace.births[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)

@@ -68,8 +68,8 @@ extension Simulation {
             (
                 time,
                 { [self] in
-                    // The command has not been written for the first time yet, so the second record waits for
-                    // another second.
+                    // If the command has not been written for the first time yet, its second record waits for
+                    // one second.
                     guard let value = written[identifier] else {
                         return bringToken(activity, among: commands, at: now + 1_000)
                     }
@@ -270,7 +270,7 @@ extension Simulation {
         return (.accepted, 200, -1)
     }
 
-    /// Returns the number after `key`, in the part of the body that begins with `mark`.
+    /// Returns the number after the text `key`, in the part of the body that begins with the text `mark`.
     private func number(_ key: String, after mark: String, in body: String) -> Int {
         guard let part = body.range(of: mark), let found = body.range(of: key, in: part.upperBound..<body.endIndex)
         else { return -1 }

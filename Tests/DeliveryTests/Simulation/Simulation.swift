@@ -74,7 +74,7 @@ final class Simulation {
     var tooOld: Set<String> = []
     var counting = SimulatedCounting()
     let commits: SimulatedCommits
-    /// How many times the first result of a record was written, by place and offset.
+    /// How many times the first result of a record was written, by partition and offset.
     var firstResults: [SimulatedLog.Partition: [Int64: Int]] = [:]
     /// The virtual time at which the outage of APNs ends.
     var poolAwayUntil: Int64 = 0
@@ -83,7 +83,7 @@ final class Simulation {
     var audiences = SimulatedAudiences()
     private var workersMade = 0
 
-    /// - Parameter supersededResults: if nil, the seed draws it, with random numbers of its own.
+    /// - Parameter supersededResults: if nil, the seed chooses it, with separate random numbers.
     init(
         seed: UInt64,
         kind: SimulationParameters.Kind = .plain,

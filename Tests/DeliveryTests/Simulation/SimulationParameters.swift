@@ -3,8 +3,8 @@ import LiveActivity
 import Numbers
 import Testbed
 
-/// The sizes, limits and fault rates of a run. A seed draws them before the run begins, so seeds also differ
-/// in these numbers.
+/// The sizes, limits and fault rates of a run. A seed chooses them before the run begins, so seeds also
+/// differ in these numbers.
 struct SimulationParameters {
     /// The subject of a run, in addition to what all runs test.
     enum Kind: String, CaseIterable {
@@ -123,7 +123,7 @@ struct SimulationParameters {
     var outage = 0
     /// Per mille of devices whose push-to-start token is registered after their starts were sent.
     var lateStartToken = 300
-    /// The ages that commands may have when they are written, in seconds. Each activity draws one of them.
+    /// The ages that commands may have when they are written, in seconds. Each activity gets one of them.
     var agesSeconds: [Int64] = []
 
     /// The number of audiences that registrations may name; 0 if they name none.
@@ -133,7 +133,7 @@ struct SimulationParameters {
     /// result counts it.
     var supersededResults = SupersededResults.each
 
-    /// Draws the kind's values last, so that a seed of kind `plain` keeps its run.
+    /// Chooses the values of the kind last, so that other kinds do not change the runs of kind `plain`.
     init(_ random: inout SplitMix64, kind: Kind) {
         workers = random.number(1...2)
         partitions = random.number(1...3)
@@ -158,8 +158,8 @@ struct SimulationParameters {
         case .plain: break
         case .tokens:
             drawTokens(&random)
-            // These numbers come from a copy of the generator. So the later draws stay the same, also for
-            // seeds without late tokens.
+            // These numbers come from a copy of the generator, so that the later random numbers of each seed
+            // stay the same.
             var copy = random
             if crash == 0 && rebalance == 0 { lateToken = [0, 600][copy.number(0...1)] }
             staleToken = [0, 500][copy.number(0...1)]
@@ -198,8 +198,8 @@ struct SimulationParameters {
                 outageMillisecondsMax: [3_000, 40_000][random.number(0...1)]
             )
         }
-        // This number comes from a copy of the generator. So the later draws stay the same, also for seeds
-        // that hold all starts of a device.
+        // This number comes from a copy of the generator, so that the later random numbers of each seed stay
+        // the same.
         var copy = random
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][copy.number(0...2)] }
     }
@@ -230,8 +230,8 @@ struct SimulationParameters {
     private mutating func drawTokens(_ random: inout SplitMix64) {
         silentApp = [0, 500][random.number(0...1)]
         suppliedToken = [0, 200, 1_000][random.number(0...2)]
-        // A merged command passes its token on in memory only, so the token is lost if the worker dies. In
-        // such runs every command brings the token.
+        // A merged command passes its token on in memory only, so the token is lost with a worker or a
+        // partition. In runs that lose these, every command brings the token.
         if crash > 0 || rebalance > 0 { suppliedToken = 1_000 }
         tombstone = [0, 30][random.number(0...1)]
     }

@@ -182,7 +182,7 @@ import Testing
         var ledger = PartitionLedger(windowOffsets: Int(count))
         _ = receive(Array(0..<count), by: &ledger)
         let began = threadNanoseconds()
-        // Writes every second offset to the metadata, so that there are many ranges.
+        // If not all offsets go into the metadata, every second one does, so that there are many ranges.
         for offset in 1..<count { ledger.settle(offset, isPublished: isPublished || offset.isMultiple(of: 2)) }
         #expect(ledger.settledRanges.reduce(0) { $0 + $1.count } >= count / 2 - 1)
         return threadNanoseconds() - began

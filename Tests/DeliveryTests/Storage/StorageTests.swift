@@ -37,7 +37,7 @@ import Testing
         var queue = IndexQueue<UInt32>(limit: 1_000)
         var model: [UInt32] = []
         for step in 0..<20_000 as Range<UInt32> {
-            // The queue is filled and emptied in turn, so that it wraps and grows at every place.
+            // The queue is filled and emptied in turn, so that it wraps and grows at every position.
             let filling = (step / 1_500) % 2 == 0 ? 650 : 350
             if random.chance(filling), model.count < 1_000 {
                 if random.chance(100) {
@@ -203,7 +203,7 @@ import Testing
         #expect(table.find(1) { $0 == 4 } == 4)
     }
 
-    /// Hashes collide often, so runs are long and wrap around the end while the table grows.
+    /// Hashes collide often, so runs of full buckets are long, and wrap around the end while the table grows.
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func `The table agrees with a dictionary`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var table = ActivityTable()
