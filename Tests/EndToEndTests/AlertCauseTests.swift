@@ -216,7 +216,8 @@ struct AlertCauseTests {
             }
             #expect(try #require(retried.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
             history.add(retried, minutes: 8, firing: "CausewayRetryBudgetSpent")
-            // The budget is still empty, but nothing is retried any more. The alert needs both.
+            // The alert needs an empty budget and recent retries. Now the budget is empty, but nothing is
+            // retried.
             history.addQuiet(retried, minutes: 12)
             try run.endFaults()
             try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_in_progress") == 0 }

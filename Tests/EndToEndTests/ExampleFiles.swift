@@ -6,7 +6,7 @@ typealias JSONObject = [String: Any]
 /// The files of an example in `Config/examples`. All times in them are moved to the present.
 struct ExampleFiles {
     static let names = ["ride", "restaurant", "pizza", "trip"]
-    /// The present time of the files, in seconds since 1970.
+    /// The time that counts as the present in the files, in seconds since 1970.
     private static let base = 1_790_000_000
     private static let referenceDate = 978_307_200
 

@@ -14,8 +14,8 @@ final class Caller {
         case warning(RedisWarning)
     }
 
-    /// The start of an activity. Its claim shows whether a server has lost the earlier start of another
-    /// caller.
+    /// The start of an activity. If a server permits a second start with another claim, it has lost the first
+    /// one.
     struct Call {
         var activity: Int
         var claim: UInt64

@@ -73,7 +73,7 @@ import Testing
         asks.remove(7)
         asks.remove(7)
         #expect(asks.count == 1 && asks.node(for: 7) == nil)
-        // This fingerprint and fingerprint 8 have the same index in the table, so its entry replaces that of 8.
+        // This fingerprint has the same index in the table as fingerprint 8, so it replaces the entry of 8.
         let other = UInt64(8 + AskRedirections.capacity)
         asks.insert(other, node: 6)
         #expect(asks.count == 1 && asks.node(for: 8) == nil && asks.node(for: other) == 6)

@@ -112,7 +112,7 @@ class Compose(unittest.TestCase):
                 capture_output=True, text=True, timeout=300,
             )
         finally:
-            # Removes only the empty folder, because its mounts belonged to the other process.
+            # The mounts in the folder existed only for the other process, so the folder is empty now.
             os.rmdir(place)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(len(re.findall(r"^ok: ", done.stdout, re.M)), 7, done.stdout)

@@ -51,8 +51,8 @@ struct SimulatedPhone {
         // A push with the timestamp of the shown state repeats the push of this state, so its alert may ring
         // again.
         if push.alert >= 0, push.timestamp != shown?.timestamp {
-            // If Redis answered `overtaken` for an alert, the alert may ring late: Redis does not know
-            // whether the newer state rang one.
+            // If Redis answered `overtaken` for an alert, the alert may ring after a newer alert: Redis does
+            // not know whether the newer state had an alert that rang.
             if let newest = alerts.max(), push.alert < newest, !overtaken.contains(push.alert) {
                 violations.append("\(activity): the alert of #\(push.alert) rang after that of #\(newest)")
             }

@@ -42,8 +42,8 @@ extension Simulation {
             && parameters.activitiesPerDevice <= parameters.heldStartsMax
     }
 
-    /// Whether each start stays with its admitted record: the run loses no answer, worker or partition. A
-    /// short failure of Redis does not move a start.
+    /// Whether each start is finished by the record that Redis admitted: the run loses no answer, worker or
+    /// partition. A short failure of Redis does not move a start to another record.
     private var everyStartIsKnown: Bool {
         parameters.pushLoss == 0 && parameters.crash == 0 && parameters.rebalance == 0 && parameters.connections == nil
     }
