@@ -20,8 +20,8 @@ import Testing
     /// - 892: Redis admitted a start for a second record, although the first record may have been sent.
     /// - 5163: Another worker sent the command between `admit` and `hold`, so `hold` answered `duplicate`,
     ///   which the core did not expect.
-    /// - 5889: Redis released a command to a registration whose partition was revoked, and the command stayed
-    ///   in memory.
+    /// - 5889: Redis released a command to a record whose partition was revoked, and the command stayed in
+    ///   memory.
     /// - 118065: The check was wrong: a start need not be sent after its activity has ended.
     ///
     /// tokens:

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Redis
 
-/// A cluster of real servers. Each primary has the same number of hash slots, and may have a replica.
+/// A cluster of real servers. The hash slots are shared evenly among the primaries. Each may have a replica.
 final class ClusterProcesses {
     let primaries: [RedisServer]
     let replicas: [RedisServer]
