@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The kind of a call. It decides how the call's reply is read.
 enum CallKind: UInt8, BitwiseCopyable {
-    case update, end, start, hold, register, unregister, address, reopen, confirm, settle, life
+    case update, end, start, hold, register, unregister, lookUpToken, reopen, confirm, settle, life
 
     /// Whether this is an update or an end. If Redis allows the sending exactly as asked, the reply is the
     /// activity's stored value without a verdict.
@@ -61,7 +61,7 @@ enum CallKind: UInt8, BitwiseCopyable {
     private static let ofRegister = VerdictSet(.registered, .stale, .full)
     private static let ofConfirm = VerdictSet(.settled)
     private static let ofUnregister = VerdictSet(.unregistered, .stale)
-    private static let ofAddress = VerdictSet(.address, .noToken, .wait)
+    private static let ofTokenLookup = VerdictSet(.tokenFound, .noToken, .wait)
     private static let ofReopen = VerdictSet(.retry, .duplicate, .superseded)
     private static let ofLife = VerdictSet(.settled, .retry, .superseded)
     private static let none = VerdictSet()
@@ -76,7 +76,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         case .hold: Self.ofHold
         case .register: Self.ofRegister
         case .unregister: Self.ofUnregister
-        case .address: Self.ofAddress
+        case .lookUpToken: Self.ofTokenLookup
         case .reopen: Self.ofReopen
         case .confirm: Self.ofConfirm
         case .settle: Self.none

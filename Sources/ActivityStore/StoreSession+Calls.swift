@@ -51,7 +51,7 @@ extension StoreSession {
             collected(SessionCall(tag: tag, kind: .confirm), on: connection)
         case .admitStart, .hold, .unregister, .reopen, .confirmDepartures:
             issueOnActivityOrDevice(call, key: key, on: connection)
-        case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
+        case .lookUpToken, .holdStart, .registerDevice, .settleStart, .refundStart:
             issueOnDevice(call, key: key, on: connection)
         case .reportLifetimeEvent, .checkLifetime:
             preconditionFailure("a call about a lifetime has a key of its own")
@@ -123,10 +123,10 @@ extension StoreSession {
 
     private func issueOnDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
-        case .address(let type, let startBudget, let registration):
+        case .lookUpToken(let type, let startBudget, let registration):
             let count = registration == nil ? 3 : 5
             let bytes = 64 + type.count + StoredBucket.bytes + TokenText.bytesMax
-            write(.address, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
+            write(.lookUpToken, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
                 $0.argument(letter: UInt8(ascii: "a"))
                 $0.argument(attributesType: type)
                 $0.argument(startBudget)
@@ -232,7 +232,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         case .settle(let version, _, _, let retirement, let alert):
             kind == .activity && version.isStorable && (alert?.isStorable ?? true)
                 && (retirement?.isWithinBounds ?? true)
-        case .address(let type, _, let registration):
+        case .lookUpToken(let type, _, let registration):
             kind == .device && Self.isAttributesType(type) && (registration?.isWithinBounds ?? true)
         case .holdStart(let start, let command):
             kind == .device && start.isWithinBounds && Self.isHoldable(command)

@@ -155,7 +155,7 @@ extension StoreSession {
             guard kind == .start, rest.count == StoredRecord.secondsBytes else { return .violation }
             result.timestamp = Int64(clamping: LittleEndian.read(rest))
             guard result.timestamp <= Limits.timestampMax else { return .violation }
-        case .address:
+        case .tokenFound:
             guard rest.count > StoredTime.digits,
                 let draw = StoredTime.parse(UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digits]))
             else { return .violation }
@@ -274,7 +274,7 @@ extension StoreVerdict {
         case .registered: "registered"
         case .stale: "stale"
         case .unregistered: "unregistered"
-        case .address: "address"
+        case .tokenFound: "address"
         case .overtaken: "overtaken"
         case .alertHeld: "alertHeld"
         case .alertAlreadyAccepted: "alertAlreadyAccepted"

@@ -8,12 +8,12 @@ import Glibc
 /// A dictionary ends at its closing brace, and no byte outside changes its meaning. So bytes that begin with
 /// the remembered dictionary have the same meaning, whichever bytes follow.
 public struct ApsCache: ~Copyable {
-    /// Nil if this value never remembers a dictionary (``nothing``).
+    /// Nil if this value never remembers a dictionary (``disabled``).
     private let bytes: UnsafeMutableRawPointer?
     private var count = 0
     /// The number of the last dictionary that was parsed, even if it is not remembered. Records that are
     /// decoded while the number stays the same have the same dictionary. 0: no dictionary was parsed yet.
-    public private(set) var dictionary: UInt64 = 0
+    public private(set) var dictionaryNumber: UInt64 = 0
     /// The fields that the dictionary gives a command, with positions in the dictionary's own record. All
     /// other fields are blank.
     private var lastCommand = Command.blank
@@ -53,7 +53,7 @@ public struct ApsCache: ~Copyable {
     /// Forgets the last dictionary and changes the number. Called after fields were dropped, because the body
     /// that was composed then differs from the dictionary.
     public mutating func forget() {
-        dictionary &+= 1
+        dictionaryNumber &+= 1
         count = 0
     }
 
@@ -61,7 +61,7 @@ public struct ApsCache: ~Copyable {
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
-        dictionary &+= 1
+        dictionaryNumber &+= 1
         // This dictionary is too long to be remembered. The previous one is forgotten too: a record that
         // repeats it would get the number of this dictionary.
         guard let bytes, range.count <= Limits.bodyBytes else {

@@ -189,7 +189,7 @@ struct History {
         switch isCrowded && below(6) != 0 ? 7 : below(16) {
         case 0..<5:
             let registration = below(4) == 0 ? token() : nil
-            return .address(attributesType: type, startBudget: pick(paces).budget, registration: registration)
+            return .lookUpToken(attributesType: type, startBudget: pick(paces).budget, registration: registration)
         case 5..<7: return .refundStart(startBudget: pick(paces).budget, draw: draw())
         case 7..<10: return .holdStart(heldStart(type), command: heldCommand())
         case 10..<13:

@@ -369,9 +369,9 @@ import Testing
             (.settlement(version: .at(10_000_000_000), outcome: .accepted, digest: 0), key),
             (.hold(attributesType: nil, version: version, command: [1]), device),
             (.register(attributesType: nil, registration: long, shows: nil), key),
-            (.address(attributesType: "", registration: nil), device),
+            (.lookUpToken(attributesType: "", registration: nil), device),
             (
-                .address(
+                .lookUpToken(
                     attributesType: String(repeating: "T", count: StoreLimits.attributesTypeBytesMax + 1),
                     registration: nil
                 ), device

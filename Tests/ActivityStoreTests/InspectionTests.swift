@@ -96,9 +96,9 @@ import Testing
             #expect(comparison.verdict(hold) == .held)
         }
         #expect(comparison.verdict(.register(attributesType: "A:B", registration: token, shows: nil)) == .registered)
-        let address = Operation.address(attributesType: "A:B", startBudget: pace.budget, registration: nil)
+        let address = Operation.lookUpToken(attributesType: "A:B", startBudget: pace.budget, registration: nil)
         let draw = comparison.admit(address).draw
-        #expect(comparison.verdict(address) == .address)
+        #expect(comparison.verdict(address) == .tokenFound)
         comparison.refundStart(pace.budget, draw: draw)
         let device = try DeviceInspection(fields: fields(comparison))
         #expect(device.slots.map(\.attributesType) == ["A:B", "Game"])

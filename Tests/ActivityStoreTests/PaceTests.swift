@@ -261,7 +261,7 @@ import Testing
         let comparison = try comparison(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 2, reserved: 0)
         func address(_ type: String) -> OwnedReply {
-            comparison.admit(.address(attributesType: type, startBudget: budget, registration: nil))
+            comparison.admit(.lookUpToken(attributesType: type, startBudget: budget, registration: nil))
         }
         #expect(address("Game").verdict == .noToken)
         comparison.refundStart(budget, draw: 0)
@@ -275,14 +275,14 @@ import Testing
         comparison.pass(100)
         #expect(address("Game").waitMilliseconds == 9_900)
         comparison.refundStart(budget, draw: draws[1])
-        #expect(address("Game").verdict == .address)
+        #expect(address("Game").verdict == .tokenFound)
         #expect(address("Race").waitMilliseconds == 9_900)
         comparison.pass(9_900)
-        #expect(address("Race").verdict == .address)
+        #expect(address("Race").verdict == .tokenFound)
         #expect(address("Race").verdict == .wait)
         // The token that a start brings is stored even if the start must wait.
         let newer = OwnedToken(token: [7], environment: .production, registeredAtMilliseconds: 50)
-        #expect(comparison.verdict(.address(attributesType: "Race", startBudget: budget, registration: newer)) == .wait)
+        #expect(comparison.verdict(.lookUpToken(attributesType: "Race", startBudget: budget, registration: newer)) == .wait)
         comparison.pass(10_000)
         #expect(address("Race").registration == newer)
     }
@@ -323,7 +323,7 @@ import Testing
         let comparison = try comparison(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 0)
         func address() -> OwnedReply {
-            comparison.admit(.address(attributesType: "Game", startBudget: budget, registration: nil))
+            comparison.admit(.lookUpToken(attributesType: "Game", startBudget: budget, registration: nil))
         }
         #expect(comparison.verdict(.register(attributesType: "Game", registration: token, shows: nil)) == .registered)
         // When all draws are refunded at once, the budget is full again.

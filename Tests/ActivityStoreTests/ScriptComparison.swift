@@ -47,7 +47,7 @@ final class ScriptComparison {
 
     /// Returns the wait and the draw in a reply, which depend on the server's clock.
     private func timed(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
-        (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .address ? reply.draw : 0)
+        (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .tokenFound ? reply.draw : 0)
     }
 
     func verdict(_ call: Operation) -> StoreVerdict { admit(call).verdict }

@@ -11,7 +11,7 @@ extension ScriptTests {
         let comparison = try ScriptComparison(.device("phone"))
         let game = "GameAttributes"
         let race = "RaceAttributes"
-        #expect(comparison.verdict(.address(attributesType: game, registration: nil)) == .noToken)
+        #expect(comparison.verdict(.lookUpToken(attributesType: game, registration: nil)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: game, version: version(100), command: [1])) == .held)
         #expect(comparison.verdict(.hold(attributesType: game, version: version(102), command: [2])) == .held)
         #expect(comparison.verdict(.hold(attributesType: game, version: version(101), command: [3])) == .superseded)
@@ -20,7 +20,7 @@ extension ScriptTests {
         )
         let registered = comparison.admit(.register(attributesType: game, registration: token("aa"), shows: nil))
         #expect(registered.heldCommand == [2])
-        #expect(comparison.admit(.address(attributesType: game, registration: nil)).registration == token("aa"))
+        #expect(comparison.admit(.lookUpToken(attributesType: game, registration: nil)).registration == token("aa"))
         #expect(comparison.verdict(.hold(attributesType: game, version: version(103), command: [3])) == .retry)
         comparison.settle(
             Operation.settlement(attributesType: game, version: version(102), outcome: .accepted, digest: 0)
@@ -29,15 +29,15 @@ extension ScriptTests {
             comparison.admit(.register(attributesType: game, registration: token("aa"), shows: nil)).heldCommand == nil
         )
         #expect(
-            comparison.admit(.address(attributesType: race, registration: token("dd", at: 300))).registration
+            comparison.admit(.lookUpToken(attributesType: race, registration: token("dd", at: 300))).registration
                 == token("dd", at: 300)
         )
         // The unregistration is older than one registration and newer than the other, so it removes only one
         // token.
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
-        #expect(comparison.verdict(.address(attributesType: game, registration: nil)) == .noToken)
+        #expect(comparison.verdict(.lookUpToken(attributesType: game, registration: nil)) == .noToken)
         #expect(
-            comparison.admit(.address(attributesType: race, registration: nil)).registration == token("dd", at: 300)
+            comparison.admit(.lookUpToken(attributesType: race, registration: nil)).registration == token("dd", at: 300)
         )
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
@@ -56,7 +56,7 @@ extension ScriptTests {
         #expect(register("bb", at: 300).heldCommand == [1])
         #expect(register("aa", at: 200).heldCommand == [1])
         #expect(
-            comparison.admit(.address(attributesType: type, registration: nil)).registration == token("bb", at: 300)
+            comparison.admit(.lookUpToken(attributesType: type, registration: nil)).registration == token("bb", at: 300)
         )
         comparison.settle(
             Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0)

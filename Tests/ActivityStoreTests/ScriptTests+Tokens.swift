@@ -169,7 +169,7 @@ extension ScriptTests {
     @Test func `A push-to-start token that a start brings again does not outlive its 410`() throws {
         let comparison = try ScriptComparison(.device("phone"))
         func address(_ text: String, at: Int64) -> Operation {
-            .address(attributesType: "T", registration: token(text, at: at))
+            .lookUpToken(attributesType: "T", registration: token(text, at: at))
         }
         #expect(comparison.admit(address("aa", at: 1_000)).registration == token("aa", at: 1_000))
         #expect(comparison.admit(address("aa", at: 2_000)).registration == token("aa", at: 1_000))

@@ -193,7 +193,7 @@ extension Operation {
         startBudget: Policy.Bucket = Policy.Pace.spaced(0).budget,
         registration: OwnedToken?
     ) -> Self {
-        .address(attributesType: Array(attributesType.utf8), startBudget: startBudget, registration: registration)
+        .lookUpToken(attributesType: Array(attributesType.utf8), startBudget: startBudget, registration: registration)
     }
 
     static func settlement(

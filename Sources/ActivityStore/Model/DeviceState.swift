@@ -106,7 +106,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, due.isEmpty ? .unchanged : .renewed)
     }
 
-    mutating func address(
+    mutating func lookUpToken(
         _ type: String,
         _ bucket: Policy.Bucket,
         _ registration: TokenRegistration<[UInt8]>?,
@@ -127,7 +127,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             return (reply, expiry)
         }
         fullAtMilliseconds = bucket.drawn(fullAt: fullAtMilliseconds, now: now)
-        var reply = StoreReply<[UInt8]>(.address)
+        var reply = StoreReply<[UInt8]>(.tokenFound)
         reply.registration = token
         reply.draw = min(
             fullAtMilliseconds + (refundedMilliseconds ?? 0),

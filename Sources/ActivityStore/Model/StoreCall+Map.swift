@@ -37,8 +37,8 @@ extension StoreCall.Operation {
             .settle(version: version, settlement, digest: digest, retirement: retirement?.map(transform), alert: alert)
         case .limit(let version, let pace): .limit(version: version, pace: pace)
         case .reopen(let version): .reopen(version: version)
-        case .address(let type, let startBudget, let registration):
-            .address(
+        case .lookUpToken(let type, let startBudget, let registration):
+            .lookUpToken(
                 attributesType: transform(type),
                 startBudget: startBudget,
                 registration: registration?.map(transform)

@@ -81,7 +81,7 @@ public struct StoreModel: Sendable {
             // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
             (reply, expiry) = activity.settle(operation, now: now)
-        case .address, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent, .checkLifetime:
+        case .lookUpToken, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent, .checkLifetime:
             preconditionFailure("an operation on a device or a lifetime")
         }
         if expiry == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds }
@@ -98,8 +98,8 @@ public struct StoreModel: Sendable {
         let reply: StoreReply<[UInt8]>
         let expiry: Expiry
         switch operation {
-        case .address(let type, let startBudget, let registration):
-            (reply, expiry) = device.address(text(type), startBudget, registration, now: now)
+        case .lookUpToken(let type, let startBudget, let registration):
+            (reply, expiry) = device.lookUpToken(text(type), startBudget, registration, now: now)
         case .holdStart(let start, let command):
             (reply, expiry) = device.hold(start, command, startsMax: heldStartsMax)
         case .registerDevice(let type, let registration, let step, let isCarried):

@@ -64,7 +64,7 @@ extension Delivery {
         records.completeBody(of: record)
         if records[record].needsTokenLookup {
             activities.enter(.lookingUpToken, activity, with: record)
-            call(.address, record)
+            call(.lookUpToken, record)
         } else {
             activities.enter(.admitting, activity, with: record)
             call(.admit, record)

@@ -22,7 +22,7 @@ extension Delivery {
             isOfChannel ? command.channel : command.audience, command.activity
         )
         fill(record, with: fields, from: value, trace: trace, dropped: dropped)
-        records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
+        records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
         if records[record].isReadAgain { removeAlertReadAgain(of: record) }
         completeIdentifier(of: record)
         records[record].requestsChannel = command.requestsChannel

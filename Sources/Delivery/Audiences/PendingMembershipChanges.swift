@@ -85,7 +85,7 @@ extension ChangingMember {
         let kind: StoreSubjectKind =
             switch ticket.purpose {
             case .register, .hold: slot.device.count > 0 ? .device : .activity
-            case .address, .settleDevice, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
+            case .lookUpToken, .settleDevice, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
             case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityDepartures, .reportLifetimeEvent,
                 .checkLifetime:
                 .activity

@@ -20,7 +20,7 @@ extension Delivery {
             let mismatch = contracts.mismatch(
                 of: command,
                 application,
-                dictionary: lastAps.dictionary,
+                dictionaryNumber: lastAps.dictionaryNumber,
                 in: value
             )
         else { return false }

@@ -41,7 +41,7 @@ struct LaneContracts: ~Copyable {
     /// them.
     private(set) var comparedStates: UInt64 = 0
     /// The number that `ApsCache` gave to the last `aps` dictionary that fits, and the app of its command.
-    private var lastDictionary: UInt64 = 0
+    private var lastDictionaryNumber: UInt64 = 0
     private var lastApplication: UInt16 = 0
 
     /// - Parameter salt: a random number, different in each lane.
@@ -74,22 +74,22 @@ struct LaneContracts: ~Copyable {
     /// A state is not compared in three cases: its `aps` dictionary has the same bytes as the last one; its
     /// digest is remembered; or it has the keys of a remembered state, and the decoder has checked the values
     /// that differ.
-    /// - Parameter dictionary: the number of the `aps` dictionary; the same number means the same bytes.
+    /// - Parameter dictionaryNumber: the number of the `aps` dictionary; the same number means the same bytes.
     ///   (``ApsCache``)
     mutating func mismatch(
         of command: Command,
         _ application: UInt16,
-        dictionary: UInt64,
+        dictionaryNumber: UInt64,
         in record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
         guard let image = entries[Int(application)].image else { return nil }
-        if dictionary == lastDictionary, application == lastApplication { return nil }
+        if dictionaryNumber == lastDictionaryNumber, application == lastApplication { return nil }
         if !templates.hasMatched(command, ofApp: application),
             let mismatch = mismatch(ofUnread: command, application, image, in: record)
         {
             return mismatch
         }
-        (lastDictionary, lastApplication) = (dictionary, application)
+        (lastDictionaryNumber, lastApplication) = (dictionaryNumber, application)
         return nil
     }
 

@@ -201,7 +201,7 @@ extension Delivery {
         fill(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
         records[record].hasOwnToken = false
         if policies.restartsAfterLifetime(records[record].policy), command.fitsBodyLimit {
-            records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
+            records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
             records[record].isKeptByTimetable = true
         }
         records.enter(.finished, record)
@@ -219,7 +219,7 @@ extension Delivery {
         now: Moment
     ) {
         fill(record, with: command, from: value, trace: trace)
-        records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
+        records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
         if let deferral { restore(deferral, to: record, of: nil, now: now) }
         records.enter(.registering, record)
         call(.checkLifetime, record)

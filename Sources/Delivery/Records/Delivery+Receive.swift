@@ -136,7 +136,7 @@ extension Delivery {
         }
         let activity = findActivity(of: command, of: records[index].application, in: value)
         fill(index, with: command, from: value, trace: record.trace, dropped: dropped)
-        records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)
+        records.setBody(of: index, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
         if records[index].isReadAgain { removeAlertReadAgain(of: index) }
         if let deferral { restore(deferral, to: index, of: activity, now: now) }
         enqueue(index, of: activity, now: now)

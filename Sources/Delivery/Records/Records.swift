@@ -168,15 +168,15 @@ struct Records: ~Copyable {
 
     /// Makes the body of a record's command. If the command has the same `aps` dictionary and fields as the
     /// previous one, the record shares the previous body.
-    /// - Parameter dictionary: the number of the command's `aps` dictionary (`ApsCache`).
+    /// - Parameter dictionaryNumber: the number of the command's `aps` dictionary (`ApsCache`).
     mutating func setBody(
         of record: UInt32,
         to command: Command,
         from value: UnsafeRawBufferPointer,
-        dictionary: UInt64
+        dictionaryNumber: UInt64
     ) {
         let last = lastBody
-        if last.dictionary == dictionary,
+        if last.dictionaryNumber == dictionaryNumber,
             isEqual(last.layout.members.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
         {
             slots[record].layout = last.layout
@@ -185,7 +185,7 @@ struct Records: ~Copyable {
         }
         setBody(of: record, to: command, from: value)
         lastBody.body.release(to: &arena)
-        lastBody = BodyCache(body: slots[record].body.retained(), layout: slots[record].layout, dictionary: dictionary)
+        lastBody = BodyCache(body: slots[record].body.retained(), layout: slots[record].layout, dictionaryNumber: dictionaryNumber)
     }
 
     /// Writes another command's alert into a record's body. The body must have room for it.

@@ -65,5 +65,5 @@ struct BodyCache: BitwiseCopyable {
     var body = SharedBody.none
     var layout = Body.Layout.none
     /// The number that `ApsCache` gave to the dictionary; 0: none.
-    var dictionary: UInt64 = 0
+    var dictionaryNumber: UInt64 = 0
 }

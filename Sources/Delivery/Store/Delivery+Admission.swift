@@ -9,7 +9,7 @@ extension Delivery {
     mutating func tokenLookedUp(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .lookingUpToken)
         switch reply.verdict {
-        case .address:
+        case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
             records[record].startDraw = .drawn(reply.draw)
             if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
@@ -86,7 +86,7 @@ extension Delivery {
             // Redis admitted another record of this start, which was never settled. This record settles the
             // start, so that Redis calls the other records duplicates.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
-        case .alertHeld, .alertAlreadyAccepted, .departures, .address, .retry, .full, .registered, .stale,
+        case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered,
             .settled:
             finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
@@ -173,7 +173,7 @@ extension Delivery {
             // A token registered between the admission and the hold, so the command can be sent after all.
             let isStart = records[record].isStart
             activities.enter(isStart ? .lookingUpToken : .admitting, activity)
-            call(isStart ? .address : .admit, record)
+            call(isStart ? .lookUpToken : .admit, record)
         default: finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }

@@ -55,7 +55,7 @@ extension Delivery {
     /// reports it as `unknown`.
     private func mayWaitForRedisServer(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
-        case .address: true
+        case .lookUpToken: true
         case .admit: !records[ticket.record].isStart
         case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .limit, .refundStart,
             .retire, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
@@ -98,7 +98,7 @@ extension Delivery {
     /// call waited.
     /// - Returns: false if the call must be made.
     mutating func withdraw(_ ticket: StoreTicket, now: Moment) -> Bool {
-        guard ticket.purpose == .admit || ticket.purpose == .address else { return false }
+        guard ticket.purpose == .admit || ticket.purpose == .lookUpToken else { return false }
         let record = ticket.record
         let activity = records[record].activity
         guard isSuperseded(activity) else { return false }
@@ -136,7 +136,7 @@ extension Delivery {
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         acknowledge(record)
         switch ticket.purpose {
-        case .address, .admit, .hold:
+        case .lookUpToken, .admit, .hold:
             records[record].setReason(reason)
             finishCurrent(record, .failed, now: now)
         case .register where records[record].stage == .current:
@@ -163,7 +163,7 @@ extension Delivery {
         }
         acknowledge(record)
         switch ticket.purpose {
-        case .address: tokenLookedUp(record, reply, now: now)
+        case .lookUpToken: tokenLookedUp(record, reply, now: now)
         case .admit: admitted(record, reply, now: now)
         case .hold: held(record, reply, now: now)
         case .register: registered(record, reply, now: now)

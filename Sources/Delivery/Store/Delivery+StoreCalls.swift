@@ -42,7 +42,7 @@ extension Delivery {
             .checkLifetime:
             return activity()
         case .confirmDeviceDepartures where slot.pointee.device.count > 0: return device()
-        case .address, .settleDevice, .refundStart: return device()
+        case .lookUpToken, .settleDevice, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
         case .unregisterDevice, .confirmDeviceDepartures:
@@ -60,8 +60,8 @@ extension Delivery {
     ) -> Operation {
         let isStart = slot.pointee.event == .start
         switch ticket.purpose {
-        case .address:
-            return .address(
+        case .lookUpToken:
+            return .lookUpToken(
                 attributesType: slot.pointee.bytes(slot.pointee.attributesType),
                 startBudget: policies[slot.pointee.policy].startBudget,
                 registration: slot.pointee.suppliedRegistration

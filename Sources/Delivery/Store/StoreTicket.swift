@@ -2,7 +2,7 @@
 package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     package enum Purpose: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         /// A start asks for the push-to-start token of its device.
-        case address
+        case lookUpToken
         /// A command asks for its admission.
         case admit
         /// A command without a token is stored in Redis until a token registers.
@@ -40,7 +40,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// The calls of a tombstone are left out, because a tombstone counts once.
         var isAwaited: Bool {
             switch self {
-            case .address, .admit, .hold, .register, .limit, .retire, .checkLifetime: true
+            case .lookUpToken, .admit, .hold, .register, .limit, .retire, .checkLifetime: true
             case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart, .confirmActivityDepartures,
                 .confirmDeviceDepartures, .reportLifetimeEvent:
                 false

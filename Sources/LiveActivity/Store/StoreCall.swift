@@ -85,12 +85,12 @@ public struct StoreCall<Bytes> {
 
         // Operations on a device.
 
-        /// Looks up a push-to-start token. Reply: `address`, which draws one start from the device's budget;
+        /// Looks up a push-to-start token. Reply: `tokenFound`, which draws one start from the device's budget;
         /// `noToken`; or `wait` while the budget is empty.
         ///
         /// A token that came with the start is registered first. A repeated call may draw twice. Then later
         /// starts wait longer than necessary, but the device never gets more starts than its budget allows.
-        case address(
+        case lookUpToken(
             attributesType: Bytes,
             startBudget: Policy.Bucket,
             registration: TokenRegistration<Bytes>?

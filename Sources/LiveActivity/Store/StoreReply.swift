@@ -30,7 +30,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case stale
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
-    case address
+    case tokenFound
     /// The command carries an alert, and a newer version is admitted but not settled. That version can carry
     /// the alert.
     case overtaken
@@ -66,10 +66,10 @@ public struct StoreReply<Bytes> {
     public var waitMilliseconds: Int64 = 0
     /// With ``StoreVerdict/send``: the timestamp to send, UNIX seconds.
     public var timestamp: Int64 = 0
-    /// With ``StoreVerdict/send`` for an update or end, and ``StoreVerdict/address``: the token as it was
+    /// With ``StoreVerdict/send`` for an update or end, and ``StoreVerdict/tokenFound``: the token as it was
     /// registered.
     public var registration: TokenRegistration<Bytes>?
-    /// With ``StoreVerdict/address``: identifies the draw on the device's budget, for a refund.
+    /// With ``StoreVerdict/tokenFound``: identifies the draw on the device's budget, for a refund.
     public var draw: Int64 = 0
     /// With ``StoreVerdict/send`` for an update or end: 5 or 10. Otherwise 0.
     public var priority: UInt8 = 0

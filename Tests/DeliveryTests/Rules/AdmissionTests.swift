@@ -27,7 +27,7 @@ import Testing
     @Test func `A start that another record may have sent is unknown, and settled`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.unknown)
         #expect(core.outcomes == ["s1 unknown"])
         #expect(core.settlements == ["s1 unknown", "s1 refunded", "s1 unknown (device)"])
@@ -103,8 +103,8 @@ import Testing
     @Test func `A start goes to the token of its device`() throws {
         let core = CoreHarness()
         core.receive(.start(1))
-        #expect(core.waiting == ["address s1"])
-        core.reply(.address, token: "aaaa0000aaaa0000")
+        #expect(core.waiting == ["lookUpToken s1"])
+        core.reply(.tokenFound, token: "aaaa0000aaaa0000")
         #expect(core.waiting == ["admit s1"])
         core.reply(.send, token: "ffffffffffffffff")
         #expect(try #require(core.push()).token == "aaaa0000aaaa0000")
@@ -158,7 +158,7 @@ import Testing
     @Test func `A start that names no expiration gets its own default`() throws {
         let core = CoreHarness { $0.policies[0].expiration.startSeconds = 33 }
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.expiration == Self.start + 34)

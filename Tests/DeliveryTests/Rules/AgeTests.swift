@@ -11,7 +11,7 @@ import Testing
     func `A start is valid for ten minutes`(second: Int64, isGood: Bool) {
         let core = CoreHarness()
         core.receive(.start(second))
-        #expect(core.waiting == (isGood ? ["address s\(second)"] : []))
+        #expect(core.waiting == (isGood ? ["lookUpToken s\(second)"] : []))
         #expect(core.outcomes == (isGood ? [] : ["s\(second) expired"]))
     }
 
@@ -25,7 +25,7 @@ import Testing
     @Test func `APNs stores a start no longer than it is valid`() throws {
         let core = CoreHarness { $0.policies[0].expiration.startSeconds = 100 }
         core.receive(.start(-60))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         #expect(try #require(core.push()).expiration == CoreHarness.startSeconds + 40)
     }
@@ -33,7 +33,7 @@ import Testing
     @Test func `A start expires while it waits for a stream`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.elapse(602_000)
         #expect(core.push() == nil)
@@ -44,7 +44,7 @@ import Testing
     @Test func `A start expires while it backs off`() {
         let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
         core.receive(.start(-590))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry(.retryLater)
         core.elapse(120_000)
         #expect(core.outcomes == ["s-590 expired"])

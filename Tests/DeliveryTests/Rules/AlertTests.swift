@@ -112,7 +112,7 @@ import Testing
         core.receive(.start(1), .start(2))
         #expect(core.outcomes == ["s1 superseded"])
         core.receive(.alert(3))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("Kick-off"))
     }

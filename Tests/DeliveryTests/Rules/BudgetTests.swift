@@ -43,7 +43,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1), .start(1, of: "b"))
         core.reply(.unchanged)
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry()
         #expect(core.results.map(\.budgetLeft) == [-1, -1])
     }
@@ -133,7 +133,7 @@ import Testing
     @Test func `A limited start only backs off`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry(.limited)
         #expect(core.settlements == [])
         core.elapse(410)
@@ -161,8 +161,8 @@ import Testing
         core.elapse(199_990)
         #expect(core.waiting == [])
         core.elapse(10 + PaceTests.precision)
-        #expect(core.waiting == ["address s1"])
-        core.reply(.address)
+        #expect(core.waiting == ["lookUpToken s1"])
+        core.reply(.tokenFound)
         core.carry()
         #expect(core.outcomes == ["s1 accepted"])
         #expect(core.results.first?.reason == "")
@@ -173,7 +173,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.wait, number: milliseconds)
         core.elapse(100 + PaceTests.precision)
-        #expect(core.waiting == ["address s1"])
+        #expect(core.waiting == ["lookUpToken s1"])
         #expect(core.counters(of: 0).startBudgetWaits == 1)
     }
 
@@ -203,7 +203,7 @@ import Testing
     func `A start that is not sent returns its draw`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(verdict)
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
         core.acknowledgeAll()
@@ -213,7 +213,7 @@ import Testing
     @Test func `A start that is sent keeps its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry()
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
@@ -221,7 +221,7 @@ import Testing
     @Test func `A start that expires before it finds a stream returns its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.elapse(602_010)
         #expect(core.push() == nil)
@@ -234,20 +234,20 @@ import Testing
     @Test func `A start that is overtaken before it finds a stream returns its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.elapse(1_010)
         core.receive(.start(2))
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
-        #expect(core.waiting == ["address s2"])
+        #expect(core.waiting == ["lookUpToken s2"])
     }
 
     @Test func `A start that is held after its draw returns it`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.noToken)
         core.reply(.held)
         #expect(core.outcomes == ["s1 held"])
@@ -259,7 +259,7 @@ import Testing
     func `A start that was tried keeps its draw`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry(disposition)
         core.elapse(602_010)
         #expect(core.push() == nil)
@@ -271,7 +271,7 @@ import Testing
     @Test func `A start that found no stream returns its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.push()
         core.returnPush()
@@ -283,7 +283,7 @@ import Testing
     @Test func `A start without a key for its token returns its draw`() {
         let core = CoreHarness(hasSandbox: false)
         core.receive(.start(1))
-        core.reply(.address, environment: .sandbox)
+        core.reply(.tokenFound, environment: .sandbox)
         core.reply(.send)
         #expect(core.outcomes == ["s1 failed"])
         #expect(core.settlements.contains("s1 refunded"))
@@ -294,7 +294,7 @@ import Testing
     @Test(arguments: [false, true]) func `A dropped start returns its draw`(isLost: Bool) {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.wait, number: 60_000)
         if isLost { core.release(core.commands) } else { core.beginRevoking(core.commands) }
         #expect(core.settlements == ["s1 refunded"])
@@ -307,7 +307,7 @@ import Testing
     @Test func `A draw is returned once, even if the reply is lost`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.superseded)
         core.loseRedis()
         #expect(core.calls.isEmpty)

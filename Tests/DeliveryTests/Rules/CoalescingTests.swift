@@ -82,7 +82,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1), .update(2), .update(3))
         #expect(core.outcomes == ["u2 superseded"])
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry()
         #expect(core.waiting == [], "the update waits for the spacing")
         core.elapse(1_010)
@@ -95,22 +95,22 @@ import Testing
         #expect(core.outcomes == [])
         core.carry()
         core.elapse(1_010)
-        #expect(core.waiting == ["address s2"])
+        #expect(core.waiting == ["lookUpToken s2"])
     }
 
     @Test func `A newer start replaces one that waits`() {
         let core = CoreHarness()
         core.receive(.start(1), .start(2))
         #expect(core.outcomes == ["s1 superseded"])
-        #expect(core.waiting == ["address s2"])
+        #expect(core.waiting == ["lookUpToken s2"])
     }
 
     @Test func `A start that comes late is sent first`() {
         let core = CoreHarness()
         core.receive(.update(2), .start(1))
         #expect(core.outcomes == [])
-        #expect(core.waiting == ["address s1"])
-        core.reply(.address)
+        #expect(core.waiting == ["lookUpToken s1"])
+        core.reply(.tokenFound)
         core.carry()
         core.elapse(1_010)
         #expect(core.waiting == ["admit u2"])
@@ -120,7 +120,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(3), .start(1), .start(2))
         #expect(core.outcomes == ["s2 superseded"])
-        #expect(core.waiting == ["address s1"])
+        #expect(core.waiting == ["lookUpToken s1"])
     }
 
     @Test func `States that come while Redis decides about one replace each other`() {

@@ -168,7 +168,7 @@ import Testing
     @Test func `A deferred start returns its draw and passes on its claim`() throws {
         let core = Self.core()
         core.receive(.start(1))
-        core.reply(.address, number: 77)
+        core.reply(.tokenFound, number: 77)
         let claim = try #require(try core.called.claim)
         core.reply(.send)
         core.pass(Self.overdueMilliseconds)
@@ -178,7 +178,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
         core.pass(Self.delay)
         core.receive(deferred)
-        core.reply(.address, number: 78)
+        core.reply(.tokenFound, number: 78)
         let next = try #require(try core.called.claim)
         #expect(next != claim, "a worker that reads the record again, after this one has died, has another")
         #expect(try core.called.previousClaim == claim, "by which Redis admits it again")

@@ -69,7 +69,7 @@ import Testing
     @Test func `A deferred start keeps its pause too`() throws {
         let core = core()
         core.receive(.start(1))
-        core.reply(.address, number: 77)
+        core.reply(.tokenFound, number: 77)
         core.reply(.send)
         core.push()
         core.answer(.retryLater, status: 503)

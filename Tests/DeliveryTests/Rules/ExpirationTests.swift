@@ -103,7 +103,7 @@ import Testing
         let core = CoreHarness()
         let staleDate = CoreHarness.startSeconds + stale
         core.receive(CommandText.start(1, inside: #","stale-date":\#(staleDate)"#))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         let body = try #require(core.push()).body
         #expect(body.hasSuffix(#""body":"It begins"},"stale-date":\#(staleDate)}}"#))

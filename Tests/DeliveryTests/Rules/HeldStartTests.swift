@@ -21,8 +21,8 @@ import Testing
         core.register(CommandText.deviceRegistration())
         for activity in ["x", "y"] {
             core.reply(.registered, held: .start(1, of: activity))
-            #expect(core.waiting == ["address \(activity).s1"], "each draws on the device's budget")
-            core.reply(.address)
+            #expect(core.waiting == ["lookUpToken \(activity).s1"], "each draws on the device's budget")
+            core.reply(.tokenFound)
             core.carry()
             core.acknowledgeProductions()
             #expect(core.waiting == [], "Redis still holds this one")
@@ -47,7 +47,7 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(verdict)
         core.acknowledgeSettlements()
         let isForgotten = { core.settlements.contains { $0.hasSuffix("(device)") } }
@@ -73,7 +73,7 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.push()
         core.answer(.tokenDead, status: 410, invalidAt: TokenTests.startMilliseconds + 1)
@@ -97,13 +97,13 @@ import Testing
     @Test func `A start that brings its token is followed by the held starts`() {
         let core = CoreHarness()
         core.receive(.start(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry()
         core.acknowledgeAll()
         #expect(core.waiting == ["register a"])
         #expect(core.committableOffset == 0)
         core.reply(.registered, held: .start(1, of: "x"))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry()
         core.acknowledgeAll()
         core.reply(.registered)
@@ -135,7 +135,7 @@ import Testing
         var results = 0
         while core.recordsInProgress > 0, results < 100 {
             core.reply(.registered, held: .start(1))
-            core.reply(.address)
+            core.reply(.tokenFound)
             core.reply(.duplicate)
             core.acknowledgeAll()
             results += 1

@@ -34,7 +34,7 @@ import Testing
     @Test func `A held start without a token registers none`() throws {
         let core = core()
         try receive(.start(1), core) { $0.isHeldStart = true }
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.superseded)
         core.acknowledgeAll()
         core.acknowledgeAll()

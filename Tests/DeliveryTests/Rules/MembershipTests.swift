@@ -163,7 +163,7 @@ import Testing
         core.reply(.registered, held: .start(1))
         #expect(core.notifyAudiences()?.kind == .device)
         core.reply(.registered, held: .start(1))
-        core.reply(.address, number: 7)
+        core.reply(.tokenFound, number: 7)
         core.carry()
         core.acknowledgeProductions()
         core.acknowledgeSettlements()
@@ -178,7 +178,7 @@ import Testing
     @Test func `A dead push-to-start token leaves its audiences`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address, number: 7)
+        core.reply(.tokenFound, number: 7)
         core.reply(.send)
         core.push()
         core.answer(.tokenDead, status: 410)

@@ -129,7 +129,7 @@ import Testing
     @Test func `A start that must wait is not replaced by an update`() {
         let core = CoreHarness()
         core.receive(.start(1), .update(2))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.wait, number: 400)
         core.elapse(400 + Self.precision)
         #expect(core.waiting == ["admit s1"], "it keeps its token and its draw")

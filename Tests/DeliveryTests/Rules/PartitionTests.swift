@@ -82,7 +82,7 @@ import Testing
     func `A start that backs off is finished by its admitted worker`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1), .update(2))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry(disposition)
         core.beginRevoking(core.commands)
         #expect(core.outstanding(core.commands) == 1, "the update is dropped")
@@ -102,7 +102,7 @@ import Testing
     @Test func `A start that backs off is not sent when Redis no longer admits it`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry(.limited)
         core.beginRevoking(core.commands)
         core.delivery.release(partition: core.commands, now: core.now)
@@ -125,7 +125,7 @@ import Testing
         core.receive(.start(2), partition: second)
         core.beginRevoking(core.commands)
         core.elapse(1_010)
-        #expect(core.waiting == ["address s2"])
+        #expect(core.waiting == ["lookUpToken s2"])
     }
 
     @Test func `A released command is left to the next owner of its registration`() {
@@ -153,7 +153,7 @@ import Testing
         core.reply(.noToken)
         core.reply(.held)
         #expect(core.outcomes == ["b.u1 unchanged", "u2 held"])
-        #expect(core.waiting == ["address s1"])
+        #expect(core.waiting == ["lookUpToken s1"])
     }
 
     /// The push names the record's slot until its answer comes, so the next assignment must not use this
@@ -183,7 +183,7 @@ import Testing
         core.receive(.update(1), .start(1, of: "b"), .update(2, of: "b"))
         core.release(core.commands)
         core.reply(.noToken)
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.held)
         core.carry(.rejected)
         core.acknowledgeAll()

@@ -63,7 +63,7 @@ import Testing
         core.receive(.start(1))
         #expect(core.waiting.isEmpty && core.outcomes.isEmpty && core.committableOffset == 1)
         core.receive(.update(2), .start(3, of: "b"))
-        #expect(core.waiting == ["admit u2", "address b.s3"])
+        #expect(core.waiting == ["admit u2", "lookUpToken b.s3"])
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .unchanged, .ended])

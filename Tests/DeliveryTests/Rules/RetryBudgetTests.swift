@@ -35,7 +35,7 @@ import Testing
     @Test func `Without permission, a start waits long and is admitted again`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.sendWithoutBudget()
         core.elapse(14_990)
@@ -94,7 +94,7 @@ import Testing
     @Test func `A start that waited for the budget returns to its place when it is sent`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.start(1), .update(2, of: "b"), .update(2, of: "c"))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.sendWithoutBudget()
         core.reply(.send)
@@ -118,7 +118,7 @@ import Testing
     @Test func `A start that waited for its place expires`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.start(1, beside: #""expiration":\#(CoreHarness.startSeconds + 60),"#), .update(2, of: "b"))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.sendWithoutBudget()
         core.reply(.send)

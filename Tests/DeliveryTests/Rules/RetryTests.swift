@@ -278,7 +278,7 @@ import Testing
     @Test func `A start whose answer was lost is unknown, and never repeated`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry(.ambiguous)
         #expect(core.outcomes == ["s1 unknown"])
         #expect(core.settlements == ["s1 unknown", "s1 unknown (device)"])
@@ -291,7 +291,7 @@ import Testing
     func `An unprocessed start is sent again when Redis admits it again`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         let first = core.push()
         core.answer(disposition)
@@ -309,7 +309,7 @@ import Testing
     @Test func `An update does not cancel the retry of its start`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry(.retryNow)
         core.receive(.update(2))
         core.elapse(208)

@@ -81,7 +81,7 @@ import Testing
         core.reply(.registered, held: .update(8), toNewest: true)
         core.receive(.update(10))
         #expect(core.outcomes == ["u2 superseded", "u8 superseded", "u9 superseded"])
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry()
         core.acknowledgeAll()
         #expect(core.outcomes.last == "s7 accepted")
@@ -182,7 +182,7 @@ import Testing
         core.reply(.overtaken)
         core.receive(.start(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.waiting == ["address s2"])
+        #expect(core.waiting == ["lookUpToken s2"])
     }
 
     @Test func `A command that is overtaken without an alert is superseded`() {

@@ -175,7 +175,7 @@ extension StoreCall {
     var isSettlement: Bool {
         switch operation {
         case .settle, .settleStart, .limit, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent: true
-        case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister,
+        case .lookUpToken, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister,
             .checkLifetime:
             false
         }

@@ -82,7 +82,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"), .start(1, of: "c"))
         core.loseRedis()
-        #expect(core.waiting == ["admit u1", "admit b.u1", "address c.s1"])
+        #expect(core.waiting == ["admit u1", "admit b.u1", "lookUpToken c.s1"])
         core.reply(.send)
         #expect(core.push()?.command == "u1")
     }
@@ -127,7 +127,7 @@ import Testing
     func `A command that Redis refuses permanently fails with the reason`(step: Int) {
         let core = CoreHarness()
         core.receive(.start(1))
-        if step == 1 { core.reply(.address) }
+        if step == 1 { core.reply(.tokenFound) }
         if step == 2 { core.reply(.noToken) }
         core.refuse("NOPERM no permission")
         #expect(core.outcomes == ["s1 failed"])

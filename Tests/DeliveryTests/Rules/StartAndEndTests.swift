@@ -44,7 +44,7 @@ import Testing
         #expect(core.outcomes == ["s1 superseded"])
         core.carry()
         core.elapse(1_010)
-        #expect(core.waiting == ["address s4"])
+        #expect(core.waiting == ["lookUpToken s4"])
     }
 
     @Test func `A held start that its device releases is replaced by the waiting end`() {
@@ -62,7 +62,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.receive(.end(3))
-        core.reply(.address, number: 77)
+        core.reply(.tokenFound, number: 77)
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.settlements == ["s1 refunded"])
         #expect(core.waiting == ["admit e3"])
@@ -88,7 +88,7 @@ import Testing
     @Test func `An end replaces a start while it is admitted`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address, number: 77)
+        core.reply(.tokenFound, number: 77)
         core.receive(.end(3))
         core.reply(.send)
         #expect(core.push() == nil)
@@ -101,7 +101,7 @@ import Testing
     @Test func `An end replaces a start while it waits for a stream`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.receive(.end(3))
         #expect(core.push() == nil)
@@ -111,7 +111,7 @@ import Testing
     @Test func `An end replaces a start while it backs off`() {
         let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.carry(.retryLater)
         core.receive(.end(3))
         #expect(core.outcomes == ["s1 superseded"])
@@ -122,7 +122,7 @@ import Testing
     @Test func `A start that was sent is ended`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.push()
         core.receive(.end(3))

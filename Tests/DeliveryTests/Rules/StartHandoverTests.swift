@@ -15,7 +15,7 @@ import Testing
         core.acknowledgeAll()
         try #require(core.deferrals.map(\.command) == ["b.u1"])
         core.receive(.start(1))
-        core.reply(.address, number: 77)
+        core.reply(.tokenFound, number: 77)
         let claim = try #require(try core.called.claim)
         core.reply(.send)
         return (core, claim)

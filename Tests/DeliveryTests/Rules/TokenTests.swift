@@ -61,7 +61,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.noToken)
         core.reply(.retry)
-        #expect(core.waiting == ["address s1"])
+        #expect(core.waiting == ["lookUpToken s1"])
     }
 
     @Test func `A reply that does not fit the hold fails the command`() {
@@ -117,7 +117,7 @@ import Testing
         core.register(CommandText.deviceRegistration())
         #expect(core.waiting == ["register device d"])
         core.reply(.registered, held: .start(1))
-        #expect(core.waiting == ["address s1"])
+        #expect(core.waiting == ["lookUpToken s1"])
     }
 
     @Test func `A newer waiting state supersedes a released one`() {
@@ -329,7 +329,7 @@ import Testing
     @Test func `The invalidation of a dead push-to-start token names its device`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         core.push()
         core.answer(.tokenDead, status: 410, invalidAt: Self.startMilliseconds + 1)

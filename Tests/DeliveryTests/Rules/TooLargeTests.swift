@@ -218,7 +218,7 @@ import Testing
             .replacing(#""attributes":{}"#, with: #""attributes":{"lineups":1}"#)
             .replacing(#""content-state":{"n":0}"#, with: #""content-state":{"n":0,"lineups":"\#(Self.long)"}"#)
         core.receive(start)
-        core.reply(.address)
+        core.reply(.tokenFound)
         core.reply(.send)
         #expect(try #require(core.push()).body.contains(#""attributes":{"lineups":1},"content-state":{"n":0}"#))
     }

@@ -8,7 +8,7 @@ extension Simulation {
         let activity = String(decoding: view.activity, as: UTF8.self)
         noteAge(call, view, reply, of: activity)
         switch (call.ticket.purpose, reply.verdict) {
-        case (.address, .address):
+        case (.lookUpToken, .tokenFound):
             pace.lastStartDraws[activity] = now
         case (.admit, .overtaken):
             phones[activity]?.overtaken.insert(alert(of: view))
