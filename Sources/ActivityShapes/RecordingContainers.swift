@@ -37,8 +37,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         do {
             return try Recorder.value(of: type, from: example(key), depth: recorder.depth)
         } catch {
-            // The decoding failed, and the type may now try another type for this field. So the field's shape
-            // is not known.
+            // The decoding failed, and the caller may now decode this field as another type. So the field's
+            // shape is not known.
             recorder.note.fields?[key.stringValue] = .any
             throw error
         }

@@ -3,7 +3,7 @@ import Numbers
 /// Writes RESP into memory that a stream has reserved. The caller must reserve enough memory;
 /// ``Stream/commit(_:)`` traps if it was not enough.
 public struct CommandWriter {
-    /// The most bytes of an argument's length line and of the line ends.
+    /// The most bytes that an argument has besides its content: its length line and the line ends.
     public static let argumentOverheadBytes = 16
 
     private let base: UnsafeMutableRawPointer

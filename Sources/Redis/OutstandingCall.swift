@@ -1,4 +1,4 @@
-/// What a command that waits for its reply is for.
+/// The purpose of a Redis command that waits for its reply.
 enum CommandKind: UInt8, BitwiseCopyable {
     /// The command is a script call of the session, or several calls. All other kinds are commands of the
     /// connection itself.

@@ -1,10 +1,10 @@
 /// Shares a provider token of APNs among all workers. Redis has the token as an opaque text under a key that
-/// expires, and a lease for the worker that signs the next token. For code outside the lanes; its
-/// configuration is the lanes' configuration.
+/// expires, and a lease for the worker that signs the next token. For code outside the lanes, with the same
+/// configuration as the lanes.
 ///
-/// Each call runs its own loop, and blocks its thread until the answer arrives, at most a few of the
-/// configuration's deadlines. Not thread-safe. A failed call is not repeated; the caller tries again at its
-/// next check.
+/// Each call runs its own loop, and blocks its thread until the answer arrives, at most for a few times the
+/// configured deadline. Not thread-safe. A failed call is not repeated; the caller tries again at its next
+/// check.
 public final class ProviderTokenStore {
     /// A text, and how long Redis still keeps it. All workers see the same time, even if their clocks differ.
     public struct Entry: Equatable {

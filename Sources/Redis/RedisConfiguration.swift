@@ -28,8 +28,8 @@ public struct RedisConfiguration: Sendable {
     /// replaces it.
     public var responseDeadlineMilliseconds: Int64 = 2_000
     /// How many replicas must acknowledge the writes of a call that requests replicas, before the call gets
-    /// its reply; 0 for none. A replica that lacks a write may become the next primary, so only the number of
-    /// all replicas prevents every loss.
+    /// its reply; 0 for none. A replica that lacks a write may become the next primary. So every loss is
+    /// prevented only if this is the number of all replicas.
     public var replicas = 0
     /// The most calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096

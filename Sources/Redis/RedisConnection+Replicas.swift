@@ -3,9 +3,9 @@ import Reactor
 /// Leaves replies unread until replicas have acknowledged what the calls wrote.
 ///
 /// If a call of a turn asks for replicas, the connection writes WAIT after all calls of the turn. It leaves
-/// the replies from that call on unread until WAIT's own reply has arrived. So the session gets all replies
-/// in their order, and nothing is copied. The server answers no later call before the WAIT, so only the
-/// replies of one turn can be unread.
+/// the reply to that call, and all later replies, unread until WAIT's own reply has arrived. So the session
+/// gets all replies in their order, and nothing is copied. The server answers no later call before the WAIT,
+/// so only the replies of one turn can be unread.
 extension RedisConnection {
     /// WAIT's timeout is the response deadline divided by this number. The timeout must be short, because a
     /// reply may wait for two WAITs: the one of the turn before, and its own.

@@ -15,7 +15,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case moved
         /// The key's slot is moving, and the key is already on the other server.
         case ask
-        /// The key's slot is moving, and the command's keys are on both servers.
+        /// The key's slot is moving, and each of the two servers has some of the command's keys.
         case tryAgain
         /// The server has lost the scripts. The connection then loads them again, once.
         case noScript
@@ -39,7 +39,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// this server at the start. Otherwise a command of several calls would fail when their keys are in
         /// different slots, and this happens only under load.
         case clusterEnabled
-        /// The scripts did not write the value under the key. Only this error is proven to be the call's own.
+        /// The value under the key is not one that the scripts write. Only this error is proven to be the
+        /// call's own.
         case foreignValue
         /// The server's version is too old for the scripts.
         case tooOld

@@ -37,7 +37,7 @@ extension SharedHashes {
         public var claimed: [Claim]
     }
 
-    /// A claimed name, and its text in the hash `+`.
+    /// A claimed name, and its text in the hash whose key ends with `+`.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var text: String

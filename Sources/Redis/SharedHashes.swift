@@ -1,8 +1,8 @@
-/// Hashes and leases that all workers share. For code outside the lanes; its configuration is the lanes'
-/// configuration.
+/// Hashes and leases that all workers share. For code outside the lanes, with the same configuration as the
+/// lanes.
 ///
-/// Each call runs its own loop, and blocks its thread until the answer arrives, at most a few of the
-/// configuration's deadlines. Not thread-safe. No call is repeated.
+/// Each call runs its own loop, and blocks its thread until the answer arrives, at most for a few times the
+/// configured deadline. Not thread-safe. No call is repeated.
 public final class SharedHashes {
     /// Fields with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]

@@ -17,7 +17,7 @@ struct UnreadReplies {
         let number = Decimal.parse(text).flatMap { Int64(exactly: $0) }
         switch bytes[offset] {
         case UInt8(ascii: "$"):
-            // The string is null, or longer than the limit. The reader refuses the latter later.
+            // The string is null, or longer than the limit. The reader later refuses one that is too long.
             guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.end, nil) }
             let end = line.end + Int(number) + 2
             return end <= bytes.count ? (end, nil) : nil

@@ -41,7 +41,7 @@ final class HTTPServerConnection: StreamHandler {
     private var isChunked = false
 
     /// `writtenBytes`: all bytes written to the stream so far. `takenBytesSeen`: the bytes that had left the
-    /// stream's buffer at the last `sweep`. If it grows, the client still reads.
+    /// stream's buffer at the last `sweep`. If more have left at the next `sweep`, the client still reads.
     private var writtenBytes = 0
     private var takenBytesSeen = 0
 

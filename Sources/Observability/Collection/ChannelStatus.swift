@@ -6,8 +6,8 @@ package final class ChannelStatus: Sendable {
     package struct Counts: Sendable, Equatable {
         /// The number of channels that belong to audiences.
         package var known: Int64 = 0
-        /// The number of channels that APNs lists, including those of other programs; 0 before the first
-        /// poll.
+        /// The number of channels in APNs' last list, including those of other programs; 0 before the first
+        /// list.
         package var listed: Int64 = 0
         package var created: Int64 = 0
         package var deleted: Int64 = 0
@@ -17,7 +17,7 @@ package final class ChannelStatus: Sendable {
         package var refused: Int64 = 0
         /// Whether the configuration gives a channel to some audiences of the app in this environment.
         package var isDeclared = false
-        /// The state of the channels at this worker's last poll; nil before the first poll.
+        /// The register's state when this worker last read it; nil before the first time.
         package var lastSnapshot: Snapshot?
         package var failure: Failure?
 
@@ -35,7 +35,7 @@ package final class ChannelStatus: Sendable {
         package var nextDeletionMilliseconds: Int64?
         /// The number of creations that have begun and whose end is not known yet.
         package var creationsOpen = 0
-        /// The number of channels that the topic does not have yet.
+        /// The number of channels that are not on the channels topic yet.
         package var unpublished = 0
 
         package init(atMilliseconds: Int64) { self.atMilliseconds = atMilliseconds }

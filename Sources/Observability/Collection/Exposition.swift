@@ -49,7 +49,7 @@ package struct Exposition {
         }
     }
 
-    /// Writes a metric whose value no thread counts.
+    /// Writes a metric that no thread counts in its cells. Its value is read now.
     private mutating func appendReading(
         _ definition: MetricDefinition,
         totals: MetricTotals,

@@ -87,8 +87,8 @@ package struct LabelSpace: Sendable {
     /// The index for records of no configured app.
     package var noApp: Int { apps.count }
 
-    /// Returns the values of a dimension, each as its labels in order. Returns none if no counters exist for
-    /// the dimension.
+    /// Returns the values of a dimension. Each value is a list with one text for each of the dimension's
+    /// ``MetricDimension/labels``. Returns none if no counters exist for the dimension.
     func values(of dimension: MetricDimension) -> [[String]] {
         switch dimension {
         case .topic: topics.map { [$0] }
@@ -145,13 +145,14 @@ package struct ResponseTable: Sendable {
         self.reasons = reasons
     }
 
-    /// Returns the index for an answer. Does not allocate. `reason` may be an index beyond this table.
+    /// Returns the index of an answer in ``labels``. Does not allocate. `reason` may be an index beyond the
+    /// reasons of this table.
     package func index(status: UInt16, reason: Int) -> Int {
         if reasons.indices.contains(reason), reasons[reason].documentedStatus == status, status != 0 { return reason }
         return reasons.count + (Self.statuses.firstIndex(of: status) ?? Self.statuses.count)
     }
 
-    /// Returns the index for the reason of a GOAWAY frame.
+    /// Returns the index in ``reasonLabels`` for the reason of a GOAWAY frame.
     package func reasonIndex(_ reason: Int) -> Int {
         reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
     }

@@ -58,8 +58,8 @@ public struct ThreadMetrics: ~Copyable {
         cells[cell] = max(cells[cell], value)
     }
 
-    /// Adds observations to a histogram, usually one. A negative duration counts as zero, because its two
-    /// clocks may belong to different machines.
+    /// Adds observations to a histogram, usually one. A duration can be negative if its two times come from
+    /// different machines. It then counts as zero.
     public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
         let start = cell(metric, first, 0)
         let buckets = Int(cellRanges[Int(metric.rawValue)].width) - 2

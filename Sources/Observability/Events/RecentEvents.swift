@@ -1,14 +1,14 @@
 import Logging
 import Synchronization
 
-/// The last line of each kind and the number of lines, for /statusz. It also holds the one ``LogRepetition``
-/// of the process, which all threads share. The size is limited.
+/// The time and the last log line of each ``LogKind``, with the number of lines, for /statusz. It also holds
+/// the one ``LogRepetition`` of the process, which all threads share.
 package final class RecentEvents: Sendable {
     struct Event: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
-        /// The suppressed lines of logs that have no metrics to count them.
+        /// The number of suppressed lines. Counts only lines of logs that have no metrics of their own.
         var suppressedUncounted: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
@@ -54,7 +54,7 @@ package final class RecentEvents: Sendable {
         entries.withLock { $0[Int(kind.rawValue)].suppressedUncounted &+= 1 }
     }
 
-    /// The suppressed lines of logs without metrics, indexed by kind.
+    /// The numbers of suppressed lines of logs without metrics, indexed by kind.
     var suppressedUncounted: [UInt64] { entries.withLock { $0.map(\.suppressedUncounted) } }
 
     /// The kinds that were logged, the latest first.

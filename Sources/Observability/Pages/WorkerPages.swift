@@ -10,7 +10,7 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
 
     private let registry: MetricRegistry
     private let host: String
-    /// Not owned, because the loop's timer keeps these pages alive.
+    /// Unowned, to avoid a reference cycle: the loop's timer owns these pages.
     private unowned let loop: EventLoop
     private var log: KindLog
     private var history = TotalsHistory()

@@ -40,7 +40,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     /// - Parameters:
     ///   - trace: the trace that came with the record, or that begins here.
-    ///   - seed: the lane's seed. If a record's result is produced twice, its spans have the same ids.
+    ///   - seed: the lane's seed for span ids. If a record's result is produced twice, its spans get the same
+    ///     ids.
     public init(_ trace: CarriedTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
         // Only the record's first result has the root span. A record that brings a token may have further
         // results: those of the held commands that the token releases.
@@ -115,7 +116,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         return trace.context.child(span: span(seed ^ trace.context.span, number))
     }
 
-    /// Returns the id of a span inside this one. The record's spans have different numbers.
+    /// Returns the id of a child span. Each child span of a record has its own number, such as 1 for `admit`.
     func span(inside number: UInt64) -> UInt64 { Self.span(context.span, number) }
 
     /// Mixes two numbers into a third one that is never zero.

@@ -24,7 +24,8 @@ package final class TraceCounters: Sendable {
     }
 
     private let counts = Mutex(Counts())
-    /// Not under the lock of the other counts, because a lane must never wait.
+    /// The traces that full rings dropped. Not under the lock of the other counts, because a lane must never
+    /// wait.
     private let full = Atomic<UInt64>(0)
 
     var exported: UInt64 { counts.withLock { $0.exported } }

@@ -43,7 +43,7 @@ package actor TraceExporter {
     private let counters: TraceCounters
     private let log: SharedKindLog
     private let interruption: Wakeup
-    /// The queue whose thread the requests block.
+    /// The requests run on this queue, because they block their thread.
     private let queue = DispatchQueue(label: "causeway.traces")
     /// The batch that the collector has not taken yet, with the number of attempts.
     private var waiting: (traces: [FinishedTrace], attempts: Int)?

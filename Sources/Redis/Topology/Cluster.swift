@@ -11,8 +11,8 @@ final class Cluster {
     static let refreshSpacingMilliseconds: Int64 = 1_000
     /// The longest random delay before a look-up of the slots.
     static let refreshJitterMilliseconds: Int64 = 250
-    /// How long the connection to a server without slots stays after an ASK has named the server. A slot that
-    /// moves to it may need it again.
+    /// How long the connection to a server without slots stays after an ASK has named the server. While a
+    /// slot moves to this server, further ASKs may name it.
     static let askedServerMilliseconds: Int64 = 60_000
     /// The most servers with a connection: all primaries, and some servers that join or leave.
     static let nodesMax = SlotMap.primariesMax + 24
@@ -264,8 +264,7 @@ final class Cluster {
         hasMap = true
         replicas = map.replicas
         for index in nodes.indices { nodes[index]?.isMapped = false }
-        // There are enough indices for all primaries, but servers that are about to leave may still have some
-        // of them.
+        // A primary has no position if servers that are about to leave still have too many of the indices.
         let positions = map.primaries.map { position(of: $0) }
         for case let position? in positions { nodes[position]?.isMapped = true }
         for slot in owners.indices {

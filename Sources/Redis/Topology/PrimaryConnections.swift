@@ -2,8 +2,8 @@ import Reactor
 
 /// Connections to the primaries of any topology, for code outside the lanes.
 ///
-/// Each call runs its own loop, and blocks its thread until the answers arrive, at most a few of the
-/// configuration's deadlines. A call also ends, without answers, when `isCancelled` returns true. By default it
+/// Each call runs its own loop, and blocks its thread until the answers arrive, at most for a few times the
+/// configured deadline. A call also ends, without answers, when `isTooOld` returns true. By default, `isTooOld`
 /// returns true when the task is cancelled. Not thread-safe.
 final class PrimaryConnections {
     /// A command and the server that gets it.
@@ -11,8 +11,8 @@ final class PrimaryConnections {
     /// The result of one command.
     typealias Answer = Result<RedisValue, RedisError>
 
-    /// The longest time that a call waits for its replies. It ends a call to a server that keeps sending,
-    /// which no connection's own deadline ends.
+    /// The longest time that a call waits for its replies. A connection's own deadline ends a call to a
+    /// silent server, but not to a server that keeps sending.
     static let blockedMillisecondsMax: Int64 = 60_000
     /// How often a waiting call asks `isCancelled`.
     private static let cancellationMilliseconds: Int64 = 50

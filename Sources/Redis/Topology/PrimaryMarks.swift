@@ -1,9 +1,9 @@
-/// Small texts on every primary. From them a worker notices that a primary has lost its data or was replaced
-/// (R24).
+/// The marks: small texts on every primary. From them a worker notices that a primary has lost its data or
+/// was replaced (R24).
 ///
-/// In a cluster, each text is under one key at each of the ``SlotAnchors``. For code outside the lanes; its
-/// configuration is the lanes' configuration. Each call runs its own loop, and blocks its thread until the
-/// answers arrive, at most a few of the configuration's deadlines. Not thread-safe. No call is repeated.
+/// In a cluster, each text is under one key at each of the ``SlotAnchors``. For code outside the lanes, with
+/// the same configuration as the lanes. Each call runs its own loop, and blocks its thread until the answers
+/// arrive, at most for a few times the configured deadline. Not thread-safe. No call is repeated.
 public final class PrimaryMarks {
     /// A primary, and its answers to one `read`.
     public struct Primary: Sendable {

@@ -1,5 +1,5 @@
-/// Reads data from the primaries and never writes. For code outside the lanes; its configuration is the
-/// lanes' configuration.
+/// Reads data from the primaries and never writes. For code outside the lanes, with the same configuration
+/// as the lanes.
 ///
 /// Each call runs its own loop, and blocks its thread until the answer arrives. Not thread-safe.
 public final class RedisQueries {

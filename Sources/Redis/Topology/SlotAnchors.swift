@@ -4,8 +4,8 @@
 /// The tags never change. Keys with these tags move with their slots: a primary that gets a slot also gets
 /// its keys.
 struct SlotAnchors {
-    /// Each block of this many slots has one anchor. A primary that serves few slots may have no anchor, and
-    /// a worker then cannot notice that it lost its data.
+    /// Each block of this many slots has one anchor. A primary that serves few slots may have no anchor. A
+    /// worker then cannot notice that this primary has lost its data.
     static let slotsPerAnchor = 128
     static let count = KeySlot.slotCount / slotsPerAnchor
 

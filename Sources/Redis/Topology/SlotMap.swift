@@ -2,7 +2,7 @@ import Reactor
 
 /// The server of each slot, as one server of a cluster reported it.
 struct SlotMap: Equatable {
-    /// The most primaries of a cluster. Redis recommends not much more than this number.
+    /// The most primaries of a cluster. Redis recommends at most about this number.
     static let primariesMax = 1_000
     static let unowned = UInt16.max
 
