@@ -132,8 +132,8 @@ extension Connection {
             pinnedAt: tokenPinnedAtSeconds,
             issuedAt: newest.issuedAtSeconds
         )
-        // If signing failed, the review time has already passed. Wait `retrySeconds` more, so that not every
-        // push tries to sign again.
+        // If signing a newer token failed, the time to look for one has already passed. Wait `retrySeconds`
+        // more, so that not every push tries to sign again.
         tokenReviewMilliseconds = max(review, seconds + ProviderTokenTimes.retrySeconds) * 1_000
         return true
     }
@@ -239,8 +239,8 @@ extension Connection {
             connection: identifier,
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
         )
-        // Free the slot before the handler is called, so that the handler can submit a push in it. The bytes
-        // of the reason stay valid until another response is written to the slot.
+        // Free the slot before the handler is called, so that the handler can submit a push in this slot. The
+        // bytes of the reason stay valid until another response is written to the slot.
         streams.remove(slot.streamIdentifier)
         slots.free(index)
         if isRefusedKey {

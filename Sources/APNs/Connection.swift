@@ -43,7 +43,7 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether a response on the `cold` connection did not show that APNs accepts the provider token. The
+    /// Whether the `cold` connection got a response that proved nothing about the provider token. The
     /// connection then no longer gets the next push first: in a pool with few pushes, an overloaded server
     /// would get all of them. The pool clears the flag in each sizing interval, to try the connection again.
     var hasUnprovenAnswer = false
@@ -281,7 +281,7 @@ enum ConnectionLimits {
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesPerPush = 8
-    /// The most frames that `framesAllowed` can reach by pushes.
+    /// The highest value to which pushes can raise `framesAllowed`.
     static let framesSavedMax = 100_000
     /// The most bytes of a GOAWAY's text that are written to the log.
     static let logTextBytesMax = 256

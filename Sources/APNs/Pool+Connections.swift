@@ -36,8 +36,8 @@ extension Pool {
         trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// Retires one connection if there are more than the pool wants: an unused one if there is one, otherwise
-    /// the open connection with the fewest pushes in flight.
+    /// Retires one connection if there are more than the pool wants. It is an unused one if there is one,
+    /// otherwise the open connection with the fewest pushes in flight.
     func retireSurplus() {
         let wanted = sizing.wanted + (needsExtraConnection ? 1 : 0)
         let carrying = connections.filter(\.acceptsPushes)
@@ -52,8 +52,8 @@ extension Pool {
     }
 
     func open() {
-        // The timer may have waited for long. Meanwhile the pushes may have become fewer, or the trial of a
-        // key may be over.
+        // The timer may have waited for long. Meanwhile the pool may have fewer pushes, or APNs may have
+        // accepted or refused a new key.
         guard phase == .running else { return }
         guard wantsConnection else { return opening.endRoomWait() }
         guard needsConnection || configuration.budget.hasRoom else { return awaitRoom() }
@@ -119,8 +119,8 @@ extension Pool {
     func connectionReady(_ connection: Connection) {
         opening.isUnderWay = false
         // Choose the connection for the next push again, so that the new connection gets it. Otherwise the
-        // preferred connection would first get the rest of its 32 pushes: with one push a second, the trial
-        // of a key would wait half a minute.
+        // preferred connection would first get the rest of its 32 pushes: with one push a second, a new key
+        // would wait half a minute until a push tries it.
         preferred = nil
         openIfNeeded()
     }

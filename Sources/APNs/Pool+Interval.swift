@@ -26,11 +26,11 @@ extension Pool {
         return connections.contains { $0.acceptsPushes && $0.isOfAnotherKey(than: generation) }
     }
 
-    /// Tries a new key, if the pool may. After APNs has accepted a key, retires the connections with the old
-    /// key: one per interval, and only while a connection with the new key is open.
+    /// Tries a new key, if the pool may. After APNs has accepted it, retires one connection with the old key
+    /// per interval, and only while a connection with the new key is open.
     ///
-    /// A pool without pushes in the last interval does not try a key: it has no push to try the key with, and
-    /// other pools would wait for the verdict.
+    /// A pool without pushes in the last interval does not try a key. It has no push to try the key with, and
+    /// other pools would wait for APNs' verdict.
     private func replaceOldKey() {
         for connection in connections where connection.acceptsPushes {
             if let token = connection.trialToken, tokens.isTrialObsolete(token) { connection.retire(.providerToken) }
@@ -50,7 +50,7 @@ extension Pool {
         old.retire(.providerToken)
     }
 
-    /// Takes a candidate key to try, while the key in use works or APNs refuses it.
+    /// Takes a new key, the candidate, to try. Does so only if the key in use works, or if APNs refuses it.
     ///
     /// If the key in use works, it stays in use during the trial. If APNs refuses it, its connections can
     /// send no push. The pool then retires them, because they would otherwise get the breaker's probes, and
@@ -75,7 +75,8 @@ extension Pool {
         )
     }
 
-    /// Lets each `cold` connection whose last response proved nothing get the next push first again.
+    /// Clears ``Connection/hasUnprovenAnswer`` of all connections, so that a `cold` one gets the next push
+    /// first again.
     private func tryUnprovenConnections() {
         for connection in connections where connection.hasUnprovenAnswer {
             connection.hasUnprovenAnswer = false

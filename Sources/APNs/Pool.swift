@@ -36,7 +36,7 @@ public final class Pool {
     private var breakerTimer = TimerIdentifier.none
     var opening: ConnectionOpening
     var lookUp: HostLookup?
-    /// The token of a candidate key, for the next connection to try.
+    /// The token of a new key that APNs has not accepted yet. The next connection tries it.
     var trialToken: ProviderToken?
 
     /// The connection that got the last push. It gets up to 32 pushes in a row, because together they fill
@@ -101,8 +101,8 @@ public final class Pool {
     /// Why the breaker is open; nil if it is closed. While it is open, the pool takes only probes.
     public var openBreaker: BreakerCause? { breaker.cause }
 
-    /// Whether BadDeviceToken or DeviceTokenNotForTopic concerns that one token (R17). If false, the
-    /// environment or topic may be wrong for all tokens.
+    /// Whether the answer BadDeviceToken or DeviceTokenNotForTopic concerns only its push's token (R17). If
+    /// false, the environment or topic may be wrong for all tokens.
     ///
     /// True while the breaker is closed, if APNs has accepted a push since the last of these responses.
     public var acceptsTokens: Bool { breaker.isClosed && acceptedSinceSuspect }
@@ -171,7 +171,7 @@ public final class Pool {
         answerMalformed()
     }
 
-    /// Ends the pool's trial of a candidate key without a verdict, so that another pool may try the key.
+    /// Stops trying the new key without a verdict of APNs, so that another pool may try the key.
     private func releaseTrial() {
         guard let token = trialToken else { return }
         trialToken = nil

@@ -2,12 +2,13 @@
 ///
 /// At the end of each interval of ``intervalMilliseconds``:
 /// - The pool wants **one more** connection if it had no free stream for at least half of the interval and
-///   refused pushes. It does not want one if more than ``errorPercentMax`` per cent of the interval's pushes
-///   failed, or if the mean round trip was more than ``roundTripFactorMax`` times the shortest one of the
+///   refused pushes. It does not want one if more than ``errorPercentMax`` per cent of the pushes failed. Nor
+///   does it want one if the mean round trip was more than ``roundTripFactorMax`` times the shortest of the
 ///   last minutes. APNs or this host is then slow, and more connections would make both slower.
 /// - The pool wants **one fewer** if, for ``PoolConfiguration/shrinkMilliseconds``, no interval had more
-///   pushes in flight than half of what one connection fewer can carry. This time is several minutes, because
-///   Apple asks for connections that last. The pool also wants one fewer if a wanted connection never opened.
+///   pushes in flight than half of what the pool could carry with one connection fewer. This time is several
+///   minutes, because Apple asks for connections that last. If a wanted connection never opened, half of what
+///   the open ones can carry decides.
 /// - ``Pool/retireSurplus()`` retires connections beyond the wanted number, one per interval.
 ///
 /// The number is never below ``PoolConfiguration/connectionsMin`` or above
@@ -43,14 +44,15 @@ struct PoolSizing {
     }
 
     static let intervalMilliseconds: Int64 = 1_000
-    /// The pool wants one more connection from this share of an interval without a free stream, in per cent.
+    /// The pool wants one more connection if it had no free stream in at least this share of an interval, in
+    /// per cent.
     static let starvedPercentMin: Int64 = 50
     static let errorPercentMax = 10
     static let roundTripFactorMax: Int64 = 4
     /// A mean round trip up to this time is never judged slow. The loop's own turns take a large part of a
     /// time this short.
     static let roundTripMillisecondsIgnored: Int64 = 250
-    /// How long the pool compares with the shortest round trip before it takes a newer one.
+    /// How long the shortest round trip is kept for comparison. After this time, a newer one replaces it.
     static let roundTripMemoryMilliseconds: Int64 = 120_000
 
     private let connectionsMin: Int

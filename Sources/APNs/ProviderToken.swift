@@ -61,8 +61,8 @@ public enum ProviderTokenTimes {
     /// After a failed signing, a connection waits for this time before it asks for a token again.
     static let retrySeconds: Int64 = 1
 
-    /// Returns when a connection must look for a newer token: when it may change its token and a newer one
-    /// may exist, and at the latest at the last use of its token.
+    /// Returns when a connection must look for a newer token. This is when it may change its token and a
+    /// newer one may exist, but at the latest at its token's last use.
     static func reviewSeconds(pinnedAt: Int64, issuedAt: Int64) -> Int64 {
         min(max(pinnedAt + pinSeconds, issuedAt + renewalSeconds), issuedAt + lastUseSeconds)
     }

@@ -9,8 +9,7 @@ public enum ProviderTokenRenewal {
     /// A worker must renew a token when its remaining time in Redis is at most this.
     public static let renewalRemainingMilliseconds =
         (ProviderTokenTimes.lastUseSeconds - ProviderTokenTimes.renewalSeconds) * 1_000
-    /// How far the clock of the process that signed the token may be ahead of the clock of a process that
-    /// uses the token.
+    /// How far the clock of the process that signed the token may be ahead of this process's clock.
     static let clockSecondsMax: Int64 = 300
 
     /// The shared token's entry in Redis.

@@ -77,8 +77,8 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             if let token = state.newest {
                 let age = token.ageSeconds(at: unixSeconds)
-                // A token's issue time can be in the future: the clock was set back after the signing, or the
-                // clock of the process that signed it is ahead.
+                // A token's issue time can be in the future. The clock was set back after the signing, or the
+                // clock of the process that signed the token is ahead.
                 let youngest = state.isShared ? -ProviderTokenRenewal.clockSecondsMax : 0
                 let oldest = state.isShared ? ProviderTokenTimes.lastUseSeconds : ProviderTokenTimes.renewalSeconds
                 if age >= youngest && age < oldest { return token }
@@ -95,8 +95,8 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Drops a token that APNs called expired, so that `current` signs a new one. Keeps a token that is
-    /// younger than 20 minutes: APNs calls it expired only because the clocks differ, and more new tokens
-    /// would lead to TooManyProviderTokenUpdates.
+    /// younger than 20 minutes. APNs calls such a token expired only because the clocks differ, and more new
+    /// tokens would lead to TooManyProviderTokenUpdates.
     func refused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newest === token else { return }
@@ -116,8 +116,8 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { $0.isShared = true }
     }
 
-    /// The input of ``ProviderTokenRenewal``: the id of the key in use, and the issue times of the token in
-    /// use and of the newest token that APNs called expired.
+    /// The input of ``ProviderTokenRenewal``: the id of the key in use, and when two tokens were issued: the
+    /// one in use, and the newest one that APNs called expired.
     public var sharingState: (keyIdentifier: String, inUseIssuedAt: Int64?, refusedIssuedAt: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newest?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// A key file that may be replaced while it is in use: in place, by a rename, or, as Kubernetes does, by
-/// changing the symbolic link to a directory above it. Only ``poll()`` checks the file; if it is unchanged,
-/// the check costs one `stat`.
+/// A key file that may be replaced while it is in use. It is replaced in place, by a rename, or by changing
+/// the symbolic link to a directory above it, as Kubernetes does. Only ``poll()`` checks the file; if it is
+/// unchanged, the check costs one `stat`.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged

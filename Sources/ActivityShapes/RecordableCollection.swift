@@ -19,8 +19,8 @@ extension Set: RecordableCollection where Element: Decodable {
 
 extension Dictionary: RecordableCollection where Key: Decodable, Value: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        // JSON encodes a dictionary as an object only if its keys are strings or integers. With other keys it
-        // is an array. No shape describes an array of keys and values, or an object whose keys are numbers.
+        // JSON has a dictionary as an object only if its keys are strings or integers, else as an array of
+        // keys and values. No shape describes such an array, or an object whose keys are numbers.
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }

@@ -286,8 +286,8 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - calls: how many calls of ``appendCall(isWritten:asksForReplicas:)`` the command contains: the
-    ///     newest ones. 0 if the session appends the command's only call next.
+    ///   - calls: the number of calls in the command. They are the last ones that
+    ///     ``appendCall(isWritten:asksForReplicas:)`` added. 0 if the session adds the only call next.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(calls: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -302,8 +302,8 @@ public final class RedisConnection {
 
     /// Removes the oldest call, which has its result.
     ///
-    /// - Returns: false if the connection of the reply was lost meanwhile. All calls have then failed
-    ///   already.
+    /// - Returns: false if the connection that received the reply was lost meanwhile. All calls have then
+    ///   failed already.
     public func completeOldestCall(from reader: ReplyReader) -> Bool {
         reader === self.reader && outstanding.removeOldest() != nil
     }

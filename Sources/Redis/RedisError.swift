@@ -107,9 +107,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension RedisError {
-    /// Classifies an error reply by its first word. Redis 5 and 6 put the error of a command inside the error
-    /// of its script, as in `ERR Error running script (call to f_…): @user_script:1: -OOM command not
-    /// allowed`. So each word after a colon is checked, too.
+    /// Classifies an error reply by its first word. If a Redis command in a script fails, Redis 5 and 6 put
+    /// its error inside the script's error: `ERR Error running script (call to f_…): @user_script:1: -OOM
+    /// command not allowed`. So each word after a colon is checked, too.
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }

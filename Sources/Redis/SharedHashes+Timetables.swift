@@ -1,9 +1,9 @@
 /// Timetables that all workers share. A timetable is a sorted set of names, ordered by the time when each
 /// name is due. Next to the set is a hash, whose key is the set's key with `+` at the end. It has a text for
-/// each name: a letter, a time in UNIX milliseconds, and the number of claims. Two more hashes, with `*` and
-/// `=` at the end, may have other data of a name.
+/// each name: a letter that the caller chooses, a time in UNIX milliseconds, and the number of claims. Two
+/// more hashes, with `*` and `=` at the end, may have other data of a name.
 extension SharedHashes {
-    /// Names of a timetable that are due, the longest due first.
+    /// Names of a timetable that are due. The name that was due earliest comes first.
     public struct DuePage: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -46,7 +46,7 @@ extension SharedHashes {
     /// Reads names that are due. Changes nothing.
     ///
     /// - Parameters:
-    ///   - rank: how many names to skip, the longest due first.
+    ///   - rank: how many names to skip, from the one that was due earliest.
     ///   - limit: the most names to return.
     public func dueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DuePage {
         let (now, count, parts) = try timetable(Self.listing, key, [rank, limit].map { Array(String($0).utf8) })

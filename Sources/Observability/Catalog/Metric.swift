@@ -12,8 +12,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case undecodable
     case trimmedBodies
 
-    // Pushes. Budget draws and demotions count with the first attempt of a push, because Redis draws once for
-    // each version.
+    // Pushes. Draws from a budget and demotions to priority 5 count with the first attempt of a push, because
+    // Redis draws once for each version.
     case pushes
     case pushRetries
     case retryBudget

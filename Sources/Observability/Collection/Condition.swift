@@ -5,7 +5,7 @@ import Synchronization
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum Membership: UInt8, Sendable {
-        /// The worker has no partitions: the group has given it none yet or has revoked all for a new
+        /// The worker has no partitions. The group has given it none yet or has revoked all for a new
         /// assignment, or no broker can be reached. → `member` with an assignment. A member id is not enough,
         /// because a broker returns it to the first join request (KIP-394). After an empty assignment, the
         /// worker becomes a member when the brokers have said that the commands topic has partitions.
@@ -40,8 +40,8 @@ package struct WorkerCondition: Sendable, Equatable {
 }
 
 extension WorkerCondition {
-    /// Whether APNs refuses the provider tokens of every app: for each app, APNs has refused the token in at
-    /// least one pool and has accepted it in none.
+    /// Whether APNs refuses the provider tokens of every app. An app's token is refused if APNs has refused
+    /// it in at least one pool and has accepted it in none.
     func isEveryKeyRefused(of labels: LabelSpace) -> Bool {
         labels.apps.allSatisfy { app in
             let verdicts = labels.pools.indices.filter { labels.pools[$0].app == app }

@@ -11,7 +11,7 @@ struct MetricLayout: Sendable {
     struct CellRange: BitwiseCopyable, Sendable {
         /// The index of the first cell; -1 if the metric has no cells.
         var base: Int32 = -1
-        /// The number of values of the first and of the second dimension; 1 without that dimension.
+        /// How many values the first and the second dimension have; 1 for a dimension that the metric lacks.
         var firstCount: Int32 = 1
         var secondCount: Int32 = 1
         /// The number of cells of one series.

@@ -47,8 +47,7 @@ enum Redaction {
         return ranges
     }
 
-    /// Returns the end of the run of hex digits or of the JWT that begins at `start`; nil if neither begins
-    /// there.
+    /// Returns where a run of hex digits or a JWT ends, if one of them begins at `start`; otherwise nil.
     private static func tokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         let hexEnd = end(of: bytes, from: start, while: isHexDigit)
         if hexEnd - start >= hexDigitsMin { return hexEnd }

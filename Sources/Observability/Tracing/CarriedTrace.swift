@@ -1,5 +1,5 @@
-/// A record's trace as bytes, in the form that the core keeps with the record: the context in 25 bytes, then
-/// `tracestate` as it was received.
+/// A record's trace, and the bytes in which the core keeps it with the record. These bytes are the context in
+/// 25 bytes, then `tracestate` as it was received.
 ///
 /// In the byte of flags, Causeway uses bit 2 to say that the trace begins at this worker.
 public struct CarriedTrace {

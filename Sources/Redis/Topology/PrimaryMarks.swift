@@ -102,9 +102,9 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether it was written at all anchors of the `writing`. `replaceAll` and
-    ///   `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost its
-    ///   data between `read` and `write`.
+    /// - Returns: for each mark, whether it was written at every anchor that `writing` covers. `replaceAll`
+    ///   and `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost
+    ///   its data between `read` and `write`.
     public func write(_ marks: [(name: String, text: String)], to primary: Primary, _ writing: Writing) -> [Bool] {
         let places = writing.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)

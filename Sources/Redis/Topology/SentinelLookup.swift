@@ -3,7 +3,7 @@ import Reactor
 /// Finds the primary that the Sentinels know by its name, and checks that the server is really a primary.
 ///
 /// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the
-/// Sentinel that last gave a correct answer, and goes on to the next one after an error (steps 1 to 3 of the
+/// Sentinel that last gave a correct answer. After an error it asks the next Sentinel (steps 1 to 3 of the
 /// guidelines for Sentinel clients). Only one look-up may run at a time.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
