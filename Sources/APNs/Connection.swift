@@ -43,7 +43,7 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether the `cold` connection got a response that proved nothing about the provider token. The
+    /// Whether the `cold` connection got a response that did not prove that its token is accepted. The
     /// connection then no longer gets the next push first: in a pool with few pushes, an overloaded server
     /// would get all of them. The pool clears the flag in each sizing interval, to try the connection again.
     var hasUnprovenAnswer = false

@@ -8,7 +8,7 @@ package final class RecentEvents: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
-        /// The number of suppressed lines. Counts only lines of logs that have no metrics of their own.
+        /// The number of suppressed lines of logs that have no metrics of their own.
         var suppressedUncounted: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
