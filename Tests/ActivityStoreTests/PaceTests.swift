@@ -306,7 +306,7 @@ import Testing
                     let call = Operation.refundStart(startBudget: budget, draw: draws[place].name)
                     _ = model.perform(phone.call(call, tag: 0))
                 } else {
-                    let call = Operation.address(attributesType: "Game", startBudget: budget, registration: nil)
+                    let call = Operation.lookUpToken(attributesType: "Game", startBudget: budget, registration: nil)
                     draws.append((model.nowMilliseconds, model.perform(phone.call(call, tag: 0)).draw, true))
                 }
                 let fullAt = draws.filter(\.stays).reduce(Int64(0)) { max($0, $1.at) + interval }

@@ -188,7 +188,7 @@ extension Operation {
         )
     }
 
-    static func address(
+    static func lookUpToken(
         attributesType: String,
         startBudget: Policy.Bucket = Policy.Pace.spaced(0).budget,
         registration: OwnedToken?

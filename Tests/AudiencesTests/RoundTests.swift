@@ -29,6 +29,29 @@ import Testing
         #expect(harness.committableOffset == 1)
     }
 
+    @Test func `The result of a refused member counts its requests to APNs`() throws {
+        let harness = harness()
+        harness.command(1)
+        harness.settle()
+        #expect(harness.send(atMost: 1).map(\.member) == [names[0]])
+        harness.answerPushes(.rejected, reason: "BadExpirationDate")
+        let first = try #require(harness.results.first { SimulatedText.contains("BadExpirationDate", in: $0) })
+        #expect(SimulatedText.contains("\"attempts\":1,", in: first))
+
+        #expect(harness.send(atMost: 1).map(\.member) == [names[1]])
+        harness.answerPushes(.retryLater)
+        var sent = harness.send()
+        harness.answerPushes()
+        for _ in 0..<20 where !sent.contains(where: { $0.member == names[1] }) {
+            harness.pass(milliseconds: 1_000)
+            sent = harness.send()
+        }
+        #expect(sent.map(\.member) == [names[1]])
+        harness.answerPushes(.rejected, reason: "BadPriority")
+        let results = harness.results.filter { SimulatedText.contains("\"activity\":\"\(names[1])\"", in: $0) }
+        #expect(results.count == 1 && SimulatedText.contains("\"attempts\":2,", in: results.first ?? ""))
+    }
+
     /// The newer version begins at the older version's position and continues to the end of the range. Then
     /// it goes through the members before this position.
     @Test func `A newer version continues at the position of the older one`() {

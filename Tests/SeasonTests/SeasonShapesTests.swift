@@ -36,7 +36,7 @@ struct SeasonShapesTests {
                     return
                 }
                 if contracts.templates.hasMatched(command, ofApp: 0) { read += 1 }
-                #expect(contracts.mismatch(of: command, 0, dictionary: UInt64(index + 1), in: value) == nil)
+                #expect(contracts.mismatch(of: command, 0, dictionaryNumber: UInt64(index + 1), in: value) == nil)
             }
         }
         #expect(events.count > 14_000)

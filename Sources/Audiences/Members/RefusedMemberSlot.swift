@@ -15,6 +15,9 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var environment: DeviceEnvironment
     var kind: StoreSubjectKind
     var status: UInt16
+    /// The requests to APNs, including the refused one. A push whose partition moved to another worker counts
+    /// only the new owner's requests.
+    var attempts: UInt16
     var invalidAtMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
     var hasTime: Bool
@@ -40,6 +43,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         environment: DeviceEnvironment,
         kind: StoreSubjectKind,
         status: UInt16,
+        attempts: UInt16,
         invalidAtMilliseconds: Int64,
         hasTime: Bool,
         sentMilliseconds: Int64,
@@ -56,6 +60,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.environment = environment
         self.kind = kind
         self.status = status
+        self.attempts = attempts
         self.invalidAtMilliseconds = invalidAtMilliseconds
         self.hasTime = hasTime
         self.sentMilliseconds = sentMilliseconds

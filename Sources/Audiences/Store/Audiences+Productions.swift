@@ -193,6 +193,7 @@ extension Audiences {
             result.audience = rounds[refusedMember.round].identifier.bytes
             if refusedMember.kind == .activity { result.activity = identifier } else { result.device = identifier }
             result.status = refusedMember.status
+            result.attempts = Int(refusedMember.attempts)
             result.reason = reason.isEmpty ? nil : reason
             result.timestamp = version.record.instruction.grant.timestamp
             result.recordMilliseconds = version.record.instruction.recordMilliseconds

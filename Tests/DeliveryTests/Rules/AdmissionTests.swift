@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: [
-        StoreVerdict.address, .retry, .registered, .stale, .unregistered, .settled,
+        StoreVerdict.tokenFound, .retry, .registered, .stale, .unregistered, .settled,
     ])
     func `A reply that no script gives fails the command, not the lane`(verdict: StoreVerdict) {
         let core = CoreHarness()
