@@ -23,7 +23,9 @@ extension Reason {
             .badEnvironmentKeyIdInToken:
             "check teamId, keyId and keyFile of the app"
         case .expiredProviderToken: "check the clock of this machine"
-        case .tooManyRequests, .tooManyProviderTokenUpdates: "APNs limits requests: try again later"
+        case .tooManyRequests: "APNs limits requests: try again later"
+        case .tooManyProviderTokenUpdates:
+            "other programs sign provider tokens for the same team: let them share one token, or wait 20 minutes"
         case .idleTimeout, .internalServerError, .serviceUnavailable, .shutdown:
             "APNs cannot answer now: try again later"
         case .badCollapseId, .badMessageId, .badPriority, .badTopic, .duplicateHeaders, .invalidPushType,

@@ -82,12 +82,12 @@ extension StoreSession {
 
     private func issueOnActivityOrDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
-        case .admitStart(let version, let claim, let former):
+        case .admitStart(let version, let claim, let previousClaim):
             write(.start, call.tag, key, argumentCount: 4, argumentBytes: 88, on: connection) {
                 $0.argument(letter: UInt8(ascii: "s"))
                 $0.argument(version)
                 $0.argument(claim: claim)
-                if let former { $0.argument(claim: former) } else { $0.emptyArgument() }
+                if let previousClaim { $0.argument(claim: previousClaim) } else { $0.emptyArgument() }
             }
         case .hold(let version, let command, let carriesAlert):
             write(.hold, call.tag, key, argumentCount: 6, argumentBytes: 64 + command.count, on: connection) {

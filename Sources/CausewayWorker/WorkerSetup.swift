@@ -144,8 +144,8 @@ struct WorkerSetup: @unchecked Sendable {
             log: log,
             wakeup: wakeup,
             refuse: refuse,
-            noteMembers: { [mailboxes] held in
-                for mailbox in mailboxes { mailbox.noteMembers(completeAtMilliseconds: held) }
+            noteMembers: { [mailboxes] completeAt in
+                for mailbox in mailboxes { mailbox.noteMembers(completeAtMilliseconds: completeAt) }
             }
         )
     }

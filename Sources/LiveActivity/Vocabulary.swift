@@ -68,8 +68,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case expired
     /// The command or its payload is wrong.
     case invalid
-    /// The push-to-start token of a start is dead, or the update token of an end that Causeway sent because a
-    /// lifetime had ended.
+    /// The token of a start, of a lifetime's end or of an audience's member is dead.
     case unregistered
     /// APNs or Redis refused this command for a reason that no retry removes. The result has the reason.
     case failed

@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Tests the timetable of lifetimes on a real server, and compares it with the model.
+/// Tests the timetable of lifetimes on a real server, and compares it with the model. (R34)
 @Suite(.serialized, .ownThread) struct LifetimeTests {
     private static let hour: Int64 = 3_600_000
     private static let start: Int64 = 1_790_000_000_000

@@ -282,7 +282,9 @@ import Testing
         #expect(address("Race").verdict == .wait)
         // The token that a start brings is stored even if the start must wait.
         let newer = OwnedToken(token: [7], environment: .production, registeredAtMilliseconds: 50)
-        #expect(comparison.verdict(.lookUpToken(attributesType: "Race", startBudget: budget, registration: newer)) == .wait)
+        #expect(
+            comparison.verdict(.lookUpToken(attributesType: "Race", startBudget: budget, registration: newer)) == .wait
+        )
         comparison.pass(10_000)
         #expect(address("Race").registration == newer)
     }

@@ -20,8 +20,8 @@ extension StoreCall.Operation {
     fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other>.Operation {
         switch self {
         case .admit(let admission): .admit(admission.map(transform))
-        case .admitStart(let version, let claim, let former):
-            .admitStart(version: version, claim: claim, previousClaim: former)
+        case .admitStart(let version, let claim, let previousClaim):
+            .admitStart(version: version, claim: claim, previousClaim: previousClaim)
         case .hold(let version, let command, let carriesAlert):
             .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):

@@ -61,8 +61,8 @@ public struct StoreModel: Sendable {
         let expiry: Expiry
         switch operation {
         case .admit(let admission): (reply, expiry) = activity.command(admission, now: now)
-        case .admitStart(let version, let claim, let former):
-            (reply, expiry) = activity.start(version, claim: claim, previousClaim: former, now: now)
+        case .admitStart(let version, let claim, let previousClaim):
+            (reply, expiry) = activity.start(version, claim: claim, previousClaim: previousClaim, now: now)
         case .hold(let version, let command, let carriesAlert):
             (reply, expiry) = activity.hold(version, command, carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
@@ -81,7 +81,8 @@ public struct StoreModel: Sendable {
             // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
             (reply, expiry) = activity.settle(operation, now: now)
-        case .lookUpToken, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent, .checkLifetime:
+        case .lookUpToken, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent,
+            .checkLifetime:
             preconditionFailure("an operation on a device or a lifetime")
         }
         if expiry == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds }

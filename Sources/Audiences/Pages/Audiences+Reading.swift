@@ -19,7 +19,7 @@ extension Audiences {
     ///
     /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all others. It may
     ///   then take one page although other rounds wait.
-    mutating func readAhead(of round: UInt32, isFirstInQueue: Bool = false) {
+    mutating func prefetchPages(of round: UInt32, isFirstInQueue: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
         let end = readEnd(of: round)
         var isFirstInQueue = isFirstInQueue
@@ -219,7 +219,7 @@ extension Audiences {
             if continues { readNextPage(from: slot.end, of: round, inPlaceOf: page) } else { freePage(page) }
         }
         finishVersions(of: round)
-        readAhead(of: round)
+        prefetchPages(of: round)
     }
 
     /// Whether every member of the page that must get a push has its outcome or is parked.
@@ -332,7 +332,7 @@ extension Audiences {
             if rounds[waiting].phase == .restoring {
                 wake(waiting, at: 0)
             } else {
-                readAhead(of: waiting, isFirstInQueue: true)
+                prefetchPages(of: waiting, isFirstInQueue: true)
             }
             if waiting == last { return }
         }

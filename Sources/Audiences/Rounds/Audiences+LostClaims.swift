@@ -77,9 +77,9 @@ extension Audiences {
     private static var membersAwaitedMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
-    /// no poll of the store succeeds, for example because Redis' user may not read the marks.
-    /// `MemberCompleteness` of the worker waits equally long.
-    private static var membersWaitMillisecondsMax: Int64 { 600_000 }
+    /// no poll of the store succeeds, for example because Redis' user may not read the marks. The worker's
+    /// `MemberCompleteness` uses the same limit. (R26)
+    public static var membersWaitMillisecondsMax: Int64 { 600_000 }
 
     /// Claims the round again when no push, call or result of the old claim is under way. The round then
     /// continues from the store's checkpoint. (R26)

@@ -90,7 +90,7 @@ extension Audiences {
             expireParked(of: round, now: now)
             expireUnsent(of: round, now: now)
             closeOlderWithoutNewer(round, now: now)
-            readAhead(of: round)
+            prefetchPages(of: round)
             retirePages(of: round, now: now)
             closeIfEmpty(round)
             if rounds[round].startsDevices {

@@ -189,23 +189,23 @@ extension Lane {
     /// Counts superseded commands that get no result. Kafka acknowledges nothing for them, so they count when
     /// they are superseded.
     private func countWithoutResult(_ counters: ApplicationCounters, of application: Int) {
-        let news = counters.supersededWithoutResult &- supersededCounted[application]
+        let uncounted = counters.supersededWithoutResult &- supersededCounted[application]
         supersededCounted[application] = counters.supersededWithoutResult
-        metrics.add(.outcomes, application, Int(Outcome.superseded.rawValue), by: Int64(clamping: news))
+        metrics.add(.outcomes, application, Int(Outcome.superseded.rawValue), by: Int64(clamping: uncounted))
     }
 
     private func setWaiting() {
         let inFlight = pools.reduce(0) { $0 + $1.pool.inFlight }
         let streams = pools.reduce(0) { $0 + delivery.pushesWaiting($1.index) }
-        let held = delivery.recordsInProgress
+        let inProgress = delivery.recordsInProgress
         let others = inFlight + streams + delivery.recordsAwaitingStore + delivery.recordsFinished
-        metrics.set(.recordsInProgress, to: Int64(held))
+        metrics.set(.recordsInProgress, to: Int64(inProgress))
         set(.redis, to: delivery.recordsAwaitingStore)
         set(.stream, to: streams)
         set(.apns, to: inFlight)
         set(.result, to: delivery.recordsFinished)
         // The remaining records wait until they may be sent, or for an older command of their activity.
-        set(.pace, to: max(0, held - others))
+        set(.pace, to: max(0, inProgress - others))
     }
 
     private func set(_ wait: RecordWait, to count: Int) {

@@ -1,3 +1,5 @@
+import Audiences
+
 /// Decides whether Redis holds the members of all audiences. (R26)
 ///
 /// Redis has all members when the marks of all partitions of the registrations topic show no loss, whichever
@@ -5,7 +7,7 @@
 struct MemberCompleteness {
     /// The longest time that audiences wait for their members. Without a limit they could wait very long,
     /// because a partition may have no owner for a while, or its rereading may be slow.
-    static let waitMillisecondsMax: Int64 = 600_000
+    static let waitMillisecondsMax = Audiences.membersWaitMillisecondsMax
 
     /// When a poll first found members missing; nil: the last poll found all of them.
     private(set) var missingSinceMilliseconds: Int64?

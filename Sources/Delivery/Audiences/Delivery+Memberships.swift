@@ -41,7 +41,8 @@ extension Delivery {
     public mutating func membershipChanged(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard memberships.departures(of: member) == nil else {
-            let purpose: StoreTicket.Purpose = member.kind == .activity ? .confirmActivityDepartures : .confirmDeviceDepartures
+            let purpose: StoreTicket.Purpose =
+                member.kind == .activity ? .confirmActivityDepartures : .confirmDeviceDepartures
             call(purpose, record, application: member.application)
             return acknowledge(record)
         }

@@ -85,8 +85,9 @@ extension ChangingMember {
         let kind: StoreSubjectKind =
             switch ticket.purpose {
             case .register, .hold: slot.device.count > 0 ? .device : .activity
-            case .lookUpToken, .settleDevice, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
-            case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityDepartures, .reportLifetimeEvent,
+            case .lookUpToken, .settleStart, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
+            case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityDepartures,
+                .reportLifetimeEvent,
                 .checkLifetime:
                 .activity
             }

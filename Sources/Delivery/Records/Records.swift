@@ -185,7 +185,11 @@ struct Records: ~Copyable {
         }
         setBody(of: record, to: command, from: value)
         lastBody.body.release(to: &arena)
-        lastBody = BodyCache(body: slots[record].body.retained(), layout: slots[record].layout, dictionaryNumber: dictionaryNumber)
+        lastBody = BodyCache(
+            body: slots[record].body.retained(),
+            layout: slots[record].layout,
+            dictionaryNumber: dictionaryNumber
+        )
     }
 
     /// Writes another command's alert into a record's body. The body must have room for it.

@@ -24,7 +24,7 @@ extension Delivery {
             if slot.pointee.isHeldStart, outcome != .held {
                 slot.pointee.followUps.insert(.settleHeldStart)
             } else if isSettled {
-                call(.settleDevice, record)
+                call(.settleStart, record)
             }
         }
         if policies.hasLifetimes || slot.pointee.isOfLifetime { reportLifetimeEvent(of: record, outcome) }
@@ -110,7 +110,7 @@ extension Delivery {
             call(.reportLifetimeEvent, record)
         } else if stage == .finished, followUps.contains(.settleHeldStart) {
             records.enter(.settlingHeldStart, record)
-            call(.settleDevice, record)
+            call(.settleStart, record)
         } else if stage == .deferring {
             // The deferred record now has the rider's alert, so the rider needs no push of its own.
             finishRider(of: record)

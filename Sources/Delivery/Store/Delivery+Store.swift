@@ -57,7 +57,7 @@ extension Delivery {
         switch ticket.purpose {
         case .lookUpToken: true
         case .admit: !records[ticket.record].isStart
-        case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .limit, .refundStart,
+        case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .limit, .refundStart,
             .retire, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
             false
         }
@@ -146,7 +146,7 @@ extension Delivery {
         case .limit: limited(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: leavesConfirmed(ticket, now: now)
         case .checkLifetime: lifetimeChecked(record, hasEnded: true, now: now)
-        case .settle, .settleDevice, .refundStart, .retire, .reportLifetimeEvent: break
+        case .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }
 
@@ -171,7 +171,7 @@ extension Delivery {
         case .limit: limited(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: leavesConfirmed(ticket, now: now)
         case .checkLifetime: lifetimeChecked(record, hasEnded: reply.verdict != .retry, now: now)
-        case .settle, .settleDevice, .refundStart, .retire, .reportLifetimeEvent: break
+        case .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }
 

@@ -42,7 +42,7 @@ extension Delivery {
             .checkLifetime:
             return activity()
         case .confirmDeviceDepartures where slot.pointee.device.count > 0: return device()
-        case .lookUpToken, .settleDevice, .refundStart: return device()
+        case .lookUpToken, .settleStart, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
         case .unregisterDevice, .confirmDeviceDepartures:
@@ -91,7 +91,7 @@ extension Delivery {
                 retirement: isStart ? nil : slot.pointee.retirement,
                 alert: settlement == .accepted ? slot.pointee.bodyAlertVersion : nil
             )
-        case .settleDevice:
+        case .settleStart:
             // Redis keeps a held start until it is settled, so a start that was never admitted is settled
             // too.
             let settlement = slot.pointee.settlement ?? .notShown

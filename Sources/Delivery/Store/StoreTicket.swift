@@ -17,7 +17,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case settle
         /// Redis records in the device's hash that a held start is finished, or that a push-to-start token is
         /// dead.
-        case settleDevice
+        case settleStart
         /// APNs limits the activity's token, so Redis makes the activity's spacing longer. The command itself
         /// continues.
         case limit
@@ -41,7 +41,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         var isAwaited: Bool {
             switch self {
             case .lookUpToken, .admit, .hold, .register, .limit, .retire, .checkLifetime: true
-            case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart, .confirmActivityDepartures,
+            case .unregisterActivity, .unregisterDevice, .settle, .settleStart, .refundStart,
+                .confirmActivityDepartures,
                 .confirmDeviceDepartures, .reportLifetimeEvent:
                 false
             }

@@ -62,7 +62,7 @@ package struct OutcomeReference: Sendable {
         case .unregistered:
             self.init(
                 outcome.name,
-                "The push-to-start token of a start is dead, or the token of an audience's member.",
+                "The token of a start, of a lifetime's end or of an audience's member is dead.",
                 "Delete the token. The app registers a new one when it runs."
             )
         case .failed:
