@@ -14,7 +14,8 @@ package struct CollectorAddress: Sendable, Equatable {
     /// The path that traces are posted to.
     package var path: String
 
-    /// Parses a URL; nil if the text has another form. Credentials are refused, because logs would show them.
+    /// Parses a URL; nil if the text is not such a URL. Credentials are refused, because logs would show
+    /// them.
     package init?(_ text: String) {
         isSecure = text.hasPrefix("https://")
         let scheme = isSecure ? "https://" : "http://"

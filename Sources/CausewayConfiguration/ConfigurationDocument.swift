@@ -2,7 +2,7 @@ import Configuration
 import Yams
 
 /// The YAML file, parsed and checked against the schema. It has the place of each key, and a fault for each
-/// unknown key and each value of a wrong form.
+/// unknown key and each value of a wrong kind, such as a list for a number.
 ///
 /// swift-configuration reads the values, but it knows neither line numbers nor the keys that exist. So this
 /// type parses the same text once more with Yams. `snapshot` then gives the values that have no fault.
@@ -14,7 +14,7 @@ struct ConfigurationDocument {
     /// The place of each key in the file: `worker.lanes`, `apps.match.keyId`,
     /// `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
-    /// The members of each named section, and where each begins.
+    /// The names in each named section (`apps`, `policies`), and where each name is in the file.
     private(set) var members: [NamedSection: [String: ConfigurationPlace]] = [:]
     /// The names of the librdkafka properties in each section of properties.
     private(set) var properties: [String: [String]] = [:]
@@ -139,8 +139,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Passes the members of a section to the body. A section may be empty: YAML's null, or a
-    /// key without a value.
+    /// Passes the keys and values of a section to the body. A section may be empty: YAML's null, or a key
+    /// without a value.
     private mutating func withMembers(of value: Node, key: String, _ body: (inout Self, Node.Mapping) -> Void) {
         if let mapping = value.mapping {
             body(&self, mapping)
@@ -149,7 +149,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Checks the form of a key's value. If it is right, adds the key to `places`; otherwise adds a fault.
+    /// Checks that a key's value is of the right kind. If it is, adds the key to `places`; otherwise adds a
+    /// fault.
     private mutating func check(_ value: Node, shape: KeyShape, key: String, keyPlace: ConfigurationPlace) {
         let valuePlace = value.isNull ? keyPlace : place(of: value)
         switch shape {

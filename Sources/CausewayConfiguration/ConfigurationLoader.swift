@@ -15,8 +15,9 @@ package typealias ConfigurationCheck =
 ///
 /// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Lists are separated by commas. The
 /// librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`.
-/// `apps` and `policies` are maps, so the keys of each member have variables too. `CAUSEWAY_APPS=match,ride`
-/// and `CAUSEWAY_POLICIES=sports` name members that the file does not have.
+/// `apps` and `policies` are maps, so the keys of each app and policy have variables too.
+/// `CAUSEWAY_APPS=match,ride` and `CAUSEWAY_POLICIES=sports` name apps and policies that the file does not
+/// have.
 package struct ConfigurationLoader: Sendable {
     /// The environment variables. Tests pass their own.
     package var environment: [String: String]
@@ -136,7 +137,7 @@ private struct ConfigurationReader {
             return key.assign(&root, .properties(properties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
-            // If the key's value has a wrong form, the place is missing too, but that fault is already
+            // If the key's value is of a wrong kind, the place is missing too, but that fault is already
             // reported.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
                 let app = section.split(separator: ".").last.flatMap { document.members[.apps]?[String($0)] }
@@ -228,7 +229,7 @@ private struct ConfigurationReader {
         }
     }
 
-    /// Returns the names of a section's members, from the file and the environment, sorted.
+    /// Returns the names of the apps or policies in a section, from the file and the environment, sorted.
     private mutating func names(of section: NamedSection) -> [String] {
         var names = section.standardMembers.union(document.members[section, default: [:]].keys)
         if let list = environment[section.variable] {

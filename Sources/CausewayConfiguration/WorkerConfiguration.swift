@@ -5,8 +5,8 @@ import Logging
 /// The complete configuration of a worker as plain values, from the YAML file and the environment.
 ///
 /// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The
-/// initial values are the defaults. `ConfigurationSchema` has the ranges and the explanations; a test
-/// compares the names.
+/// initial values are the defaults. `ConfigurationSchema` has the ranges and the explanations; a test checks
+/// that it has the same names.
 package struct WorkerConfiguration: Sendable {
     package var log = Log()
     package var http = HTTP()
@@ -17,8 +17,7 @@ package struct WorkerConfiguration: Sendable {
     /// ids differ.
     package var apps: [App] = []
     /// The policies, sets of numbers for pace and budget: `default` first, then the others in the order of
-    /// their names.
-    /// 1...64; their names differ.
+    /// their names. 1...64; their names differ.
     package var policies = [Policy(name: WorkerConfiguration.defaultPolicyName)]
     package var worker = Worker()
     package var tracing = Tracing()
@@ -237,7 +236,7 @@ extension WorkerConfiguration {
         }
     }
 
-    /// The worker's own numbers.
+    /// The settings of the worker itself: its lanes, its memory and its waits.
     package struct Worker: Sendable {
         /// The number of threads that send commands; 0 for as many as the processors that the process may
         /// use. 0...256.

@@ -12,7 +12,7 @@ package enum ConfigurationPage: String, CaseIterable, Sendable {
     /// The schema of `config` in `Helm/causeway/values.schema.json`.
     case chartSchema = "chart-schema"
 
-    /// The name of the JSON Schema beside the documented file.
+    /// The name of the JSON Schema, which is in the same folder as `Config/causeway.yaml`.
     package static let schemaFile = "causeway.schema.json"
 
     package var text: String {

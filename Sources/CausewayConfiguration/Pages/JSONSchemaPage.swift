@@ -62,7 +62,7 @@ struct JSONSchemaPage {
         }
     }
 
-    /// Returns the schema of a section whose members the operator names.
+    /// Returns the schema of a section whose entries the operator names: `apps` or `policies`.
     private func named(_ named: NamedSection, _ section: PageSection) -> [DocumentValue.Member] {
         let isRequired = isRequired(named)
         var members: [DocumentValue.Member] = [.init("type", isRequired ? "object" : ["object", "null"])]

@@ -2,7 +2,8 @@
 struct KeyDescription: Sendable {
     /// The value that applies if the file does not have the key.
     enum Default: Sendable {
-        /// The key is required: without it, the worker does not start. The documented file shows `example`.
+        /// The key is required: without it, the worker does not start. `Config/causeway.yaml` shows
+        /// `example`.
         case required(example: String)
         case value(KeyValue)
         /// The key has no default. `replacement` says what applies while the key is unset; nil if `meaning`
@@ -19,7 +20,7 @@ struct KeyDescription: Sendable {
     let source: String?
     /// The allowed values in words; nil if the shape or the meaning says them.
     let limits: String?
-    /// Example lines that the documented file shows below the key.
+    /// Example lines that `Config/causeway.yaml` shows below the key.
     let samples: [String]
     let isReloadable: Bool
     /// Whether the value names a file.

@@ -1,4 +1,4 @@
-/// A section of the file with its keys and sections, in the order of the pages.
+/// A section of the file with its keys and sections, in the order in which the pages show them.
 struct PageSection: Sendable {
     enum Member: Sendable {
         case key(KeyDescription)
@@ -37,6 +37,6 @@ struct PageSection: Sendable {
     /// The text about the section on the pages; nil if the descriptions of its keys are enough.
     var meaning: String? { ConfigurationSchema.sections[name] }
 
-    /// This section as a `NamedSection`; nil if the operator does not name its members.
+    /// This section as a `NamedSection`; nil if the operator does not name its entries.
     var named: NamedSection? { NamedSection(rawValue: name) }
 }

@@ -1,10 +1,10 @@
-/// Finds parts of the schema by name: the shape of a key, the keys of a section, the environment variable of
-/// a key.
+/// Finds parts of the schema by name: the `KeyShape` of a key, the keys of a section, the environment
+/// variable of a key.
 enum ConfigurationNames {
     static let variablePrefix = "CAUSEWAY_"
 
-    /// The shape of each key pattern: `worker.lanes`, `apps.*.keyId`. `*` stands for a name that
-    /// the operator chooses.
+    /// The kind of value for each key pattern: `worker.lanes`, `apps.*.keyId`. `*` stands for a name that the
+    /// operator chooses.
     static let shapes = Dictionary(
         uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.shape) }
             + NamedSection.allCases.flatMap { section in

@@ -2,7 +2,7 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// A rule that the text of a key must follow.
+/// A rule that the value of a text key must follow.
 struct ConfigurationRule: Sendable {
     /// A regular expression for the JSON Schemas, so that an editor or Helm refuses a wrong text before a
     /// worker does. It accepts every text that the rule accepts, and perhaps more. Nil accepts all texts.
@@ -126,7 +126,7 @@ extension ConfigurationRule {
         return isGood ? nil : "an app's name is 1 to 32 small letters and digits"
     }
 
-    /// The name of a policy. The field `policy` of a command has the same form.
+    /// The name of a policy. The field `policy` of a command follows the same rule.
     static let policyName = ConfigurationRule(pattern: "^[A-Za-z0-9_-]{1,64}$") { text in
         let isGood =
             (1...64).contains(text.utf8.count)
@@ -134,7 +134,7 @@ extension ConfigurationRule {
         return isGood ? nil : "a policy's name is 1 to 64 letters, digits, '-' and '_'"
     }
 
-    /// A member of `content-state`, with dots between the keys of nested objects.
+    /// The name of a field in `content-state`, with dots between the keys of nested objects.
     static let fieldName = ConfigurationRule(pattern: #"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"#) { text in
         DroppedFields.isName(text)
             ? nil

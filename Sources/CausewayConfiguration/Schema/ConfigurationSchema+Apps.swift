@@ -16,7 +16,7 @@ extension ConfigurationSchema {
         """,
     ]
 
-    /// The keys of each member of `apps`.
+    /// The keys of each app in `apps`.
     static let appKeys: [SchemaKey<WorkerConfiguration.App>] = [
         .text(
             "bundleId",

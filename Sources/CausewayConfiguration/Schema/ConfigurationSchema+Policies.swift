@@ -38,7 +38,7 @@ extension ConfigurationSchema {
         """,
     ]
 
-    /// The keys of each member of `policies`. A missing key has the built-in default, and never the value of
+    /// The keys of each policy in `policies`. A missing key has the built-in default, and never the value of
     /// another policy. So a change to the policy `default` does not change other policies.
     static let policyKeys: [SchemaKey<Policy>] = policyNumbers.map(\.reloadable)
 

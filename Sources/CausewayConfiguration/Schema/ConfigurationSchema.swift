@@ -15,7 +15,7 @@ enum ConfigurationSchema {
     static let sections: [String: String] = [httpSections, kafkaSections, appSections, policySections, tracingSections]
         .reduce(into: [:]) { all, some in all.merge(some) { first, _ in first } }
 
-    /// The descriptions of all keys in the order of the pages.
+    /// The descriptions of all keys in the order in which the pages show them.
     static let descriptions: [KeyDescription] = {
         let standard = WorkerConfiguration()
         let app = WorkerConfiguration.App(name: NamedSection.apps.exampleMember)
@@ -26,7 +26,7 @@ enum ConfigurationSchema {
             + (workerKeys + tracingKeys).map { KeyDescription($0, of: standard) }
     }()
 
-    /// The beginning of the documented file.
+    /// The beginning of `Config/causeway.yaml`.
     static let introduction = """
         Causeway's configuration: every key with its meaning, its default and its range.
 

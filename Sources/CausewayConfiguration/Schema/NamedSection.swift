@@ -1,6 +1,6 @@
 import Delivery
 
-/// A section whose members are named by the operator. Each member has the same keys.
+/// A section whose entries the operator names. All its entries, such as all apps, have the same keys.
 enum NamedSection: String, CaseIterable {
     case apps, policies
 

@@ -6,12 +6,13 @@ import Kafka
 
 /// Measures a worker on a backlog: commands that pile up while no worker runs. A worker then reads them.
 final class Backlog {
-    /// The most log lines in which the run searches for the time of the worker's partitions. A healthy worker
-    /// writes about ten lines.
+    /// The most log lines that the run searches for the time when the worker got its partitions. A healthy
+    /// worker writes about ten lines.
     private static let logLinesMax = 1_000
     /// The number of matches that are played: enough to fill the partitions evenly.
     static let matches = 20
-    /// The most commands for one activity. Each match of this run has at least as many balls.
+    /// The most commands for one activity. Each ball is a frame, and each match of this run has at least as
+    /// many balls.
     static let commandsPerActivityMax = 200
     /// The number of partitions. The embedded broker keeps 5 MiB of each partition, compressed, and silently
     /// drops the oldest records. In a batch, a command of the season takes about 50 bytes and a result less.

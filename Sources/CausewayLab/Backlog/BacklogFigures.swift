@@ -16,9 +16,9 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     var readingsMilliseconds: [Int64]
     /// CPU time of the client's threads in the median reading.
     var readingCPUMilliseconds: Int64
-    /// CPU time of the broker in the median reading.
+    /// The time from the assignment of the worker's partitions to APNs' last answer.
     var readingBrokerCPUMilliseconds: Int64
-    /// The time from the worker's assignment to APNs' last answer.
+    /// The time from the assignment of the worker's partitions to the last result record.
     var pushingMilliseconds: Int64
     /// The time from the worker's assignment to the last result record.
     var resultsMilliseconds: Int64

@@ -7,7 +7,7 @@ protocol RunFigures: Encodable {
     var isGood: Bool { get }
 }
 
-/// A command that plays a season's records on its own deployment.
+/// A subcommand of the lab that plays the records of a season of matches on its own deployment.
 protocol DeployedRun: AsyncParsableCommand {
     associatedtype Figures: RunFigures
 
@@ -21,8 +21,8 @@ protocol DeployedRun: AsyncParsableCommand {
     func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> Figures
     func text(_ figures: Figures) -> String
-    /// Waits after the figures are printed, for example until the user ends the run. The parts run until this
-    /// method returns.
+    /// Waits after the figures are printed, for example until the user ends the run. The deployment's
+    /// processes run until this method returns.
     func waitBeforeStop(on deployment: Deployment, until interruption: Interruption)
 }
 

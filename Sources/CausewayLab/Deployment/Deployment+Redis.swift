@@ -5,7 +5,7 @@ import Foundation
 extension Deployment {
     private static let redisName = "redis-server"
     private static let portAttempts = 5
-    /// The most bytes of an answer that are read. All commands here have an answer of one line.
+    /// The most bytes of an answer that are read. All Redis commands here have an answer of one line.
     private static let responseBytesMax = 512
 
     /// Starts a redis-server on a free port. It writes its data to disk only when it is asked to.
@@ -40,7 +40,7 @@ extension Deployment {
     /// Deletes everything in Redis.
     func wipeRedis() throws(LabError) { try runRedisCommand("FLUSHALL") }
 
-    /// Runs a command whose only correct answer is OK.
+    /// Runs a Redis command whose only correct answer is OK.
     func runRedisCommand(_ command: String) throws(LabError) {
         guard Self.answer(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
     }
@@ -99,7 +99,7 @@ extension Deployment {
         return false
     }
 
-    /// Returns the line with which Redis answers a command; nil if there is no answer.
+    /// Returns the line with which Redis answers a Redis command; nil if there is no answer.
     static func answer(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }

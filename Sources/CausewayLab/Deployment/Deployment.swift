@@ -15,7 +15,7 @@ final class Deployment {
 
     let directory: String
     private let programs: ProgramFiles
-    /// All parts except the worker.
+    /// All processes of the demo except the worker.
     var parts: [ChildProcess] = []
     private(set) var worker: ChildProcess?
     var bootstrapServers = ""
@@ -55,7 +55,7 @@ final class Deployment {
 
     /// - Parameters:
     ///   - commandPartitions: partitions of the commands topic and of the deferred topic. A deferred command
-    ///     keeps the number of its partition, so both topics need as many.
+    ///     keeps its partition number, so both topics need the same number of partitions.
     ///   - resultPartitions: partitions of the results topic.
     func startBroker(
         commandPartitions: Int = Deployment.commandPartitions,
@@ -131,7 +131,7 @@ final class Deployment {
 
     var workerMetrics: WorkerMetrics { WorkerMetrics(httpPorts: [httpPort]) }
 
-    /// - Throws: an error if any part has ended.
+    /// - Throws: an error if any process of the deployment has ended.
     func check() throws(LabError) {
         for part in parts + (worker.map { [$0] } ?? []) {
             if let ending = part.poll() { throw part.failure(ending.text) }
@@ -167,7 +167,7 @@ final class Deployment {
         self.worker = nil
     }
 
-    /// Ends all parts that still run.
+    /// Ends all processes that still run.
     func stop() {
         worker?.stop(graceMilliseconds: 0)
         for part in parts.reversed() { part.stop(graceMilliseconds: 2_000) }

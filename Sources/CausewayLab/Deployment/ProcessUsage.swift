@@ -38,7 +38,7 @@ struct ProcessUsage: Equatable, Codable {
         )
     }
 
-    /// Reads the usage from the texts of the two files; see proc(5).
+    /// Reads the usage from the texts of `/proc/PID/stat` and `/proc/PID/status`; see proc(5).
     init?(stat: String, status: String, ticksPerSecond: Int64) {
         // The name in parentheses may contain anything, even parentheses. After the last parenthesis there
         // are only simple fields.

@@ -33,9 +33,9 @@ struct WorkerConfigurationText {
 
     /// The workers' consumer group, unless the configuration names another one.
     static let group = "causeway"
-    /// Properties for the embedded broker. It serves only one member of a group, so a short session lets the
-    /// group notice a killed worker soon. It answers an empty fetch only after the fetch wait, even if
-    /// records arrive earlier, so this wait is short.
+    /// Properties for the embedded broker. It serves only one member of a group at a time, so a new worker
+    /// waits until a killed one has lost its session: the session is short. The broker answers an empty fetch
+    /// only after the fetch wait, even if records arrive earlier, so this wait is short too.
     static let consumer = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]

@@ -92,7 +92,7 @@ final class FanoutDeployment {
         return configuration.text
     }
 
-    /// - Throws: an error if any part has ended.
+    /// - Throws: an error if any process of the deployment has ended.
     func check() throws(LabError) {
         try base.check()
         for worker in workers {
@@ -138,7 +138,7 @@ final class FanoutDeployment {
         workers = []
     }
 
-    /// Ends all parts that still run.
+    /// Ends all processes that still run.
     func stop() {
         for worker in workers { worker.stop(graceMilliseconds: 0) }
         base.stop()

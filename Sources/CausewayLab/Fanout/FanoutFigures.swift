@@ -8,10 +8,11 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var overtakenAtPercent: Int?
     /// The time from the first registration's record until the last registration was settled.
     var joinSeconds: Double
-    /// CPU time of redis-server for the registration of one member, for the activity's record and the page.
+    /// CPU time of redis-server for the registration of one member, which changes the activity's record and a
+    /// page of members.
     var redisMicrosecondsPerJoin: Double
-    /// Bytes of the pages, their directories and the audience's record, including keys, divided by the number
-    /// of members.
+    /// Bytes in Redis of the audience's record, its pages of members and the directories of the pages,
+    /// including keys, divided by the number of members.
     var redisBytesPerMember: Double
     /// The time from the last command's record until the last phone shows its state.
     var seconds: Double

@@ -4,7 +4,7 @@ import Foundation
 struct LivePageFigures: Encodable, Equatable, Sendable {
     /// The phase of a run. `page.html` and its scripts use the same words.
     enum Phase: String, Encodable, Sendable {
-        /// The parts are being started, or the phones get their activities.
+        /// The deployment's processes are being started, or the phones get their activities.
         case beginning
         case playing
         /// Every command is written, and the run waits for the last results and phones.
@@ -43,7 +43,8 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var lateAfterSeconds: Int?
     /// Why the results cannot be read; nil if they are read, or if the page was started without results.
     var resultsFault: String?
-    /// The freshness of the pushes that APNs answered in the last second.
+    /// The freshness (the time from a command's record to APNs' response) of the pushes that APNs answered in
+    /// the last second.
     var freshness: Freshness?
     /// The number of pushes at priority 10 that a phone's full budget allows. `budgetRefillPerHour` is the
     /// number of pushes that the budget gains in an hour.
@@ -94,7 +95,8 @@ struct LateCommands {
     }
 }
 
-/// Measures the freshness of the pushes of about the last second, from a histogram that only grows.
+/// Measures the freshness (the time from a command's record to APNs' response) of the pushes of about the
+/// last second, from a histogram that only grows.
 struct RecentFreshness {
     private static let windowMilliseconds: Int64 = 1_000
 

@@ -83,8 +83,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Sets the faults of the simulated APNs. Ignores that the simulator does not answer, because the run
-    /// checks itself whether its parts run.
+    /// Sets the faults of the simulated APNs. If the simulator does not answer, this is ignored, because the
+    /// run itself checks whether its processes run.
     private func carryOut(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let parts = pageState.parts else { return }
         let client = ControlClient(port: parts.controlPort)
@@ -145,8 +145,8 @@ final class LivePageSampler: @unchecked Sendable {
             let next = PageFrame.number("next", in: response), let count = PageFrame.number("phones", in: response)
         else { return nil }
         guard count != phones else { return (response, next) }
-        // The number of phones has changed, so the wall shows other phones. With 0, every viewer gets all
-        // phones again.
+        // The number of phones has changed, so the page's wall shows other phones. With the change number 0,
+        // every viewer gets all phones again.
         phones = count
         return (response, 0)
     }

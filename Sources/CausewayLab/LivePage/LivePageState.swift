@@ -12,7 +12,7 @@ final class LivePageState: Sendable {
         var logFile: String
     }
 
-    /// The parts that the page itself queries.
+    /// What the page itself queries: the simulator, and a worker through `causeway inspect`.
     struct Parts: Sendable, Equatable {
         /// The port of the simulator's control interface.
         var controlPort: UInt16

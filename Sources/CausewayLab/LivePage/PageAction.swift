@@ -1,4 +1,4 @@
-/// An action with which a visitor of the live page can disturb the parts.
+/// An action with which a visitor of the live page disturbs the worker, Redis or the simulated APNs.
 enum PageAction: String, CaseIterable, Sendable {
     case killWorker = "kill-worker"
     case takeRedisAway = "take-redis-away"
