@@ -32,7 +32,8 @@ extension Simulator {
         } catch let error as SimulatorError {
             throw error
         } catch {
-            // The thread did not start. No stop is needed, because the thread runs no work of its mailbox.
+            // The thread did not start, so it must not be stopped through its mailbox, whose work nobody
+            // runs.
             throw SimulatorError(.cannotListen, "\(error)")
         }
     }

@@ -4,8 +4,8 @@ import Numbers
 public struct ChannelRules: Sendable, Equatable {
     /// The most channels that one app may have at one time.
     public var channelsPerApp: Int
-    /// How many broadcasts one channel accepts; nil: any number. Further broadcasts are answered 429. An
-    /// Apple engineer has named a limit of one a second.
+    /// How many broadcasts one channel accepts in a time; nil: any number. Further broadcasts are answered
+    /// 429. An Apple engineer has named a limit of one a second.
     public var publishBudget: DeviceRules.Budget?
 
     public init(

@@ -178,8 +178,8 @@ struct ConnectionFaults {
     }
 }
 
-/// The shares as ranges of a 32-bit random number. Each request draws one number, and its range decides the
-/// fault. Without faults, no number is drawn.
+/// The shares as ranges of a 32-bit random number. Each request gets one such number, and the range that
+/// contains it decides the fault. Without faults, no number is made.
 struct FaultRanges {
     let faults: Faults
     let connections: ConnectionFaults

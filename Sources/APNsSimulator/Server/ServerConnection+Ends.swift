@@ -10,7 +10,8 @@ extension ServerConnection {
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > lastStreamPromised { return true }
         // Requests may become complete in another order than their stream numbers. A GOAWAY says that all
-        // streams up to its last one are processed. So process a stream below the last processed one.
+        // streams up to its last one are processed. So process also a late request below the highest
+        // processed stream.
         let isLeft =
             faults.unprocessed > 0 && faults.goAwayAfter < .max && stream > lastProcessedStream
             && requestCount > faults.goAwayAfter - faults.unprocessed

@@ -198,7 +198,7 @@ final class ServerConnection {
         afterMilliseconds wanted: Int64? = nil
     ) {
         slot.pointee.reason = reason
-        // If a fault replaces a successful result, the response has no list.
+        // If a fault replaces a successful result, the response must not have the list of channels.
         if reason != .success { slot.pointee.list = [] }
         if slot.pointee.undocumented == nil { owner.statistics[reason] += 1 }
         let latency = wanted ?? owner.latencyMilliseconds(service)
@@ -346,8 +346,8 @@ extension ServerConnection: StreamHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard let session else { return }
         let count = nghttp2_session_mem_recv(session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
-        // The bytes are not HTTP/2, or memory is exhausted. nghttp2 itself answers protocol
-        // errors with a GOAWAY.
+        // A negative count means that the bytes are not HTTP/2, or that memory is exhausted. nghttp2 itself
+        // answers protocol errors with a GOAWAY.
         guard count >= 0 else { return abandon() }
         if isCutDue {
             owner.announceRegistrations()

@@ -4,7 +4,7 @@ import Delivery
 enum NamedSection: String, CaseIterable {
     case apps, policies
 
-    /// The allowed numbers of members.
+    /// The allowed numbers of apps or policies.
     var members: ClosedRange<Int> {
         switch self {
         // The core stores an app's number in one byte.
@@ -13,7 +13,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// Members that exist even if neither the file nor the environment names them.
+    /// Apps or policies that exist even if neither the file nor the environment names them.
     var standardMembers: Set<String> {
         switch self {
         case .apps: []
@@ -21,7 +21,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The name of the example member on the pages.
+    /// The name of the app or policy that the pages show as an example.
     var exampleMember: String {
         switch self {
         case .apps: "match"
@@ -29,7 +29,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The placeholder for a member's name on the page of all keys.
+    /// The placeholder for the name of an app or policy on the page of all keys.
     var placeholder: String {
         switch self {
         case .apps: "<app>"
@@ -37,7 +37,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The rule for a member's name.
+    /// The rule for the name of an app or policy.
     var nameRule: ConfigurationRule {
         switch self {
         case .apps: .appName
@@ -45,7 +45,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The keys of each member.
+    /// The keys of each app or policy.
     var shapes: [(name: String, shape: KeyShape)] {
         switch self {
         case .apps: ConfigurationSchema.appKeys.map { ($0.name, $0.shape) }
@@ -53,6 +53,6 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The environment variable that names further members, which the file does not have.
+    /// The environment variable that names further apps or policies, which the file does not have.
     var variable: String { ConfigurationNames.variable(of: rawValue) }
 }

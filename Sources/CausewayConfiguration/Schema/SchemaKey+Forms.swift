@@ -4,9 +4,9 @@ extension SchemaKey {
     typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
 
     /// - Parameters:
-    ///   - read: converts a value of the key's shape to the property's value; nil: the property keeps its
+    ///   - read: converts a value of the kind `KeyShape` to the property's value; nil: the property keeps its
     ///     value.
-    ///   - show: converts the property's value to a value of the key's shape; nil: the property is unset.
+    ///   - show: converts the property's value to a value of the kind `KeyShape`; nil: the property is unset.
     private init<Property: Equatable & SendableMetatype>(
         _ name: String,
         _ path: any Path<Property>,

@@ -1,4 +1,4 @@
-/// The form of a value, for reading it and for messages.
+/// The kind of value that a key takes. It decides how the value is read and what messages say about it.
 enum KeyShape: Sendable, Equatable {
     case text
     case integer(ClosedRange<Int>)
@@ -11,7 +11,7 @@ enum KeyShape: Sendable, Equatable {
     case properties
 }
 
-/// A value that has its key's shape.
+/// A value of a key, of the kind that its `KeyShape` says.
 enum KeyValue: Sendable {
     case text(String)
     case integer(Int)
@@ -40,13 +40,13 @@ enum KeyValue: Sendable {
 /// description.
 ///
 /// The loader, the check of the file, the names of environment variables and the pages use this type.
-/// `SchemaKey+Forms.swift` has a function for each form of key.
+/// `SchemaKey+Forms.swift` has a function for each kind of key.
 struct SchemaKey<Root: Sendable>: Sendable {
     /// The name below its section, with dots: `topics.commands`.
     let name: String
     let shape: KeyShape
     let rule: ConfigurationRule
-    /// The meaning of the key. The YAML file keeps the line breaks of this text.
+    /// The meaning of the key. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
     let assign: @Sendable (inout Root, KeyValue) -> Void
     /// The value in `Root`; nil if unset.
@@ -56,8 +56,8 @@ struct SchemaKey<Root: Sendable>: Sendable {
     /// Sets the first configuration's value to the second's.
     let copy: @Sendable (inout Root, Root) -> Void
 
-    /// The value that the documented file shows for a required key. Nil if the key has a
-    /// default, or may be unset.
+    /// The value that `Config/causeway.yaml` shows for a required key. Nil if the key has a default, or may
+    /// be unset.
     private(set) var example: String?
     private(set) var isSecret = false
     /// Whether the value names a file that must be readable when the worker starts.
@@ -70,7 +70,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     private(set) var limits: String?
     /// A text that says what applies while the key is unset.
     private(set) var replacement: String?
-    /// Example lines that the documented file shows below the key.
+    /// Example lines that `Config/causeway.yaml` shows below the key.
     private(set) var samples: [String] = []
 
     var isRequired: Bool { example != nil }
@@ -90,7 +90,7 @@ extension SchemaKey {
     /// The same key, but its value names a file that must be readable when the worker starts.
     var file: SchemaKey { with { $0.isFile = true } }
 
-    /// Makes the key required: it has no default. The documented file shows `example`.
+    /// Makes the key required: it has no default. `Config/causeway.yaml` shows `example`.
     func required(example: String) -> SchemaKey { with { $0.example = example } }
 
     /// Sets the text about the source of the default.
@@ -102,7 +102,7 @@ extension SchemaKey {
     /// Sets the text that says what applies while the key is unset.
     func otherwise(_ replacement: String) -> SchemaKey { with { $0.replacement = replacement } }
 
-    /// Sets the example lines that the documented file shows below the key.
+    /// Sets the example lines that `Config/causeway.yaml` shows below the key.
     func samples(_ lines: String...) -> SchemaKey { with { $0.samples = lines } }
 
     private func with(_ change: (inout SchemaKey) -> Void) -> SchemaKey {
