@@ -88,8 +88,8 @@ public struct Audiences: ~Copyable {
 
     /// Number of commands that wait for the channel of their audience.
     var channelWaiters = 0
-    /// The audiences whose channel was not ready in time for a command. Until the monotonic time
-    /// (milliseconds), no further command of the audience waits for the channel.
+    /// For each audience whose channel was not ready in time for a command: until this time (monotonic
+    /// milliseconds), no further command of the audience waits for the channel.
     var channelWaitPauses: [AudienceKey: Int64] = [:]
     /// When ended entries of `channelWaitPauses` were last removed (monotonic milliseconds).
     var channelWaitPausesCleanedMilliseconds: Int64 = .min / 2
@@ -113,7 +113,8 @@ public struct Audiences: ~Copyable {
     /// References to the members of the page that is being read.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var offered = OfferedMember()
-    /// Starts of devices that Kafka has not acknowledged yet.
+    /// Starts for members that are devices, which the core produces as commands and Kafka has not
+    /// acknowledged yet.
     var startsUnderWay = 0
     public internal(set) var counters = AudienceCounters()
 
@@ -194,8 +195,8 @@ public struct Audiences: ~Copyable {
     /// Number of members that wait for another attempt.
     public var membersParked: Int { parked.count }
 
-    /// Handles every timer that is due, and sends the requests for pages that have waited long enough. The
-    /// shell calls it at ``nextDueMilliseconds``.
+    /// Handles every timer that is due, and sends the collected page reads if they have waited long enough.
+    /// The shell calls it at ``nextDueMilliseconds``.
     public mutating func advance(now: Moment) {
         askForPages(now: now)
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
@@ -235,7 +236,7 @@ public struct AudienceCounters: Sendable {
     /// Changes of a member's audiences that this core received.
     public var memberships: UInt64 = 0
     public var pushes: UInt64 = 0
-    /// How many of `pushes` went to members that had just joined.
+    /// Starts for members that are devices. The core produces each as a command.
     public var joinerPushes: UInt64 = 0
     public var retries: UInt64 = 0
     /// Starts of devices that were produced as commands.

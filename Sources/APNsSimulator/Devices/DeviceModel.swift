@@ -101,8 +101,8 @@ public struct DeviceModel: ~Copyable {
     var voidPushes = 0
     var compact = CompactPhones()
     var channels: ChannelTable
-    /// The number of changes of all phones so far. The page has the changes up to a number, which it sends
-    /// with its next request for screens.
+    /// The number of changes of all phones so far. With each request for screens, the page sends the number
+    /// up to which it already has the changes.
     var changes = 0
     var wrongs = FaultCounts()
     var lostResponses = LostResponses()

@@ -1,6 +1,7 @@
 /// The parts of a push's body. Objects and texts are kept as indexes of the JSON tape.
 ///
-/// Only the form is checked here. `DeviceModel` decides what the values mean for an activity.
+/// Only the structure of the JSON is checked here. `DeviceModel` decides what the values mean for an
+/// activity.
 struct PushPayload {
     enum Event: UInt8 {
         case start, update, end

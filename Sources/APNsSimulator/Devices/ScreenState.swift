@@ -60,8 +60,8 @@ struct StateNameTable: ~Copyable {
     static let namesMax = 255
     /// The most cached contents. A full cache is emptied and filled again.
     private static let contentsMax = 8_192
-    /// The members that name a state, in order of precedence. If the object has none of them, its first
-    /// string value is the name.
+    /// The properties of a content state that name it, in order of precedence. If the object has none of
+    /// them, its first string value is the name.
     private static let members: [StaticString] = ["batting", "status", "phase", "deliveryState", "tripStatus", "state"]
 
     private(set) var names: [String] = []

@@ -53,7 +53,7 @@ struct ControlCall: Sendable {
     }
 }
 
-/// Access to the members of a request's object. Errors name the member.
+/// Access to the properties of the JSON object in a request. Errors name the property.
 extension JSONTape {
     func text(_ name: StaticString, of object: Int) throws(SimulatorError) -> String {
         guard let value = try optionalText(name, of: object) else {
@@ -74,7 +74,7 @@ extension JSONTape {
         return value
     }
 
-    /// Returns a whole number that fits the given type; nil if the member is missing.
+    /// Returns a whole number that fits the given type; nil if the property is missing.
     func optionalWhole<Number: FixedWidthInteger>(
         _ name: StaticString,
         of object: Int
@@ -84,7 +84,7 @@ extension JSONTape {
         return number
     }
 
-    /// Throws if the object has a member that is not in the list.
+    /// Throws if the object has a property that is not in the list.
     func allow(_ names: Set<String>, _ problem: String) throws(SimulatorError) {
         try forEachMember(of: 0) { (key, _) throws(SimulatorError) in
             let name = string(key)
@@ -120,7 +120,7 @@ extension JSONTape {
         return texts
     }
 
-    /// Returns a member of any kind as JSON text; nil if it is missing. A string keeps its quotes.
+    /// Returns a property of any type as JSON text; nil if it is missing. A string keeps its quotes.
     func optionalJSON(_ name: StaticString, of object: Int) -> String? {
         member(name, of: object).map { String(decoding: json($0), as: UTF8.self) }
     }

@@ -144,7 +144,7 @@ extension ControlHandler {
         return starts
     }
 
-    /// Reads one start of the list. If the start lacks a member, the request's own member is used.
+    /// Reads one start of the list. If the start lacks a property, the request's own property is used.
     private static func start(
         _ tape: borrowing JSONTape,
         at index: Int,

@@ -72,7 +72,7 @@ extension Faults {
     /// Reads the faults from a request's object.
     fileprivate init(_ tape: borrowing JSONTape) throws(SimulatorError) {
         self.init()
-        // Refuse unknown members. Otherwise a test with a misspelt fault would run without the fault.
+        // Refuse unknown properties. Otherwise a test with a misspelt fault would run without the fault.
         try tape.allow(Self.memberNames, "no such fault")
         try readShares(tape)
         let lower: Int = try tape.optionalWhole("latencyMillisecondsMin", of: 0) ?? 0

@@ -26,8 +26,8 @@ final class RegistrationNotifier: Sendable {
     /// threads compare it with the present number, and announce new registrations.
     let announced = Atomic<Int>(0)
 
-    /// Announces the number of posted registrations. A service thread calls this while it holds the devices,
-    /// so that counts are announced in ascending order.
+    /// Announces the number of posted registrations. A service thread calls this while no other thread can
+    /// use the devices, so that counts are announced in ascending order.
     func notify(count: Int) {
         announced.store(count, ordering: .relaxed)
         let woken = state.withLock { state in

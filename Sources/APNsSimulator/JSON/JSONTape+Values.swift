@@ -24,7 +24,7 @@ extension JSONTape {
         member(UnsafeRawBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount), of: object)
     }
 
-    /// Calls the body for every member of an object, with the indices of its key and its value.
+    /// Calls the body for every key of an object, with the indices of the key and its value.
     func forEachMember<Failure: Error>(
         of object: Int,
         _ body: (_ key: Int, _ value: Int) throws(Failure) -> Void
@@ -48,7 +48,7 @@ extension JSONTape {
         }
     }
 
-    /// Counts the members of an object or the elements of an array.
+    /// Counts the keys of an object or the elements of an array.
     func childCount(_ container: Int) -> Int {
         var count = 0
         if self[container].kind == .object {

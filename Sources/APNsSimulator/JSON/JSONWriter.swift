@@ -58,7 +58,7 @@ struct JSONWriter {
         array(body)
     }
 
-    /// Writes a member whose value is JSON text already.
+    /// Writes a key with a value that is JSON text already.
     mutating func member(_ key: String, json: [UInt8]) {
         self.key(key)
         raw(json)

@@ -89,7 +89,7 @@ extension Audiences {
         return broadcast
     }
 
-    /// Makes the broadcast its channel's waiting state. A broadcast that is older than one the channel
+    /// Makes the broadcast the one that waits in its channel. A broadcast that is older than one the channel
     /// already had ends as superseded.
     private mutating func enqueue(
         _ broadcast: UInt32,
@@ -106,7 +106,7 @@ extension Audiences {
                 guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
                     return finish(broadcast, .superseded, now: now)
                 }
-                // A record with the same version came before. That record's broadcast writes the result, so
+                // A record of the same command came before. That record's broadcast writes the result, so
                 // this one only settles.
                 broadcasts[broadcast].stage = .finished
                 return settleFinished(of: channel, now: now)
@@ -148,7 +148,8 @@ extension Audiences {
             Body.count(record.body.bytes, record.layout, carryingAlertOf: Int(replaced.layout.alert.count))
                 <= (isManagedByProducer ? Limits.broadcastBodyBytes : Limits.bodyBytes)
         else {
-            // If the older broadcast carries an alert, this alert is dropped too.
+            // Any alert of the older broadcast is dropped too, even one that it carries for a still older
+            // broadcast.
             return finish(older, .superseded, now: now)
         }
         let alert = replaced.layout.alert.bytes(in: replaced.body.bytes)
@@ -202,8 +203,8 @@ extension Audiences {
         let isDue = slot.pausedUntilMilliseconds <= now.monotonicMilliseconds
         if slot.waiting != .max, slot.current == .max, !slot.awaitsChannel, isDue { return enqueue(channel: channel) }
         var due = isDue ? idleEnd(of: channel) : slot.pausedUntilMilliseconds
-        // The idle time is over, but a broadcast is still being recorded. The end of that broadcast frees the
-        // channel.
+        // The idle time is over, but a broadcast of the channel has not settled yet. The end of that
+        // broadcast frees the channel.
         if due <= now.monotonicMilliseconds { due = .max }
         if slot.waiting != .max {
             let wait = (expirySeconds(of: broadcasts[slot.waiting].record) + 1) * 1_000 - now.wallMilliseconds

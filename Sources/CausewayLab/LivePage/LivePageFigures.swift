@@ -74,8 +74,8 @@ struct LateCommands {
     private static let stepMilliseconds: Int64 = 250
     private static let samplesMax = Int(afterMilliseconds / stepMilliseconds) + 2
 
-    /// How many commands had been written at earlier times, oldest first. The first sample is the last one
-    /// that is at least ``afterMilliseconds`` old, if there is one.
+    /// How many commands had been written at earlier times, oldest first. Only the first sample can be
+    /// ``afterMilliseconds`` old or older, because still older ones are removed.
     private var samples: [(milliseconds: Int64, commands: Int)] = []
 
     mutating func note(commands: Int, nowMilliseconds: Int64) {

@@ -52,8 +52,8 @@ final class TopicFollower {
         )
         while positions.count < count {
             let partition = Int32(positions.count)
-            // Request the end before the offset for the time. A record that is written between the two
-            // requests is then found by its time.
+            // First request the partition's end, then the offset for the time. A record that is written
+            // between the two requests is found by the second one.
             let end = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds).high
             let first = try reader.offset(
                 of: partition,
