@@ -90,7 +90,7 @@ public struct CompactCrowd: Sendable, Equatable {
         return RegistrationRecord(key: identifier, value: writer.bytes)
     }
 
-    /// The first word of the tokens of the crowd's phones, by which a token's crowd is found.
+    /// The first eight bytes of the tokens of the crowd's phones, by which a token's crowd is found.
     var key: UInt64 {
         var digest = CompactDigest()
         digest.add(app)
@@ -99,8 +99,8 @@ public struct CompactCrowd: Sendable, Equatable {
     }
 }
 
-/// The token of a compact phone. It contains the crowd's key, the phone's number and the token's generation.
-/// The other eight words are derived from these three.
+/// The token of a compact phone: ten words of eight bytes. The first two contain the crowd's key, the phone's
+/// number and the token's generation. The other eight are derived from these three.
 enum CompactToken {
     static let wordCount = TokenTable.tokenBytes / 8
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15

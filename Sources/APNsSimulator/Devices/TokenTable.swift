@@ -23,7 +23,7 @@ struct TokenTable {
         /// APNs answers 200 and no phone gets the push. Apple's APNs does this with stale tokens, sometimes
         /// for weeks.
         case void
-        /// The token belongs to the other environment.
+        /// The token belongs to another environment than this APNs.
         case foreign
     }
 

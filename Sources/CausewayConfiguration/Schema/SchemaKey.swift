@@ -51,9 +51,9 @@ struct SchemaKey<Root: Sendable>: Sendable {
     let assign: @Sendable (inout Root, KeyValue) -> Void
     /// The value in `Root`; nil if unset.
     let value: @Sendable (Root) -> KeyValue?
-    /// Whether two configurations have the same value.
+    /// Whether two configurations have the same value of this key.
     let isSame: @Sendable (Root, Root) -> Bool
-    /// Sets the first configuration's value to the second's.
+    /// Sets the value of this key in the first configuration to the value in the second.
     let copy: @Sendable (inout Root, Root) -> Void
 
     /// The value that `Config/causeway.yaml` shows for a required key. Nil if the key has a default, or may

@@ -97,8 +97,8 @@ final class Backlog {
 
         try register(phones, commandProducer)
         try produceBacklog(commandProducer)
-        // Measure the reading both before and after the worker runs, because the other load on the machine
-        // changes.
+        // Measure the reading without a worker both before and after the worker runs, because the other load
+        // on the machine changes.
         var readings = [try readAlone(), try readAlone()]
         let brokerBefore = deployment.brokerCPUMilliseconds
         try deployment.startWorker()

@@ -7,8 +7,8 @@ import Numbers
 /// the topic has.
 final class TopicReading: ConsumerHandler {
     static let closeMilliseconds: Int64 = 5_000
-    /// The pause after a poll without a record. It is short compared with the time that a batch of thousands
-    /// of records takes.
+    /// The pause after a poll without a record. A client needs much longer for a batch of thousands of
+    /// records.
     private static let pauseMicroseconds: UInt32 = 500
 
     private var consumer: Consumer?

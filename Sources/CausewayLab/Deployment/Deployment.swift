@@ -70,7 +70,7 @@ final class Deployment {
         ])
     }
 
-    /// Starts another broker, which must print its address in the same way as the embedded broker.
+    /// Starts another broker than the embedded one. It must print its address in the same way.
     func startBroker(command: [String]) throws(LabError) {
         let broker = try ChildProcess(
             name: "broker",

@@ -112,7 +112,8 @@ final class FanoutDeployment {
         return number
     }
 
-    /// The pattern of the keys of audiences. In the key of an activity, another character follows the app.
+    /// The pattern of the keys of audiences. In the key of an activity, another character than `@` follows
+    /// the app.
     private static let audienceKeys = "{\(app)@*"
 
     func audienceKeys() throws(LabError) -> Int { try ask("return #redis.call('KEYS', '\(Self.audienceKeys)')") }

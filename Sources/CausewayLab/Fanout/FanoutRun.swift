@@ -74,8 +74,8 @@ final class FanoutRun {
         var loads: [Double] = []
         if let load { loads.append(try load.run(eachPoll: advance)) }
         let round = try fanOut()
-        // Ask the phones before h2load runs again. Its pushes have the same state, and must not count as the
-        // last pushes of the round.
+        // Ask the phones before h2load runs again. The pushes of h2load have the same state as the round's,
+        // and must not count as the last pushes of the round.
         let answer = try crowd.ask(about: round.last.contentState)
         if let load { loads.append(try load.run(eachPoll: advance)) }
         try deployment.stopWorkers()

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// The state that a run and its live page share. The run reports its progress and its parts, and takes what
-/// visitors have requested. Any thread may use it.
+/// The state that a run and its live page share. The run reports its progress and what the page may query,
+/// and takes what visitors have requested. Any thread may use it.
 final class LivePageState: Sendable {
     /// How the page asks a worker's Redis and results about an activity, with `causeway inspect`.
     struct Inspection: Sendable, Equatable {
