@@ -14,7 +14,7 @@ import Reactor
 ///   `channels` and `audiences`, which the registrations contain. Gives `installed`, `next`.
 /// - `POST /offline`, `POST /online`. Takes `app`, `devices`.
 /// - `POST /activities`. Takes `app`, `activities`: a list of `activity`, `device`, `attributesType`,
-///   `attributes`, `contentState`, `timestamp`, `audiences`, `channel`. The same properties beside the list are
+///   `attributes`, `contentState`, `timestamp`, `audiences`, `channel`. The same fields beside the list are
 ///   the defaults. Instead of the list: `devices`, or `devicePrefix` and `count`. Each device then starts one
 ///   activity, whose id is `prefix` and a number. Gives `registrations`.
 /// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`; `next`.
@@ -36,7 +36,7 @@ import Reactor
 ///   `ended`, `gone`. Gives sums: `pushes`, `repeatedPushes`, `alerts`, `refused`, `effects`.
 /// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
-/// - `GET`, `PUT`, `DELETE /faults`. Takes the properties of `Faults`. The latency is `latencyMillisecondsMin`
+/// - `GET`, `PUT`, `DELETE /faults`. Takes the fields of `Faults`. The latency is `latencyMillisecondsMin`
 ///   and `latencyMillisecondsMax`, `reasonShares` is an object with Apple's reasons as keys, `goAway` is
 ///   `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
@@ -47,7 +47,7 @@ import Reactor
 /// - `POST /channels/delete`. Deletes a channel as another program would. Takes `app`, `channel`.
 /// - `POST /broadcasts`. Takes `app`, `enabled`: the capability for broadcasts. `false` deletes the app's
 ///   channels.
-/// - `POST /goaway`. Takes nothing, or the properties of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds`.
+/// - `POST /goaway`. Takes nothing, or the fields of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds`.
 /// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
 /// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all connections half open.
 /// - `POST /clock`. Takes `advanceMilliseconds`.
