@@ -55,15 +55,15 @@ struct PausedPartitions {
 
     /// Removes and returns the partitions that are due.
     mutating func takeDue(nowMilliseconds: Int64) -> [TopicPartition] {
-        due.isEmpty ? [] : remove { $1 <= nowMilliseconds }
+        due.isEmpty ? [] : removeEntries { $1 <= nowMilliseconds }
     }
 
     /// Removes and returns the waiting partitions that match, even if they are not due.
     mutating func remove(where isRemoved: (TopicPartition) -> Bool) -> [TopicPartition] {
-        remove { partition, _ in isRemoved(partition) }
+        removeEntries { partition, _ in isRemoved(partition) }
     }
 
-    private mutating func remove(where isRemoved: (TopicPartition, Int64) -> Bool) -> [TopicPartition] {
+    private mutating func removeEntries(where isRemoved: (TopicPartition, Int64) -> Bool) -> [TopicPartition] {
         let taken = due.filter { isRemoved($0.key, $0.value) }.map(\.key)
         for partition in taken { due[partition] = nil }
         return taken
