@@ -27,10 +27,10 @@ extension Command {
     }
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record, even if its body is
-    /// too large (``fits``).
-    /// - Parameter forms: recent states that fit their shapes. A new state has the form of one of them if it
-    ///   differs only in values. Then only these values are checked
-    ///   (``RecentStateTemplates/isReadAheadDone(_:ofApp:)``).
+    /// too large (``fitsBodyLimit``).
+    /// - Parameter templates: recent states that fit their shapes. A new state matches the template of one of
+    ///   them if it differs only in values. Then only these values are checked
+    ///   (``RecentStateTemplates/hasMatched(_:ofApp:)``).
     public static func decodeAnySize(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout ApsCache,

@@ -57,7 +57,7 @@ import Testing
         harness.register(name, record: 2, wasMember: true)
         harness.settle()
         harness.now += 1
-        harness.register(name, record: 3, departures: true)
+        harness.register(name, record: 3, isLeaving: true)
         harness.settle()
         #expect(harness.changes == [1, 1, 1])
     }

@@ -193,13 +193,13 @@ final class RoundHarness {
 
     /// Gives the core a registration that names the audience.
     ///
-    /// - Parameter leaves: the audience to leave instead of joining it.
+    /// - Parameter isLeaving: the member leaves the audience instead of joining it.
     func register(
         _ name: String,
         record: UInt32 = 1,
         shows: Version? = nil,
         wasMember: Bool = false,
-        departures: Bool = false
+        isLeaving: Bool = false
     ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
         names[token] = name
@@ -211,10 +211,10 @@ final class RoundHarness {
                     let incoming = IncomingMembership(
                         member: ChangingMember(record: record, application: 0, kind: .activity),
                         identifier: UnsafeRawBufferPointer(name),
-                        joins: AudienceList(departures ? none : digests),
+                        joins: AudienceList(isLeaving ? none : digests),
                         wasMember: wasMember,
-                        departures: AudienceList(departures ? digests : none),
-                        leftAtMilliseconds: departures ? now : 0,
+                        departures: AudienceList(isLeaving ? digests : none),
+                        leftAtMilliseconds: isLeaving ? now : 0,
                         token: UnsafeRawBufferPointer(token),
                         environment: .production,
                         registeredAtMilliseconds: now,

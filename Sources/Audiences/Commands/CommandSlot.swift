@@ -94,7 +94,7 @@ struct AudienceSlot: BitwiseCopyable {
     var last: UInt32 = .max
     /// When the store permits the audience's next command. Monotonic milliseconds.
     var pausedUntilMilliseconds: Int64 = .min
-    /// Whether the audience begins its next command when the batch of ``Audiences/take(_:)`` calls ends.
+    /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends.
     var isAwakened = false
 }
 

@@ -7,7 +7,7 @@ extension Audiences {
     /// ``rereading(_:now:)`` later asks the shell to read it again.
     ///
     /// - Parameters:
-    ///   - order: the contents of the record's headers; nil if Causeway did not write them.
+    ///   - instruction: the contents of the record's headers; nil if Causeway did not write them.
     ///   - dropped: the names of the fields that were dropped because the body was too large, separated by
     ///     commas.
     public mutating func receive(
