@@ -15,7 +15,7 @@ public struct MemberPage {
     /// | --- | --- |
     /// | 1 | ``format`` |
     /// | 2 | the bits of ``Flag`` |
-    /// | 3–4 | the page's capacity: a page that is longer is written again with more memory reserved |
+    /// | 3–4 | the length for which Redis has reserved memory; a longer page is written again with more |
     /// | 5–8 | the first position of the page |
     /// | 9–12 | the first position of the next page; 0 for the segment's last page |
     /// | 13–16 | when the page's expiry was last renewed, UNIX seconds |

@@ -70,7 +70,7 @@ extension ContractChecker {
     ) throws(ContractMismatch) -> (value: Int64, next: Int) {
         let next = try skip(start, node)
         let number = double(start, next)
-        // A `Double` below 2⁵³ represents every whole number exactly. `JSONDecoder` relies on this too.
+        // A `Double` represents every whole number below 2⁵³ exactly. `JSONDecoder` relies on this too.
         if number.magnitude < 9_007_199_254_740_992 {
             guard let value = Int64(exactly: number), fits(value, kind) else { throw fail(.outOfRange, node, start) }
             return (value, next)
@@ -153,7 +153,8 @@ extension ContractChecker {
     private func longNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         let next = try skip(start, node)
         let number = double(start, next)
-        // The smaller range of `Decimal` is not checked, because no real count reaches its bounds.
+        // A `Decimal` has a smaller range than a `Double`. It is not checked, because no real number reaches
+        // its bounds.
         let isZero = kind == .float ? Float(number) == 0 : number == 0
         let isFinite = kind == .float ? Float(number).isFinite : number.isFinite
         guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw fail(.outOfRange, node, start) }

@@ -11,7 +11,8 @@ import Glibc
 struct ContractChecker {
     let image: UnmanagedContract
     let text: JSONText
-    /// Receives the positions of the values that may differ in another state; nil if they are not needed.
+    /// Receives the positions of the state's values, so that a later state with other values at these
+    /// positions can be read faster (``RecentStateTemplates``). Nil if no later state needs them.
     let template: UnsafeMutablePointer<StateTemplate>?
 
     @inline(__always)
@@ -174,8 +175,8 @@ struct ContractChecker {
         // dictionary, and the objects and arrays of the shape.
         default: valid = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepth, .contentState)
         }
-        // The size is limited, because a dictionary with many repeated keys takes quadratic time. A larger
-        // value does not fit into a body.
+        // The size is limited, because a dictionary with many repeated keys takes quadratic time. A value
+        // above the limit is too large for a body anyway.
         guard let valid, valid &- position <= Limits.broadcastBodyBytes, let end = try? value(node, position),
             end == valid
         else { return nil }

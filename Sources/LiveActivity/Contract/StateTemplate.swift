@@ -9,7 +9,8 @@ struct TemplateValue: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values that may differ. Values after these must be equal in both states.
+    /// The maximum number of values whose places are stored. The values after them may not differ in a state
+    /// of the same form.
     static let valuesMax = 128
 
     var application: UInt16 = 0

@@ -58,10 +58,10 @@ struct ActivityReport {
     var held: HeldCommand?
     var pace: Pace
     var budget: Budget
-    /// When the eight hours after the activity's start end. Nil before the activity's first admission or
-    /// registration.
+    /// Until when iOS accepts updates: eight hours after the activity's start. Nil before the activity's first
+    /// admission or registration.
     var updatesUntilMilliseconds: Int64?
-    /// When the lifetime of the activity's policy is over; nil if no policy limits it.
+    /// When the lifetime that a policy allows the activity ends; nil if no policy limits the lifetime.
     var lifetimeEndsMilliseconds: Int64?
 }
 

@@ -20,7 +20,7 @@ struct AppOverview {
     private(set) var outOfBudget = 0
     /// Activities whose value in Redis has an unknown form, because another program wrote it.
     private(set) var unreadable = 0
-    /// The activities that have spent most of their budget. Of two that have spent as much, the one with the
+    /// The activities that have spent the most of their budget. If two have spent the same, the one with the
     /// later push comes first.
     private(set) var busiest: [ActivityReport] = []
 

@@ -24,7 +24,7 @@ struct RecordCheck {
     /// What a worker would change in records without faults, as `file:line: message`.
     private(set) var remarks: [String] = []
 
-    /// The clock with which timestamps are compared.
+    /// The present time, with which `aps.timestamp` is compared.
     private let wallSeconds: () -> Int64
 
     init(

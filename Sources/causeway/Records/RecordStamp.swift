@@ -33,7 +33,8 @@ struct RecordStamp {
         return ordered
     }
 
-    /// Returns the command with its own or an added timestamp; nil if the record has another fault.
+    /// Returns the command with its own or an added timestamp; nil if the record has a fault other than a
+    /// missing timestamp.
     private static func withTimestampField(_ record: [UInt8]) -> ([UInt8], Command)? {
         switch decoded(record) {
         case .success(let command): return (record, command)
