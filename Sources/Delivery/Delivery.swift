@@ -24,8 +24,8 @@ import Synchronization
 /// - The settlement in Redis is sent together with the result, not after it. If the worker dies between the
 ///   two, the record is read again, and its result may say `duplicate` although its first outcome was never
 ///   published.
-/// - A record's key is not compared with its address. If commands of one activity are in two partitions,
-///   Redis still orders them, but commands with the same version have no order.
+/// - A record's Kafka key is not compared with its address. If commands of one activity are in two
+///   partitions, Redis still orders them, but commands with the same version have no order.
 public struct Delivery: ~Copyable {
     private(set) var configuration: DeliveryConfiguration
     var randomness: SplitMix64
@@ -44,8 +44,7 @@ public struct Delivery: ~Copyable {
     var contractWarning: ContractWarning?
     var readAhead: ReadAhead
     var storeWatch = OutageWatch()
-    /// When the lane next checks whether it has read ahead, for activities and calls that wait for this;
-    /// `.max`: nothing waits for it.
+    /// When the lane next checks whether it has read ahead (R21); `.max`: no activity or call waits for this.
     var readingDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
@@ -210,7 +209,7 @@ public struct DeliveryCounters: Sendable {
     public var alertsCarried: UInt64 = 0
     /// Commands to audiences that were divided into ranges.
     public var fannedOut: UInt64 = 0
-    /// By `Outcome.rawValue`.
+    /// The number of records with each outcome, by `Outcome.rawValue`.
     public var outcomes: InlineArray<11, UInt64> = .init(repeating: 0)
 
     public init() {}

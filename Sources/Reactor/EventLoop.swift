@@ -36,7 +36,8 @@ public final class EventLoop {
     }
 
     private static let ignoreBrokenPipe: Void = {
-        // OpenSSL sends with write(2). Only send(2) has a flag against the signal (MSG_NOSIGNAL).
+        // OpenSSL sends with write(2). Only send(2) has a flag against the signal (MSG_NOSIGNAL), so the
+        // process must ignore the signal.
         _ = signal(SIGPIPE, SIG_IGN)
     }()
 

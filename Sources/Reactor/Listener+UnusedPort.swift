@@ -3,7 +3,7 @@ import Synchronization
 
 extension Listener {
     /// By default, Linux chooses ports from 32,768 on for outgoing connections and for listeners on port 0.
-    /// So it does not give a port of this range to another socket before the server listens on it.
+    /// So it gives no port of this range to another socket before the caller's server listens on the port.
     private static let unusedPorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttempts = 100
     /// The last port that was tried. A search continues with the next port. With random ports, two searches

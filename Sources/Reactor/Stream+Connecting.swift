@@ -102,8 +102,8 @@ extension Stream {
         if output.count > 0 || isShutdownRequested { scheduleTurnEnd() }
         guard let handler else { return close() }
         handler.streamConnected(self)
-        // The last read of the handshake may have taken bytes that follow it from the socket. The loop does
-        // not report bytes that TLS already holds.
+        // The last read of the handshake may also have taken the peer's first bytes from the socket. Deliver
+        // them now, because the loop does not report bytes that TLS already holds.
         if case .open = state, transport.isTLS, !isReadingPaused { readInput() }
     }
 

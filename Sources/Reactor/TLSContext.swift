@@ -206,8 +206,8 @@ public final class TLSContext: @unchecked Sendable {
             )
         }
         guard result == OPENSSL_NPN_NEGOTIATED, let selection else { return SSL_TLSEXT_ERR_ALERT_FATAL }
-        // OpenSSL does not copy the selected name. The name stays valid: it may be a part of
-        // `applicationProtocols`, which lives as long as this context.
+        // OpenSSL does not copy the name that `selection` points to. The name stays valid, because it is one
+        // of the names in `applicationProtocols`, which lives as long as this context.
         chosen.pointee = UnsafePointer(selection)
         return SSL_TLSEXT_ERR_OK
     }

@@ -128,8 +128,8 @@ extension Delivery {
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
-            // The right pool has no credit left. The command waits without an admission, as if its pool had
-            // been known before.
+            // Redis' reply named the token, and with it the right pool, which has no credit left. The command
+            // waits without an admission, as if its pool had been known before.
             putBackCurrent(of: activity, now: now)
             return endCurrent(activity, now: now)
         }

@@ -34,7 +34,7 @@ extension Delivery {
         }
     }
 
-    /// Makes a record whose command has ended the registration of its token.
+    /// Turns a record whose command has ended into a registration of the token that the command brought.
     mutating func registerToken(of record: UInt32) {
         records.enter(.registering, record)
         let slot = records[record]

@@ -63,7 +63,8 @@ extension Delivery {
         }
     }
 
-    /// Sets the next call aside for about a second, because only other calls can be made now.
+    /// Sets the next call aside for about a second. Replicas must acknowledge its writes, and too few do so
+    /// now. Other calls can be made meanwhile.
     public mutating func storeCallSetAside(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
@@ -128,8 +129,8 @@ extension Delivery {
         return true
     }
 
-    /// Handles a call that would be refused again. If Redis should decide about a command, the command fails
-    /// with `reason`. Otherwise the record continues without what the call should record.
+    /// Handles a call that would be refused again. If the call asks Redis to decide about a command, the
+    /// command fails with `reason`. Otherwise the record continues without what the call should record.
     private mutating func refused(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .reportLifetimeEvent { return lifetimeEventReported(record) }

@@ -46,8 +46,8 @@ extension Delivery {
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
         case .unregisterDevice, .confirmDeviceDepartures:
-            // In a tombstone's slot, the device's id is in `subject`, because a tombstone's key may be
-            // either.
+            // In a tombstone's slot, the device's id is in `subject`, because a tombstone's key may be the id
+            // of an activity or of a device.
             return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subject))
         }
     }

@@ -18,8 +18,8 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // If the body has another alert than the rider's, this is the state's own, older alert. It is too
-            // old as well.
+            // An alert in the body that is not the rider's is the state's own. It is older than the rider's
+            // alert, so it is too old as well.
             if inBody != nil, inBody != alert { records[record].noteExpiredAlert() }
         } else {
             records[record].noteExpiredAlert()

@@ -33,9 +33,9 @@ extension Delivery {
             countAlertCarried()
             guard source != older else { return true }
         }
-        // Redis must not settle the older command now, because it would then take its alert as sent or
-        // replaced. If the newer command is dropped, the older record is read again and still has its alert
-        // (simulation `pace`, seeds 7411 and 16144).
+        // Redis must not settle the older command now: it would take the command's alert as sent or replaced.
+        // If the newer command is dropped, the older record is read again and still has its alert (simulation
+        // `pace`, seeds 7411 and 16144).
         if records[newer].hasAlert, !records[older].isStart { records[older].settlement = nil }
         return endSuperseded(older, by: newer, outcome)
     }
@@ -60,9 +60,9 @@ extension Delivery {
         return carried < alert
     }
 
-    /// Whether the current command has a newer alert, after which this alert must not ring. If the current
-    /// command got its alert from Redis, this alert may still be carried: the record of the other alert may
-    /// be read again (simulation `repeats`, seeds 21365 and 30787).
+    /// Whether the current command has a newer alert, so that `alert` must not ring after it. False if the
+    /// current command got its alert from Redis, because the record that brought this alert may be read again
+    /// (simulation `repeats`, seeds 21365 and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].current
         guard current != .max, current != source, let underWay = records.alertVersion(of: current),
@@ -90,8 +90,8 @@ extension Delivery {
             }
             countCoalesced(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
-            // The older state gets a result. The current command must not count it: a counted command is safe
-            // only while the offset of the command that counts it is not committed, and the current command's
+            // The older state gets a result of its own. The current command's result must not count it: a count
+            // is safe only until the offset of the counting command is committed, and the current command's
             // partition may be revoked.
             finish(head, .superseded)
         }

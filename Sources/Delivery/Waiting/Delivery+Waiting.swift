@@ -74,8 +74,8 @@ extension Delivery {
         return true
     }
 
-    /// Merges two records of the same command. If only one of them has an alert, it stays: a record from the
-    /// deferred topic may carry an older command's alert.
+    /// Merges two records of the same command. If only one of them has an alert, that record stays: a record
+    /// from the deferred topic may carry an older command's alert.
     private mutating func mergeSame(_ record: UInt32, with tail: UInt32, of activity: UInt32) {
         guard records.alertVersion(of: record) != nil, records.alertVersion(of: tail) == nil else {
             return finish(record, asDuplicateOf: tail)
@@ -161,8 +161,8 @@ extension Delivery {
         }
     }
 
-    /// Replaces older states that were read late, while the current command was under way. The list keeps the
-    /// order of sending, so behind the current command such a state would not be sent.
+    /// Lets the current command, which goes back to the front of the waiting list, replace older states that
+    /// were read while it was under way. Behind it they would not be sent, because Redis supersedes them.
     private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
         while let head = activities[activity].waiting.head, records.isSuperseded(head, by: current) {
             countCoalesced(of: head)

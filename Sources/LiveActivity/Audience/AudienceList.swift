@@ -37,8 +37,8 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
 /// The audiences that a member has left, but that may still have it. Redis repeats them in its replies until
 /// a worker confirms that all of them have the entry about the departure.
 public struct AudienceDepartures {
-    /// The bytes of the departures begin with ``atMilliseconds``, little-endian, in this many bytes. The digests
-    /// of the audiences follow.
+    /// The length of ``atMilliseconds``, with which the bytes begin, little-endian. The digests of the
+    /// audiences follow.
     public static let timeBytes = 6
 
     private let bytes: UnsafeRawBufferPointer

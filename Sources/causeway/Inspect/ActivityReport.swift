@@ -58,8 +58,8 @@ struct ActivityReport {
     var held: HeldCommand?
     var pace: Pace
     var budget: Budget
-    /// Until when iOS accepts updates: eight hours after the activity's start. Nil before the activity's first
-    /// admission or registration.
+    /// Until when iOS accepts updates: eight hours after the activity's start. Nil before the first admission
+    /// or registration.
     var updatesUntilMilliseconds: Int64?
     /// When the lifetime that a policy allows the activity ends; nil if no policy limits the lifetime.
     var lifetimeEndsMilliseconds: Int64?

@@ -13,7 +13,8 @@ struct ReplayDecision {
     var verdict: ReplayVerdict
 }
 
-/// Reads from Redis the activities and audiences of a table in batches, and lets the judge decide about each.
+/// Reads the activities and audiences of a ``ReplayTable`` from Redis in batches, and lets a ``ReplayJudge``
+/// decide about each.
 struct ReplayDecisions {
     /// The number of activities and audiences in one batch.
     static let batch = 512

@@ -78,7 +78,7 @@ extension ReplayJudge {
         )
     }
 
-    /// Returns the body that a member which joins would get.
+    /// Returns the body that a member would get when it joins after the command.
     private static func joinerBody(of command: Command, _ record: UnsafeRawBufferPointer) -> [UInt8] {
         withUnsafeTemporaryAllocation(byteCount: command.bodyCount * 2, alignment: 1) { memory in
             let layout = Body.write(command, from: record, into: memory)

@@ -2,7 +2,7 @@ import Foundation
 
 /// Selects the records of a topic that are replayed.
 enum ReplayRange: Equatable {
-    /// Records by their own times, UNIX milliseconds. `to` is exclusive; nil: up to the topic's end.
+    /// Records by their timestamps in Kafka, UNIX milliseconds. `to` is exclusive; nil: to the topic's end.
     case times(from: Int64, to: Int64?)
     /// Records by the first and the last offset of each named partition. Other partitions are not read.
     case offsets([Int32: ClosedRange<Int64>])

@@ -185,8 +185,8 @@ struct ReplayRebuilding {
     /// Makes the calls and returns the replies. If a reply names audiences that the member joins or leaves,
     /// this method first writes these changes to the audiences.
     ///
-    /// If the member left audiences, this method then makes the call a second time. The first reply has no
-    /// held command, and Redis admits no command before the audiences know that the member has left.
+    /// If the member left audiences, the first reply has no held command, and Redis has admitted no command:
+    /// the audiences must know first that the member has left. So this method makes the call a second time.
     private mutating func answers(
         to calls: [StoreCall<[UInt8]>],
         _ store: BlockingStore
