@@ -42,17 +42,17 @@ struct ReadAhead {
         case beginActivities
     }
 
-    /// How long a lane continues to read ahead while it is behind by less than half of the limit. Each record
-    /// that it still reads may save a push. The time is limited, because producers write all the time and the
-    /// lane never catches up completely.
+    /// How long a lane continues to read ahead while it is behind by less than half of `readAheadLagRecords`.
+    /// Each record that it still reads may save a push. The time is limited, because producers write all the
+    /// time and the lane never catches up completely.
     static let smallLagMilliseconds: Int64 = 2_000
     /// The largest lag that counts for one partition. A broker may report any number, and the sum over
     /// partitions must not overflow.
     static let partitionRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether it has been known since the phase was last `off` that the lane is behind by more than the
-    /// limit. A guessed lag of a new partition does not count.
+    /// Whether the lane was behind by more than `readAheadLagRecords` at some time since the phase was last
+    /// `off`. A guessed lag of a new partition does not count.
     private(set) var isBacklogKnown = false
     private var lagRecordsMax: Int64 = 0
     private var readingMaxMilliseconds: Int64 = 0
@@ -61,7 +61,8 @@ struct ReadAhead {
     private var recordsBehind: Int64 = 0
     /// The sum of `Lag.knownRecords` over the same partitions.
     private var recordsKnownBehind: Int64 = 0
-    /// Since when the lane is behind by less than half of the limit; `.max` while it is behind by more.
+    /// Since when the lane is behind by less than half of `readAheadLagRecords`; `.max` while it is behind by
+    /// more.
     private var smallLagSinceMilliseconds: Int64 = .max
 
     init(_ configuration: DeliveryConfiguration) { apply(configuration) }
@@ -127,8 +128,8 @@ struct ReadAhead {
     }
 
     /// Whether a lane that began to read ahead at this time is done, for one of four reasons: it has caught
-    /// up; it was behind by less than half of the limit for `smallLagMilliseconds`; it has no room left; or it
-    /// has read for the longest time allowed.
+    /// up; it was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`; it has no room
+    /// left; or it has read for the longest time allowed.
     func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let time = now.monotonicMilliseconds

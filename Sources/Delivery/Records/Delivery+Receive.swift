@@ -71,7 +71,7 @@ extension Delivery {
 
     /// Decodes a command and takes it, or rejects it.
     /// - Parameters:
-    ///   - deferral: the data beside the command if it was deferred.
+    ///   - deferral: what the deferred topic's record has beside the command; nil: it was not deferred.
     ///   - dropped: the names of the fields that the command's first reader dropped.
     mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
@@ -110,8 +110,8 @@ extension Delivery {
 
     /// Puts a command into its activity's waiting list. The slot already has the command's app and policy.
     ///
-    /// Four kinds of commands take another way: a start that is read again, a command of a lifetime, a
-    /// command that no phone could decode, and a command to an audience.
+    /// Four kinds of commands take another way: a start that is read again, a command that Causeway made
+    /// because a lifetime is over, a command that no phone could decode, and a command to an audience.
     @inline(__always)
     mutating func dispatch(
         _ command: Command,
@@ -126,8 +126,8 @@ extension Delivery {
             return settleStartReadAgain(index, command, from: value)
         }
         if command.isOfLifetime(in: value) {
-            // The contract is not checked: Causeway made a command of a lifetime from commands that were
-            // checked.
+            // The contract is not checked: Causeway made this command, because a lifetime is over, from
+            // commands that were checked.
             return beginOfLifetime(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
         if contracts.isNeeded, rejectsUndecodable(command, from: value, index: index, record: record) { return }

@@ -17,7 +17,7 @@ extension Delivery {
     }
 
     /// Rejects a command whose app is known. If it is a start after a lifetime, its entry also leaves the
-    /// timetable. Otherwise the keeper would make the same invalid start again. (R34)
+    /// timetable. Otherwise `LifetimeKeeper` would make the same invalid start again. (R34)
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,

@@ -46,10 +46,10 @@ struct RecordSlot: BitwiseCopyable {
     var isReadAgain = false
     /// Whether the record brought a token that Redis must register, as of the record's time.
     var hasOwnToken = false
-    /// Whether another record now has a part of this one, in memory only: the token that this record passed
-    /// on, or a held command that an earlier registration had released too. If that record is not settled and
-    /// the worker dies, the next owner must read both records. So the commit's metadata must not name this
-    /// one as settled. (R10)
+    /// Whether another record took something over from this one, in memory only: the token that this record
+    /// passed on, or a held command that an earlier registration had released too. If that record is not
+    /// settled and the worker dies, the next owner must read both records. So the commit's metadata must not
+    /// name this one as settled. (R10)
     var isLeftOutOfMetadata = false
     /// Whether the command ends an activity because its lifetime is over. This end has no state, so the
     /// activity keeps its last state.
@@ -143,7 +143,8 @@ struct RecordSlot: BitwiseCopyable {
     /// admission is lost, Redis admits this record again. It admits no other record of the start, because
     /// this one may have been sent (simulation `plain`, seed 892). (R16)
     var claim: UInt64 = 0
-    /// The claim of the reading that deferred the start; 0: there is none, or this reading has been admitted.
+    /// The claim that the start had when it was deferred; 0: it was not deferred, or Redis has admitted it
+    /// since.
     var previousClaim: UInt64 = 0
     /// The `apns-expiration` that is sent, UNIX seconds: the command's own, or the policy's.
     var sentExpiration: Int64 = -1

@@ -110,8 +110,8 @@ struct Records: ~Copyable {
         slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: room)
     }
 
-    /// Passes a token from a command that is replaced before Redis sees it to the command that replaces it.
-    /// Does nothing if the newer command has a later token or another address.
+    /// Passes a token that Redis must still register from a replaced command to the command that replaces it.
+    /// Does nothing if the replacing command has a later token or another address.
     ///
     /// Causeway promises to register a command's token whatever the command's outcome is. The token is passed
     /// in memory only. If the worker dies, the token can be lost until the next command or registration

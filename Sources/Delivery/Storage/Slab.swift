@@ -10,8 +10,8 @@ import CProcessor
 /// other modules. Otherwise the core of audiences would ask Swift's runtime for the element's size on each
 /// call.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
-    /// In front of each element is a mark: the index of the next free element, or `inUse`. Each access checks
-    /// the mark. If an element is larger than a cache line, its mark begins on a cache line.
+    /// In front of each element are four bytes: `inUse`, or the index of the next free element. Each access
+    /// checks these bytes. If an element is larger than a cache line, they begin on a cache line.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFree: UInt32 = .max

@@ -90,8 +90,8 @@ extension Delivery {
             }
             countCoalesced(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
-            // The older state gets a result of its own. The current command's result must not count it: a count
-            // is safe only until the offset of the counting command is committed, and the current command's
+            // The older state gets a result of its own. The current command must not count it: a count is
+            // safe only until the offset of the counting command is committed, and the current command's
             // partition may be revoked.
             finish(head, .superseded)
         }
