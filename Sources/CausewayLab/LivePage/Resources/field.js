@@ -82,7 +82,7 @@ export class Field {
 
   // MARK: places
 
-  // Makes the small phones as large as the room around the obstacles permits.
+  // Makes the small phones as large as the room around the large phones (`obstacles`) permits.
   arrange() {
     const box = this.canvas.parentElement.getBoundingClientRect();
     const ratio = Math.min(devicePixelRatio || 1, 2);

@@ -1,4 +1,4 @@
-// Everything that the lab knows about one phone: its large Lock Screen, its history, and the stages of its last push.
+// Everything that the lab knows about one phone: its large Lock Screen, its history, and the steps of its last push.
 
 import { Phone, count, make, words } from "/lockscreen.js";
 
