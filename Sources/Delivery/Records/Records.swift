@@ -110,8 +110,8 @@ struct Records: ~Copyable {
         slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: room)
     }
 
-    /// Passes a token that Redis must still register from a replaced command to the command that replaces it.
-    /// Does nothing if the replacing command has a later token or another address.
+    /// Passes the token that a replaced command brought to the command that replaces it, because Redis may not
+    /// know the token yet. Does nothing if the replacing command has a later token or another address.
     ///
     /// Causeway promises to register a command's token whatever the command's outcome is. The token is passed
     /// in memory only. If the worker dies, the token can be lost until the next command or registration

@@ -15,8 +15,8 @@ import LiveActivity
 /// waited for its device's budget was lost when the registration's partition moved (simulation `pace`, seed
 /// 390).
 extension Delivery {
-    /// The maximum number of results of one record. Redis holds fewer starts for one token, so this ends only
-    /// an endless sequence.
+    /// The maximum number of results of one record. Redis holds fewer starts for one token, so this limit
+    /// only stops a sequence that would never end.
     static var resultsMax: UInt8 { 16 }
 
     /// Decides from a record's outcome whether the record must register its token again, because Redis may

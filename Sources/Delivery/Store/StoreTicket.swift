@@ -37,7 +37,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case checkLifetime
 
         /// Whether the record's next step needs the reply, so that `recordsAwaitingStore` counts the call.
-        /// The calls of a tombstone are left out, because a tombstone counts once.
+        /// The calls of a tombstone are left out, because a tombstone counts once for all its calls.
         var isAwaited: Bool {
             switch self {
             case .lookUpToken, .admit, .hold, .register, .limit, .retire, .checkLifetime: true

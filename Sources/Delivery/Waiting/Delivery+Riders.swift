@@ -130,7 +130,7 @@ extension Delivery {
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// Ends the rider of `carrier`, because the alert of `newer` replaces the alert that it brought.
+    /// Ends the rider of `carrier`, because the alert of `newer` replaces the alert that the rider brought.
     mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = endSuperseded(rider, by: newer, .superseded)

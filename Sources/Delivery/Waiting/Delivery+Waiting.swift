@@ -30,8 +30,8 @@ extension Delivery {
         return activities.find(slot.pointee.application, slot.pointee.bytes(slot.pointee.subject))
     }
 
-    /// Finds the activity of a decoded command whose slot is not filled yet. Prefetches the slots that
-    /// merging the command will read.
+    /// Finds the activity of a command that is decoded but not yet written to its slot. Prefetches the slots
+    /// that merging the command will read.
     /// - Returns: nil if the activity's id has escapes and must be unescaped first.
     mutating func findActivity(of command: Command, of application: UInt16, in value: UnsafeRawBufferPointer) -> UInt32?
     {

@@ -16,9 +16,8 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
 
 extension AudienceDigest {
     /// The name of a broadcast channel that the producer manages. Redis admits commands to such a channel
-    /// like commands to an audience without members. Two parts of a channel are digested (environment, id),
-    /// and only one part of an audience (id). So a channel and an audience with the same id have different
-    /// digests.
+    /// like commands to an audience without members. A channel's digest covers its environment and its id, an
+    /// audience's digest only the id. So a channel and an audience with the same id have different digests.
     ///
     /// - Parameter channel: the channel's id.
     public init(ofChannel channel: UnsafeRawBufferPointer, in environment: DeviceEnvironment) {

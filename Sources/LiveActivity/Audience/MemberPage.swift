@@ -141,7 +141,7 @@ public struct MemberPage {
     /// Keeps the valid entry of each member, and removes members whose valid entry says that they left.
     ///
     /// - Parameter references: sorted by position, and for equal positions by the entry's offset.
-    /// - Returns: the number of references left, which are at the beginning.
+    /// - Returns: the number of references that remain. They are at the beginning of `references`.
     private func resolve(_ references: UnsafeMutableBufferPointer<MemberReference>) -> Int {
         var count = 0
         var next = 0

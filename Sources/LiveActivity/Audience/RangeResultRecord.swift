@@ -181,7 +181,7 @@ public struct AudienceCommandReference {
         self.sourceOffset = sourceOffset
     }
 
-    /// Begins a result with the names of its command.
+    /// Writes the beginning of a result: the fields that name its command.
     fileprivate func writeBeginning(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.commandName(identifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
@@ -189,7 +189,7 @@ public struct AudienceCommandReference {
         writer.member("audience", audience)
     }
 
-    /// Ends a result with its source and its times. Leaves out times of -1, which are not known.
+    /// Writes the end of a result: its source and its times. Leaves out times of -1, which are not known.
     fileprivate func writeEnd(
         _ times: RoundTimes,
         recordMilliseconds: Int64 = -1,

@@ -113,8 +113,8 @@ public struct RecentStateTemplates: ~Copyable {
     private let templates: UnsafeMutablePointer<StateTemplate>?
     /// The index of the template that the previous state had.
     private var last = 0
-    /// The state that the decoder read with a template, and the template's application; absent if no template matched the
-    /// state.
+    /// The last state, if it matched a remembered form while it was decoded, and the form's application;
+    /// otherwise absent.
     private var matchedState = ByteRange.absent
     private var matchedApplication: UInt16 = 0
 
@@ -163,16 +163,16 @@ public struct RecentStateTemplates: ~Copyable {
         return nil
     }
 
-    /// Whether the decoder read the command's state with a template of the application, so that the state fits
-    /// the contract. False for a start.
+    /// Whether the command's state matched a form of this application while it was decoded, so that the state
+    /// fits the contract. False for a start.
     @inline(__always)
     public func hasMatched(_ command: Command, ofApp application: UInt16) -> Bool {
         !matchedState.isAbsent && matchedState == command.contentState && matchedApplication == application
             && command.event != .start
     }
 
-    /// Whether the state has a template of this application, after the decoder read the state with another
-    /// application's template. False if no template matched the state, and for a start.
+    /// Whether the state, which matched another application's form while it was decoded, has a form of this
+    /// application too. False if the state matched no form, and for a start.
     public mutating func match(
         _ command: Command,
         ofApp application: UInt16,

@@ -124,7 +124,7 @@ struct RecordCheck {
     }
 
     /// Checks what a decoder does not check: the names of the app and the policy, the time, and the app's
-    /// contract. Returns the fault of a record that cannot be decoded as a failure.
+    /// contract. If the record cannot be decoded, the result is a failure with the decoder's fault.
     private func namedFaults(
         _ bytes: UnsafeRawBufferPointer,
         kind: Kind,

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The audiences that a member joins and leaves, as Redis' reply about an activity or a device shows them. A
-/// lane makes the same calls.
+/// The audiences that a member joins and leaves, as Redis' reply about an activity or a device shows them,
+/// and the calls that record this. After such a reply, a lane makes the same calls.
 struct RebuiltMembership {
     /// The entries for the audiences' pages: first leaves, then joins.
     let entries: [AudienceCall<[UInt8]>]
