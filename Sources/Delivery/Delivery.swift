@@ -112,9 +112,9 @@ public struct Delivery: ~Copyable {
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
-    /// Returns the number of activities at which the lane stops receiving: twice the number of records. An
-    /// activity without a record keeps its slot for one spacing, so there may be as many of these as there
-    /// are activities with records.
+    /// Returns the number of activities at which the lane stops receiving: twice the maximum number of
+    /// records. An activity keeps its slot for one spacing after its last record. So there may be as many
+    /// activities without records as with records.
     private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }

@@ -23,8 +23,8 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         bound == 0 ? 0 : next().multipliedFullWidth(by: bound).high
     }
 
-    /// Returns a random time between half of `milliseconds` and `milliseconds`, so that calls which failed at
-    /// the same time are not all repeated at the same time.
+    /// Returns a random time between half of `milliseconds` and `milliseconds`. So calls that failed at the
+    /// same time are not all repeated at the same time.
     /// - Precondition: `milliseconds` is at least 1.
     public mutating func jittered(_ milliseconds: Int64) -> Int64 {
         let half = milliseconds / 2

@@ -49,8 +49,8 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         SocketAddress(storage: .ipv4(address: 0x7f00_0001, port: port))
     }
 
-    /// Converts a C library's `sockaddr`. Returns nil for another family, a truncated structure, or a Unix
-    /// socket without a path.
+    /// Converts a C library's `sockaddr`. Returns nil for a family other than IPv4, IPv6 and Unix, for a
+    /// truncated structure, and for a Unix socket without a path.
     public init?(_ raw: UnsafePointer<sockaddr>, length: socklen_t) {
         let bytes = UnsafeRawBufferPointer(start: raw, count: Int(length))
         switch Int32(raw.pointee.sa_family) {

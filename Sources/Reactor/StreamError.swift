@@ -7,7 +7,7 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
         case connectTimeout
         /// The TLS handshake failed, or the peers agreed on no application protocol although ALPN was used.
         case handshakeFailed
-        /// The peer's certificate was refused: not trusted, out of date, or for another name.
+        /// The peer's certificate was refused: not trusted, out of date, or not for the expected name.
         case certificate
         /// The peer reset the connection, or closed it while output was waiting.
         case reset
@@ -17,7 +17,7 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
         case tls
         /// More output waited than `Stream.outputBytesMax`.
         case outputLimit
-        /// Another failure of the socket, with its errno.
+        /// A failure of the socket that no other case describes, with its errno.
         case system(Int32)
     }
 

@@ -15,7 +15,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         case serverName
         /// A file cannot be written.
         case file
-        /// OpenSSL failed for another reason.
+        /// OpenSSL failed for a reason that no other case describes.
         case library
     }
 

@@ -59,7 +59,7 @@ struct ReadAhead {
     private var sinceMilliseconds: Int64 = 0
     /// The sum of `Lag.records` over the lane's partitions of the commands topic.
     private var recordsBehind: Int64 = 0
-    /// The sum of `Lag.knownRecords` over the same partitions.
+    /// The sum of `Lag.knownRecords` over the lane's partitions of the commands topic.
     private var recordsKnownBehind: Int64 = 0
     /// Since when the lane is behind by less than half of `readAheadLagRecords`; `.max` while it is behind by
     /// more.

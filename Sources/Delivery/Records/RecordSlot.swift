@@ -339,6 +339,6 @@ enum StartDraw: BitwiseCopyable {
 public enum RecordTopic: UInt8, Sendable, BitwiseCopyable {
     case commands
     case registrations
-    /// Commands that could not be sent soon. Each was first read from one of the two other topics.
+    /// Commands that could not be sent soon. Each was first read from the commands or registrations topic.
     case deferred
 }

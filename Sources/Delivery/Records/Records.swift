@@ -110,7 +110,7 @@ struct Records: ~Copyable {
         slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: room)
     }
 
-    /// Passes the token that a replaced command brought to the command that replaces it, because Redis may not
+    /// Passes the token that a replaced command brought on to the command that replaces it. Redis may not
     /// know the token yet. Does nothing if the replacing command has a later token or another address.
     ///
     /// Causeway promises to register a command's token whatever the command's outcome is. The token is passed

@@ -1,8 +1,8 @@
 /// Allocates the bytes of the core's records: blocks of a few sizes, cut from chunks of 1 MiB and used again.
 /// A steady stream of records allocates nothing. (R3)
 ///
-/// The lists of free blocks are outside of the blocks, so taking or freeing a block does not wait for a cache
-/// miss on the block.
+/// The lists of free blocks are not stored in the blocks themselves. So taking or freeing a block does not
+/// read the block, which would often be a cache miss.
 ///
 /// A block above the largest size is allocated separately. Only records far above every limit of the domain
 /// need one, and they go to the dead letters.

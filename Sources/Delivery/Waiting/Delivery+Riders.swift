@@ -18,8 +18,8 @@ import LiveActivity
 ///   seeds 6049 and 7212).
 extension Delivery {
     /// Replaces an older unsent command by a newer one. The newer command carries the alert that the older
-    /// one has or carries, and the command that brought this alert is finished together with the newer one.
-    /// Any other replaced command is finished now.
+    /// one has or carries. The command that brought this alert is finished together with the newer one, and
+    /// any other replaced command is finished now.
     /// - Returns: false if the older command's slot is freed.
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {

@@ -102,7 +102,7 @@ struct StateTemplate: BitwiseCopyable {
     }
 }
 
-/// The templates of the last states that were checked completely and fit.
+/// The forms (``StateTemplate``) of the last states that were checked completely and fit.
 ///
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
 /// values. The decoder then reads and checks only the values that differ, which costs next to nothing.
@@ -135,7 +135,7 @@ public struct RecentStateTemplates: ~Copyable {
         templates.deallocate()
     }
 
-    /// A value that never remembers a template, for decoding without contracts.
+    /// Remembers no form of any state. For decoding without contracts.
     static var disabled: RecentStateTemplates { RecentStateTemplates(isNeeded: false) }
 
     /// Forgets the state of the previous record.

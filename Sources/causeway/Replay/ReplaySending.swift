@@ -52,8 +52,8 @@ struct ReplaySending {
 
     /// Waits until the rate allows the command, and writes it.
     ///
-    /// - Returns: the decision's verdict, or another one if a worker has since admitted the command or a
-    ///   newer one. Nil if the sending ended before the command was written.
+    /// - Returns: the decision's verdict, or another verdict if a worker has since admitted the command or a
+    ///   newer command. Nil if the sending ended before the command was written.
     mutating func send(_ decision: ReplayDecision, until isCancelled: () -> Bool) throws -> ReplayVerdict? {
         guard sender.waitForTurn(until: isCancelled), tally.failed < Self.failuresMax else {
             isStopped = true
