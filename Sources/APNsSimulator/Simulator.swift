@@ -15,7 +15,8 @@ import Synchronization
 ///
 /// Other processes can use the same functions over HTTP: see `ControlInterface`.
 ///
-/// Safe to use from any thread. The devices live on the service's thread, and closures run there.
+/// Safe to use from any thread. The service's thread owns the devices, so it runs the closures of
+/// `withDevices`.
 public final class Simulator: Sendable {
     public let configuration: SimulatorConfiguration
     private let state = Mutex(State.stopped)

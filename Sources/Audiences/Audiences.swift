@@ -177,7 +177,7 @@ public struct Audiences: ~Copyable {
     }
 
     /// When the shell last saw that the store holds the members of all audiences (monotonic milliseconds).
-    /// `.min`: some members are missing.
+    /// `.min`: audiences must wait for members.
     ///
     /// A round that the store has lost waits until this time is later than the loss.
     public var membersLastCompleteMilliseconds = Int64.max
@@ -236,10 +236,10 @@ public struct AudienceCounters: Sendable {
     /// Changes of a member's audiences that this core received.
     public var memberships: UInt64 = 0
     public var pushes: UInt64 = 0
-    /// Starts for members that are devices. The core produces each as a command.
+    /// How many of `pushes` went to members that had just joined.
     public var joinerPushes: UInt64 = 0
     public var retries: UInt64 = 0
-    /// Starts of devices that were produced as commands.
+    /// Starts for members that are devices. The core produces each as a command.
     public var starts: UInt64 = 0
     public var pagesRead: UInt64 = 0
     /// Pages that were damaged: all of the page, or its members from one entry on, could not be read.

@@ -1,8 +1,8 @@
 import Configuration
 import LiveActivity
 
-/// Finds faults that the schema does not know, each with its key. A key that already has a fault has its
-/// default in the configuration.
+/// Finds faults that the schema does not know, each with its key. If the schema has already found a fault in
+/// a key, `configuration` has the key's default.
 ///
 /// - Parameter requiresFiles: whether a missing file is a fault.
 package typealias ConfigurationCheck =

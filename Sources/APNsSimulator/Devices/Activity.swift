@@ -2,7 +2,8 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The activity ended. If the push's content was not old, it stays on the Lock Screen.
+    /// The activity ended. The Lock Screen now shows the push's content, unless that was older than the shown
+    /// content.
     case ended
     /// A new activity is on the Lock Screen.
     case started

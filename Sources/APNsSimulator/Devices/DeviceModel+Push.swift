@@ -205,7 +205,7 @@ extension DeviceModel {
             )
     }
 
-    /// Applies a push-to-start. It creates an activity, or the phone drops it.
+    /// Applies a push that starts an activity. The push creates the activity, or the phone drops the push.
     private mutating func start(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,

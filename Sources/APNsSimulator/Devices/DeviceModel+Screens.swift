@@ -9,7 +9,7 @@ extension DeviceModel {
     public static let focusMax = 64
     /// Bytes of one phone in the response; see `screens` of `screensJSON`.
     static let screenBytes = 6
-    /// A bit in the byte of the state: the last push had priority 10.
+    /// A bit in the byte of a phone's state in `screens`: the last push had priority 10.
     static let isUrgent: UInt8 = 0x10
 
     /// Writes what changed on the Lock Screens, as JSON.

@@ -13,7 +13,7 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         case finish
         /// Adds a broadcast that has ended to its command's counts.
         case finishBroadcast
-        // Reads for a page of a round.
+        // Calls that read the members of a segment for a round: first the list of pages, then a page.
         case directory
         case page
         /// Removes a member whose token is dead from its audience; see ``RefusedMemberSlot``.

@@ -133,7 +133,7 @@ extension Audiences {
         }
     }
 
-    /// Writes a result with `write`, which gets the name of the fan-out record's command.
+    /// Writes a result with `write`, which gets the fields that name the fan-out record's command.
     mutating func composeResult(
         of audience: NamedAudience,
         _ record: FanoutRecord,

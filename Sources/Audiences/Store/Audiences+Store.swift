@@ -202,7 +202,7 @@ extension Audiences {
         }
     }
 
-    /// Adds a change that an audience has acknowledged to the app's counters.
+    /// Counts, for its app, a change of a member's audiences that the audience has acknowledged.
     private mutating func count(_ change: MembershipChangeKind, of application: UInt16) {
         queues[Int(application)].changes[Int(change.rawValue)] &+= 1
     }

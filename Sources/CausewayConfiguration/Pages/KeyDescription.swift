@@ -18,7 +18,7 @@ struct KeyDescription: Sendable {
     let standard: Default
     /// The source of the default, such as Apple's documentation.
     let source: String?
-    /// The allowed values in words; nil if the shape or the meaning says them.
+    /// The allowed values in words; nil if `shape` or `meaning` says them.
     let limits: String?
     /// Example lines that `Config/causeway.yaml` shows below the key.
     let samples: [String]

@@ -24,8 +24,7 @@ enum KeyValue: Sendable {
         if case .text(let text) = self { text } else { nil }
     }
 
-    /// The value as the file writes it. Nil for properties, because they may be secret;
-    /// an empty map is shown.
+    /// The value as the YAML file writes it. Nil for a map with properties, because they may be secret.
     var display: String? {
         switch self {
         case .text(let text): text
@@ -66,7 +65,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     private(set) var isReloadable = false
     /// The source of the default, such as Apple's documentation.
     private(set) var source: String?
-    /// The allowed values in words; nil if the shape or the meaning says them.
+    /// The allowed values in words; nil if `shape` or `meaning` says them.
     private(set) var limits: String?
     /// A text that says what applies while the key is unset.
     private(set) var replacement: String?

@@ -16,11 +16,11 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     var readingsMilliseconds: [Int64]
     /// CPU time of the client's threads in the median reading.
     var readingCPUMilliseconds: Int64
-    /// The time from the assignment of the worker's partitions to APNs' last answer.
+    /// CPU time of the broker in the median reading.
     var readingBrokerCPUMilliseconds: Int64
-    /// The time from the assignment of the worker's partitions to the last result record.
+    /// The time from the assignment of the worker's partitions to APNs' last answer.
     var pushingMilliseconds: Int64
-    /// The time from the worker's assignment to the last result record.
+    /// The time from the assignment of the worker's partitions to the last result record.
     var resultsMilliseconds: Int64
     /// Records that the worker wrote to the results topic.
     var resultRecords: Int

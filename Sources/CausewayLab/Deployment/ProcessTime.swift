@@ -18,7 +18,7 @@ enum ProcessTime {
         return ProcessUsage(identifier: identifier).map { $0.cpuMilliseconds * 1_000 }
     }
 
-    /// Returns the time on a CPU, which is the first of three numbers.
+    /// Returns the time that a thread has run on a CPU: the first of the three numbers in its `schedstat`.
     static func nanoseconds(schedstat: String) -> Int64? { schedstat.split(separator: " ").first.flatMap { Int64($0) } }
 
     /// The CPU time of this process's children that have ended and were waited for, in microseconds.

@@ -7,8 +7,8 @@ import Kafka
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
-    /// One in this many members has frequent updates. So the round has pushes of both priorities that an
-    /// admission can grant.
+    /// One in this many members has frequent updates. An admission grants such members a priority of their
+    /// own, so the round uses both granted priorities.
     private static let frequentEvery = 4
 
     /// The simulator's answer about what its phones show.
