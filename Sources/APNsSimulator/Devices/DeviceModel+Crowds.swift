@@ -73,8 +73,8 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// If this bit is set in a `token` that `verdict` returned, the token is the numbers of a compact phone
-    /// and of its crowd. If not, it is an index in `TokenTable`.
+    /// If this bit is set in a `token` that `verdict` returned, the token holds the numbers of a compact
+    /// phone and of its crowd. If not, it is an index in `TokenTable`.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone

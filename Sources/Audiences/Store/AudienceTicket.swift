@@ -18,7 +18,7 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         case page
         /// Removes a member whose token is dead from its audience; see ``RefusedMemberSlot``.
         case removeMember
-        /// Adds a member's entry to the next audience; see ``MembershipSlot``.
+        /// Tells one audience about a change of a member: it joins, leaves or stays. See ``MembershipSlot``.
         case changeMember
         /// Requests an audience's newest state; see ``NewestStateRequest``.
         case newest

@@ -9,8 +9,8 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// How long a client that only reads takes for the backlog: the median of the times from the assignment
-    /// of its partitions to the last record.
+    /// How long a client that only reads takes from the assignment of its partitions to the backlog's last
+    /// record: the median of all readings.
     var readingMilliseconds: Int64
     /// The times of all readings, shortest first.
     var readingsMilliseconds: [Int64]
