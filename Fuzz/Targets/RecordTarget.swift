@@ -4,9 +4,10 @@ import Foundation
 
 /// Checks the decoder of commands. The input is a record. Rules:
 /// - A fault has a message, and a place in the record.
-/// - Foundation parses the body of an accepted command, and the body's layout names the right parts.
-/// - The command stays the same if its `aps` dictionary has another offset, or comes from the cache of the
-///   record before.
+/// - Foundation parses the body of an accepted command, and finds the parts of the body where `Body.Layout`
+///   says.
+/// - The command stays the same if its `aps` dictionary begins at another byte of the record, or comes from
+///   the cache of the record before.
 func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {

@@ -199,8 +199,8 @@ import Testing
     @Test func `The limit of streams falls and rises`() async throws {
         try await SimulatorFixture.run { stage in
             var faults = Faults()
-            // The latency is so long that the limit falls before the first thousand responses, even if this
-            // task runs late.
+            // The latency is so long that the limit of streams is lowered before the first thousand responses,
+            // even if this task runs late.
             faults.latencyMilliseconds = 4_000...4_000
             try await stage.simulator.setFaults(faults)
             async let sending = stage.send(8_000) {

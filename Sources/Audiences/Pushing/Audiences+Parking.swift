@@ -122,8 +122,9 @@ extension Audiences {
         rounds[round].lowestParked = lowest
     }
 
-    /// Ends the parked members that a newer version will reach in their turn, because it has taken over. A
-    /// member stays parked if the newer version must bring it an older version's alert.
+    /// A newer version has replaced the older ones in the round. Removes each parked member that the newer
+    /// version will reach in its turn. A member stays parked if the newer version must bring it an older
+    /// version's alert.
     mutating func supersedeParked(to version: UInt32, of round: UInt32, now: Moment) {
         let start = versions[version].start
         var member = rounds[round].firstParked

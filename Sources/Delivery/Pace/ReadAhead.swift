@@ -9,10 +9,9 @@ struct ReadAhead {
         /// Activities begin when their commands are read. Next: `reading` when the lane is behind by more
         /// than `readAheadLagRecords`, the limit.
         case off
-        /// Activities that could begin wait, and newer states replace their waiting states. Next: `off` when
-        /// the lane has caught up, or was behind by less than half of the limit for `smallLagMilliseconds`;
-        /// `emptying` when the lane is too full or has waited too long. With each of these changes, the
-        /// waiting activities begin.
+        /// No activity begins. Newer states replace those that wait. Next: `off` when the lane has caught up,
+        /// or was behind by less than half of the limit for `smallLagMilliseconds`; `emptying` when the lane
+        /// is too full or has waited too long. With each of these changes, the waiting activities begin.
         case reading
         /// The waiting activities begin, which makes room in the lane. Next: `reading` when there is room
         /// again and the lane is still behind by more than the limit; `off` when the lane is not so far
