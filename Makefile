@@ -120,7 +120,7 @@ lint-deps:
 	@.ci/packages lua5.1 python3
 
 # The Redis scripts contain placeholders for constants, @NAME@. To check the syntax, a 0 replaces each of them.
-lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, names of files, of tests and in Design.md
+lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, names of files, of tests, in Design.md and in comments
 	swift format lint --strict --parallel --recursive $(FORMATTED)
 	@files=$$(find Sources -name '*.lua') && test -n "$$files" && for file in $$files; do \
 	    sed 's/@[A-Z_]*@/0/g' "$$file" | luac5.1 -p - || { echo "$$file is not valid Lua"; exit 1; }; done
@@ -134,6 +134,8 @@ lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, names o
 	.ci/test-names
 	.ci/design-names --self-test
 	.ci/design-names
+	.ci/comment-names --self-test
+	.ci/comment-names
 
 format: ## Format all sources
 	swift format --in-place --parallel --recursive $(FORMATTED)

@@ -33,7 +33,8 @@ public struct AudiencesConfiguration: Sendable {
     /// The maximum number of starts of devices that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
     /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member the
-    /// pause is `retryBase * 2^n`, at most `retryMax`, times a random number between a half and one.
+    /// pause is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`, times a random number between a
+    /// half and one.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 60_000
     /// The pause before a retry that the pool's budget refuses: a random time between a half and the whole of

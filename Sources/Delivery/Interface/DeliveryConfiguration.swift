@@ -43,8 +43,8 @@ public struct DeliveryConfiguration: Sendable {
     /// without an admission, and a newer state still replaces them.
     public var inFlightMaxPerPool = 2_000
     /// How long a push waits after APNs could not take it. After the n-th fault in a row of its activity, the
-    /// wait is `retryBase * 2^n`, at most `retryMax`. Of this wait, a random part of up to a half is removed
-    /// (jitter). Apple asks for minutes after a 500 or 503.
+    /// wait is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`. Of this wait, a random part of up
+    /// to a half is removed (jitter). Apple asks for minutes after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 300_000
     /// The least wait of a retry that the pool's budget does not permit. A random part of up to a half is
