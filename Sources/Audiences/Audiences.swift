@@ -75,7 +75,7 @@ public struct Audiences: ~Copyable {
     var pages: Slab<PageSlot>
     var pageReads: PageReadBatch
     var queues: [ApplicationQueues]
-    var parked: Slab<ParkedMember>
+    var parkedMembers: Slab<ParkedMember>
     var refusedMembers: Slab<RefusedMemberSlot>
 
     var broadcasts: Slab<BroadcastSlot>
@@ -137,7 +137,7 @@ public struct Audiences: ~Copyable {
         pages = Slab(limit: pagesMax)
         pageReads = PageReadBatch(limit: pagesMax)
         queues = configuration.applications.map { _ in ApplicationQueues() }
-        parked = Slab(limit: configuration.parkedMax)
+        parkedMembers = Slab(limit: configuration.parkedMembersMax)
         refusedMembers = Slab(limit: configuration.refusedMembersMax)
         broadcasts = Slab(limit: configuration.recordsMax)
         // Abandoned channels keep their slots until their pushes are answered, and idle channels keep theirs
@@ -193,7 +193,7 @@ public struct Audiences: ~Copyable {
     public var recordsInProgress: Int { versions.count + broadcasts.count }
     public var roundsInProgress: Int { rounds.count }
     /// Number of members that wait for another attempt.
-    public var membersParked: Int { parked.count }
+    public var membersParked: Int { parkedMembers.count }
 
     /// Handles every timer that is due, and sends the collected page reads if they have waited long enough.
     /// The shell calls it at ``nextDueMilliseconds``.

@@ -29,7 +29,7 @@ import Testing
         checkpoint.entries = [
             entry(1, start: 0), entry(2, start: 5 << 32, length: 17), entry(3, start: 7 << 32, length: 0),
         ]
-        checkpoint.parked = [0, 1, 1, 6 << 32, (7 << 32) - 1]
+        checkpoint.parkedPositions = [0, 1, 1, 6 << 32, (7 << 32) - 1]
         #expect(decoded(try #require(checkpoint.text())) == checkpoint)
     }
 
@@ -39,7 +39,7 @@ import Testing
         for number in 0..<Audiences.versionsPerRoundMax {
             checkpoint.entries.append(entry(number, start: 2 << 40 + UInt64(number) << 32))
         }
-        checkpoint.parked = (0..<UInt64(Audiences.parkedPerRoundMax)).map { 2 << 40 + $0 << 32 }
+        checkpoint.parkedPositions = (0..<UInt64(Audiences.parkedMembersPerRoundMax)).map { 2 << 40 + $0 << 32 }
         let text = try #require(checkpoint.text())
         #expect(text.count <= AudienceLimits.progressBytes)
         #expect(decoded(text) == checkpoint)
@@ -56,7 +56,7 @@ import Testing
     @Test func `Hostile text is refused or harmless`() throws {
         var checkpoint = Checkpoint(watermark: 7 << 32, lastSettled: Version(timestamp: 1_790_000_000, sequence: 3))
         checkpoint.entries = [entry(1, start: 0), entry(2, start: 5 << 32, length: 17)]
-        checkpoint.parked = [1, 6 << 32]
+        checkpoint.parkedPositions = [1, 6 << 32]
         let text = try #require(checkpoint.text())
         var random = SplitMix64(simulationSeed: 16)
         var accepted = 0
@@ -71,8 +71,8 @@ import Testing
             #expect(checkpoint.entries.allSatisfy { $0.start <= checkpoint.watermark })
             #expect(checkpoint.entries.allSatisfy { $0.start + ($0.length ?? 0) <= checkpoint.watermark })
             #expect(
-                checkpoint.parked.allSatisfy { $0 < checkpoint.watermark }
-                    && checkpoint.parked == checkpoint.parked.sorted()
+                checkpoint.parkedPositions.allSatisfy { $0 < checkpoint.watermark }
+                    && checkpoint.parkedPositions == checkpoint.parkedPositions.sorted()
             )
             #expect(checkpoint.watermark <= 1 << 62)
         }

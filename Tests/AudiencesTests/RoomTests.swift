@@ -106,7 +106,7 @@ import Testing
             }
         if hasParked {
             checkpoint.entries[1].counts[.delivered] = 3
-            checkpoint.parked = [parked]
+            checkpoint.parkedPositions = [parked]
         }
         let harness = RoundHarness(recordBytesMax: 100)
         for name in Self.names { harness.join(name) }

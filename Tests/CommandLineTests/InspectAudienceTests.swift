@@ -127,7 +127,7 @@ private final class AudienceStage {
             var checkpoint = Checkpoint(watermark: lap + lap / 4, lastSettled: Self.older)
             let counts = Self.counts(delivered: delivered)
             checkpoint.entries = [.init(version: Self.newer, start: lap, counts: counts, times: times)]
-            checkpoint.parked = [5, 6]
+            checkpoint.parkedPositions = [5, 6]
             _ = try writer.perform(.claim(range, claim: 1))
             _ = try writer.perform(.checkpoint(range, claim: 1, text: try #require(checkpoint.text())))
         }

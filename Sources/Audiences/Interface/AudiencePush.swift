@@ -29,7 +29,7 @@ struct PushTag: BitwiseCopyable {
     let value: UInt64
 
     init(page: UInt32, member: Int) { value = Self.marker | UInt64(page) << 16 | UInt64(member) }
-    init(parked: UInt32) { value = Self.marker | Self.parkedBit | UInt64(parked) }
+    init(parkedMember: UInt32) { value = Self.marker | Self.parkedBit | UInt64(parkedMember) }
     init(joiner: UInt32) { value = Self.marker | Self.joinerBit | UInt64(joiner) }
     init(broadcast: UInt32) { value = Self.marker | Self.broadcastBit | UInt64(broadcast) }
     init(value: UInt64) { self.value = value }
@@ -39,7 +39,7 @@ struct PushTag: BitwiseCopyable {
     var isBroadcast: Bool { value & Self.broadcastBit != 0 }
     var broadcast: UInt32 { UInt32(truncatingIfNeeded: value) }
     var joiner: UInt32 { UInt32(truncatingIfNeeded: value) }
-    var parked: UInt32 { UInt32(truncatingIfNeeded: value) }
+    var parkedMember: UInt32 { UInt32(truncatingIfNeeded: value) }
     var page: UInt32 { UInt32(truncatingIfNeeded: value >> 16) }
     var member: Int { Int(value & 0xFFFF) }
 }

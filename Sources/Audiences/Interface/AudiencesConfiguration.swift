@@ -24,7 +24,7 @@ public struct AudiencesConfiguration: Sendable {
     public var pageBytesMax = 64 * PageSlot.bytesMax
     /// The maximum number of members that wait for another attempt or have a push in flight. Must exceed a
     /// lane's pushes in flight, and be at least 64.
-    public var parkedMax = 16_384
+    public var parkedMembersMax = 16_384
     /// The maximum number of members whose refused push or dead token is being recorded.
     public var refusedMembersMax = 4_096
     /// The maximum number of changes of members' audiences in the core. A change stays until its audiences
@@ -62,7 +62,7 @@ public struct AudiencesConfiguration: Sendable {
         precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))
         precondition((1...DeliveryConfiguration.policiesMax).contains(policies.count))
         precondition(
-            commandsMax > 0 && recordsMax > 0 && recordBytesMax > 0 && parkedMax >= 64 && refusedMembersMax > 0
+            commandsMax > 0 && recordsMax > 0 && recordBytesMax > 0 && parkedMembersMax >= 64 && refusedMembersMax > 0
         )
         precondition(membershipsMax > 0 && startsMax > 0)
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)

@@ -31,6 +31,6 @@ public struct RangeProgress: Sendable, Equatable {
                 times: entry.times
             )
         }
-        parkedCount = checkpoint.parked.count
+        parkedCount = checkpoint.parkedPositions.count
     }
 }

@@ -14,7 +14,7 @@ extension Audiences {
         _ result: PushResult,
         now: Moment
     ) {
-        let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
+        let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         let isDead = outcome == .unregistered
         let kind = kind(of: tag)
         let isActivity = kind == .activity
@@ -98,12 +98,12 @@ extension Audiences {
     }
 
     private func kind(of tag: PushTag) -> StoreSubjectKind {
-        tag.isParked ? parked[tag.parked].kind : pages[tag.page].member(tag.member)?.kind ?? .activity
+        tag.isParked ? parkedMembers[tag.parkedMember].kind : pages[tag.page].member(tag.member)?.kind ?? .activity
     }
 
     private mutating func setTexts(of refusedMember: UInt32, _ tag: PushTag, reason: UnsafeRawBufferPointer) {
         if tag.isParked {
-            let slot = parked[tag.parked]
+            let slot = parkedMembers[tag.parkedMember]
             refusedMembers[refusedMember]
                 .setTexts(
                     identifier: { room in

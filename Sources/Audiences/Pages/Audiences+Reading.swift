@@ -191,7 +191,7 @@ extension Audiences {
         // If the page is smaller than expected, waiting rounds may get a page now.
         defer { offerFreePages(application) }
         let round = pages[page].round
-        if pages[page].parked != .max { return parkedMemberRead(page, now: now) }
+        if pages[page].parkedMember != .max { return parkedMemberRead(page, now: now) }
         if pages[page].isOfParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
         advance(round, now: now)
     }

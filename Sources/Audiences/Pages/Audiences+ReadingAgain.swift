@@ -9,11 +9,11 @@ extension Audiences {
     private static var parkingPauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the last owner had parked, one after the other, before anything is sent.
-    mutating func readParkedAgain(of round: UInt32, now: Moment) {
+    mutating func readParkedMembersAgain(of round: UInt32, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].firstPage == .max else { return }
-        guard let position = rounds[round].restored.nextParked else {
-            rounds[round].restored.parked.free()
-            rounds[round].restored.parked = .none
+        guard let position = rounds[round].restored.nextParkedPosition else {
+            rounds[round].restored.parkedPositions.free()
+            rounds[round].restored.parkedPositions = .none
             rounds[round].phase = .running
             return
         }
@@ -30,11 +30,11 @@ extension Audiences {
     mutating func restoreParkedMembers(_ page: UInt32, of round: UInt32, now: Moment) {
         let position = pages[page].start
         for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {
-            if !parked.isFull, let content = pages[page].member(member) {
+            if !parkedMembers.isFull, let content = pages[page].member(member) {
                 park(content, at: position, of: round, pause: 0, now: now)
             }
         }
-        while rounds[round].restored.nextParked == position { rounds[round].restored.parkedTaken += 1 }
+        while rounds[round].restored.nextParkedPosition == position { rounds[round].restored.readParkedCount += 1 }
         rounds[round].firstPage = .max
         rounds[round].lastPage = .max
         freePage(page)
@@ -46,25 +46,25 @@ extension Audiences {
     ///
     /// - Returns: false if no page is free now.
     mutating func readParkedMember(_ member: UInt32) -> Bool {
-        let round = parked[member].round
+        let round = parkedMembers[member].round
         // The round's own pages must not block this member: those pages may be waiting for it.
         if !hasFreePage(of: round) { giveUpReadAhead(of: round) }
         guard hasFreePage(of: round) else { return false }
         defer { offerFreePages(Int(rounds[round].application)) }
-        parked[member].isUnderWay = true
+        parkedMembers[member].isUnderWay = true
         // The round is not freed while this count is above 0, so the round exists until the reply comes.
         rounds[round].pendingMemberCount += 1
-        let page = addPage(round, start: parked[member].position)
-        pages[page].parked = member
+        let page = addPage(round, start: parkedMembers[member].position)
+        pages[page].parkedMember = member
         return true
     }
 
     mutating func parkedMemberRead(_ page: UInt32, now: Moment) {
-        let (round, member) = (pages[page].round, pages[page].parked)
+        let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isMember = false
         for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].start {
-            guard let content = pages[page].member(index), parked[member].isNamed(by: content) else { continue }
-            parked[member].update(from: content, readMilliseconds: now.monotonicMilliseconds)
+            guard let content = pages[page].member(index), parkedMembers[member].isNamed(by: content) else { continue }
+            parkedMembers[member].update(from: content, readMilliseconds: now.monotonicMilliseconds)
             isMember = true
         }
         freePage(page)
@@ -72,7 +72,7 @@ extension Audiences {
         if isMember || rounds[round].phase != .running {
             parkAgain(member, pause: 0, now: now)
         } else {
-            resolve(member, .unregistered)
+            finishParkedMember(member, .unregistered)
         }
         advance(round, now: now)
     }

@@ -24,7 +24,7 @@ struct PageSlot: BitwiseCopyable {
     var isOfParkedMembers = false
     /// The parked member for which the page is read; it may have left. `.max`: the page is read for its
     /// round.
-    var parked: UInt32 = .max
+    var parkedMember: UInt32 = .max
     /// The first position that the round needs.
     var start: UInt64
     /// One above the last position of the page. Valid when the page is ready.

@@ -99,7 +99,7 @@ extension Audiences {
     /// for the last owner's other versions.
     private func isComplete(_ round: UInt32) -> Bool {
         let end = readEnd(of: round)
-        return end <= rounds[round].watermark && end <= rounds[round].restored.nextParked ?? .max
+        return end <= rounds[round].watermark && end <= rounds[round].restored.nextParkedPosition ?? .max
     }
 
     /// Returns the number of the partition's records that were passed over and that the core still has no

@@ -18,9 +18,9 @@ extension Audiences {
         pause: Int64,
         now: Moment
     ) {
-        let first = rounds[round].firstParked
+        let first = rounds[round].firstParkedMember
         let readMilliseconds = page == .max ? now.monotonicMilliseconds : pages[page].readMilliseconds
-        let place = parked.allocate(
+        let place = parkedMembers.allocate(
             ParkedMember(
                 content,
                 round: round,
@@ -33,42 +33,45 @@ extension Audiences {
                 dueMilliseconds: now.monotonicMilliseconds + pause
             )
         )
-        if first != .max { parked[first].previous = place }
-        rounds[round].firstParked = place
+        if first != .max { parkedMembers[first].previous = place }
+        rounds[round].firstParkedMember = place
         rounds[round].parkedCount += 1
-        rounds[round].lowestParked = min(rounds[round].lowestParked, position)
+        rounds[round].lowestParkedPosition = min(rounds[round].lowestParkedPosition, position)
         rounds[round].revision += 1
-        noteDue(place)
+        noteParkedDue(place)
     }
 
-    private mutating func noteDue(_ member: UInt32) {
-        let slot = parked[member]
+    private mutating func noteParkedDue(_ member: UInt32) {
+        let slot = parkedMembers[member]
         let environment = Int(slot.environment.rawValue)
-        rounds[slot.round].parkedDue[environment] = min(rounds[slot.round].parkedDue[environment], slot.dueMilliseconds)
+        rounds[slot.round].parkedDueMilliseconds[environment] = min(
+            rounds[slot.round].parkedDueMilliseconds[environment],
+            slot.dueMilliseconds
+        )
     }
 
     /// Ends the present attempt for a parked member. The member may get its next attempt after `pause`
     /// milliseconds.
     mutating func parkAgain(_ member: UInt32, pause: Int64, now: Moment) {
-        parked[member].isUnderWay = false
+        parkedMembers[member].isUnderWay = false
         // Forget the version: it may be finished before the member gets its next attempt.
-        parked[member].version = .max
-        parked[member].dueMilliseconds = now.monotonicMilliseconds + pause
-        noteDue(member)
+        parkedMembers[member].version = .max
+        parkedMembers[member].dueMilliseconds = now.monotonicMilliseconds + pause
+        noteParkedDue(member)
     }
 
     /// Returns a parked member that may get its push now. If there is none, the round notes when the next one
     /// is due.
-    mutating func dueParked(
+    mutating func nextDueParkedMember(
         of round: UInt32,
         _ environment: DeviceEnvironment,
         permitsRetry: Bool,
         now: Moment
     ) -> UInt32? {
         var earliest = Int64.max
-        var member = rounds[round].firstParked
+        var member = rounds[round].firstParkedMember
         while member != .max {
-            let slot = parked.address(of: member)
+            let slot = parkedMembers.address(of: member)
             if !slot.pointee.isUnderWay, slot.pointee.environment == environment {
                 if slot.pointee.dueMilliseconds <= now.monotonicMilliseconds, permitsRetry || slot.pointee.attempts == 0
                 {
@@ -78,14 +81,14 @@ extension Audiences {
             }
             member = slot.pointee.next
         }
-        rounds[round].parkedDue[Int(environment.rawValue)] = earliest
+        rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] = earliest
         return nil
     }
 
     /// Gives a parked member its outcome and frees its slot. Below the watermark, the outcome is added to the
     /// counts of the versions at once; above it, the member's page keeps the outcome.
-    mutating func resolve(_ member: UInt32, _ outcome: MemberOutcome) {
-        let slot = parked[member]
+    mutating func finishParkedMember(_ member: UInt32, _ outcome: MemberOutcome) {
+        let slot = parkedMembers[member]
         let round = slot.round
         // A lost round has no pages any more, and reads its counts from the store again. So the outcome is
         // not kept.
@@ -101,39 +104,39 @@ extension Audiences {
     }
 
     private mutating func unpark(_ member: UInt32) {
-        let slot = parked[member]
+        let slot = parkedMembers[member]
         let round = slot.round
-        if slot.next != .max { parked[slot.next].previous = slot.previous }
+        if slot.next != .max { parkedMembers[slot.next].previous = slot.previous }
         if slot.previous != .max {
-            parked[slot.previous].next = slot.next
+            parkedMembers[slot.previous].next = slot.next
         } else {
-            rounds[round].firstParked = slot.next
+            rounds[round].firstParkedMember = slot.next
         }
-        parked.free(member)
+        parkedMembers.free(member)
         rounds[round].parkedCount -= 1
         rounds[round].revision += 1
-        guard slot.position == rounds[round].lowestParked else { return }
+        guard slot.position == rounds[round].lowestParkedPosition else { return }
         var lowest = UInt64.max
-        var other = rounds[round].firstParked
+        var other = rounds[round].firstParkedMember
         while other != .max {
-            lowest = min(lowest, parked[other].position)
-            other = parked[other].next
+            lowest = min(lowest, parkedMembers[other].position)
+            other = parkedMembers[other].next
         }
-        rounds[round].lowestParked = lowest
+        rounds[round].lowestParkedPosition = lowest
     }
 
     /// A newer version has replaced the older ones in the round. Removes each parked member that the newer
     /// version will reach in its turn. A member stays parked if the newer version must bring it an older
     /// version's alert.
-    mutating func supersedeParked(to version: UInt32, of round: UInt32, now: Moment) {
+    mutating func supersedeParkedMembers(to version: UInt32, of round: UInt32, now: Moment) {
         let start = versions[version].start
-        var member = rounds[round].firstParked
+        var member = rounds[round].firstParkedMember
         while member != .max {
-            let slot = parked[member]
+            let slot = parkedMembers[member]
             if !slot.isUnderWay, slot.position < start,
                 !needsCarriedAlert(slot.position, isLimited: slot.isLimited, of: round, now: now)
             {
-                resolve(member, .superseded)
+                finishParkedMember(member, .superseded)
             }
             member = slot.next
         }
@@ -149,29 +152,29 @@ extension Audiences {
 
     /// Gives parked members their outcome if the newest version has expired, or if they waited only for an
     /// alert that is now too old.
-    mutating func expireParked(of round: UInt32, now: Moment) {
+    mutating func expireParkedMembers(of round: UInt32, now: Moment) {
         let newest = rounds[round].newest
-        guard newest != .max, rounds[round].firstParked != .max else { return }
+        guard newest != .max, rounds[round].firstParkedMember != .max else { return }
         let hasExpired = isExpired(newest, now: now)
         let start = versions[newest].start
-        var member = rounds[round].firstParked
+        var member = rounds[round].firstParkedMember
         while member != .max {
-            let slot = parked[member]
+            let slot = parkedMembers[member]
             if slot.isUnderWay {
             } else if slot.position < start {
                 if hasExpired || !needsCarriedAlert(slot.position, isLimited: slot.isLimited, of: round, now: now) {
-                    resolve(member, .superseded)
+                    finishParkedMember(member, .superseded)
                 }
             } else if hasExpired {
-                resolve(member, .expired)
+                finishParkedMember(member, .expired)
             }
             member = slot.next
         }
     }
 
     /// Removes all parked members of a round that has ended. None of their pushes is in flight.
-    mutating func removeParked(of round: UInt32) {
-        while case let member = rounds[round].firstParked, member != .max { unpark(member) }
+    mutating func removeParkedMembers(of round: UInt32) {
+        while case let member = rounds[round].firstParkedMember, member != .max { unpark(member) }
     }
 
     /// Returns a random time between a half and the whole of a pause that doubles with each attempt.

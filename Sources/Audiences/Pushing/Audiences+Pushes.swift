@@ -12,7 +12,7 @@ struct OfferedMember: BitwiseCopyable {
 extension Audiences {
     /// The maximum number of parked members of a round. At this number, the shell gets no push to another
     /// member of the round until a parked one has its outcome.
-    static var parkedPerRoundMax: UInt32 { 256 }
+    static var parkedMembersPerRoundMax: UInt32 { 256 }
     /// A pool that has requested no push for this long is treated as unavailable. Its members are parked, so
     /// that a round can reach the members of the app's other pool.
     private static var absenceMilliseconds: Int64 { 1_000 }
@@ -100,27 +100,30 @@ extension Audiences {
         guard rounds[round].phase == .running, rounds[round].newest != .max, !awaitsNewerVersion(round) else {
             return .nothing
         }
-        while rounds[round].parkedDue[Int(environment.rawValue)] <= now.monotonicMilliseconds,
-            let member = dueParked(of: round, environment, permitsRetry: permitsRetry, now: now)
+        while rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
+            let member = nextDueParkedMember(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
-            guard parked[member].readMilliseconds < now.monotonicMilliseconds - Self.memberMaxAgeMilliseconds else {
-                return .push(offerParked(member, now: now))
+            guard parkedMembers[member].readMilliseconds < now.monotonicMilliseconds - Self.memberMaxAgeMilliseconds
+            else {
+                return .push(offerPushToParkedMember(member, now: now))
             }
             guard readParkedMember(member) else { return .blocked }
         }
         // Parked members that are due wait for the other pool, or until this pool permits retries.
-        let hasParked =
-            rounds[round].parkedDue[0] <= now.monotonicMilliseconds
-            || rounds[round].parkedDue[1] <= now.monotonicMilliseconds
+        let hasDueParkedMember =
+            rounds[round].parkedDueMilliseconds[0] <= now.monotonicMilliseconds
+            || rounds[round].parkedDueMilliseconds[1] <= now.monotonicMilliseconds
         // Each push in flight may end with a parked member. So offer a member only if there is room to park
         // one more.
         guard hasRoomToPark else { return .blocked }
-        guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return hasParked ? .blocked : .nothing }
+        guard rounds[round].parkedCount < Self.parkedMembersPerRoundMax else {
+            return hasDueParkedMember ? .blocked : .nothing
+        }
         let offer = offerFromPages(of: round, environment, now: now)
         if case .push = offer { return offer }
         retirePages(of: round, now: now)
         recordIfDue(round, now: now)
-        if case .nothing = offer, hasParked { return .blocked }
+        if case .nothing = offer, hasDueParkedMember { return .blocked }
         return offer
     }
 
@@ -130,14 +133,16 @@ extension Audiences {
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
         let pushesOnTheirWay = queues.reduce(0) { $0 + $1.inFlight[0] + $1.inFlight[1] }
-        return parked.count + pushesOnTheirWay + Self.membersPerPositionMax < parked.limit
+        return parkedMembers.count + pushesOnTheirWay + Self.membersPerPositionMax < parkedMembers.limit
     }
 
     private mutating func offerFromPages(of round: UInt32, _ environment: DeviceEnvironment, now: Moment) -> Offer {
         let end = readEnd(of: round)
         while let next = nextMember(of: round, end: end) {
-            let lowestParked = rounds[round].lowestParked
-            guard lowestParked == .max || next.position < lowestParked + rounds[round].length else { return .nothing }
+            let lowestParkedPosition = rounds[round].lowestParkedPosition
+            guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].length else {
+                return .nothing
+            }
             guard isFresh(next.page, now: now) else {
                 rounds[round].hasPriority = true
                 refreshPages(of: round)
@@ -158,7 +163,7 @@ extension Audiences {
             }
             guard content.environment == environment else {
                 guard isUnavailable(content.environment, of: round, now: now) else { return .blocked }
-                guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return .nothing }
+                guard rounds[round].parkedCount < Self.parkedMembersPerRoundMax else { return .nothing }
                 park(content, at: next.position, of: round, page: next.page, member: next.member, pause: 0, now: now)
                 advancePast(next, MemberProgress.parked.rawValue, version)
                 continue
@@ -210,15 +215,15 @@ extension Audiences {
         )
     }
 
-    private mutating func offerParked(_ member: UInt32, now: Moment) -> AudiencePush {
-        let slot = parked[member]
+    private mutating func offerPushToParkedMember(_ member: UInt32, now: Moment) -> AudiencePush {
+        let slot = parkedMembers[member]
         let version = rounds[slot.round].newest
-        offered = OfferedMember(tag: PushTag(parked: member).value, sendPosition: rounds[slot.round].sendPosition)
-        parked[member].isUnderWay = true
-        parked[member].version = version
+        offered = OfferedMember(tag: PushTag(parkedMember: member).value, sendPosition: rounds[slot.round].sendPosition)
+        parkedMembers[member].isUnderWay = true
+        parkedMembers[member].version = version
         let digits = slot.writeToken(to: tokenDigits)
         return push(
-            tag: PushTag(parked: member).value,
+            tag: PushTag(parkedMember: member).value,
             digits: digits,
             frequentUpdates: slot.frequentUpdates,
             version: version,
@@ -264,13 +269,13 @@ extension Audiences {
         let round: UInt32
         let environment: DeviceEnvironment
         if tag.isParked {
-            round = parked[tag.parked].round
-            environment = parked[tag.parked].environment
-            parked[tag.parked].isUnderWay = false
-            parked[tag.parked].version = .max
-            let due = parked[tag.parked].dueMilliseconds
-            let earliest = rounds[round].parkedDue[Int(environment.rawValue)]
-            rounds[round].parkedDue[Int(environment.rawValue)] = min(earliest, due)
+            round = parkedMembers[tag.parkedMember].round
+            environment = parkedMembers[tag.parkedMember].environment
+            parkedMembers[tag.parkedMember].isUnderWay = false
+            parkedMembers[tag.parkedMember].version = .max
+            let due = parkedMembers[tag.parkedMember].dueMilliseconds
+            let earliest = rounds[round].parkedDueMilliseconds[Int(environment.rawValue)]
+            rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] = min(earliest, due)
         } else {
             round = pages[tag.page].round
             environment = pages[tag.page].member(tag.member)?.environment ?? .production

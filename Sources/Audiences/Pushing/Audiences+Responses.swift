@@ -19,8 +19,8 @@ extension Audiences {
         let tag = PushTag(value: value)
         guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
         guard !tag.isBroadcast else { return broadcastAnswered(tag.broadcast, result, now: now) }
-        let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
-        guard let content = AnsweredPush(tag, pages: pages, parked: parked) else {
+        let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
+        guard let content = AnsweredPush(tag, pages: pages, parkedMembers: parkedMembers) else {
             preconditionFailure("the answered push belongs to a member")
         }
         noteReturned(round, content.environment)
@@ -46,9 +46,9 @@ extension Audiences {
         let environment: DeviceEnvironment
         let attempts: UInt8
 
-        init?(_ tag: PushTag, pages: borrowing Slab<PageSlot>, parked: borrowing Slab<ParkedMember>) {
+        init?(_ tag: PushTag, pages: borrowing Slab<PageSlot>, parkedMembers: borrowing Slab<ParkedMember>) {
             if tag.isParked {
-                let slot = parked.address(of: tag.parked)
+                let slot = parkedMembers.address(of: tag.parkedMember)
                 position = slot.pointee.position
                 version = slot.pointee.version
                 environment = slot.pointee.environment
@@ -82,8 +82,8 @@ extension Audiences {
     /// Records the outcome of a member of a page, or of a parked member.
     mutating func finishMember(_ tag: PushTag, _ outcome: MemberOutcome, now: Moment) {
         if tag.isParked {
-            let round = parked[tag.parked].round
-            resolve(tag.parked, outcome)
+            let round = parkedMembers[tag.parkedMember].round
+            finishParkedMember(tag.parkedMember, outcome)
             retirePages(of: round, now: now)
             return advance(round, now: now)
         }
@@ -107,7 +107,7 @@ extension Audiences {
     /// Frees what a member of an abandoned round occupies. Nothing is recorded for such a round any more.
     mutating func releaseAbandoned(_ tag: PushTag, of round: UInt32, now: Moment) {
         if tag.isParked {
-            parked[tag.parked].isUnderWay = false
+            parkedMembers[tag.parkedMember].isUnderWay = false
         } else {
             pages[tag.page].unfinishedCount -= 1
             if pages[tag.page].unfinishedCount == 0 { freePage(tag.page) }
@@ -124,7 +124,7 @@ extension Audiences {
     }
 
     private mutating func retryLater(_ tag: PushTag, _ content: AnsweredPush, _ result: PushResult, now: Moment) {
-        let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
+        let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         let isLimited = result.disposition == .limited
         if newestVersionReachesLater(content.position, isLimited: isLimited, of: round, now: now) {
             return finishMember(tag, .superseded, now: now)
@@ -137,9 +137,9 @@ extension Audiences {
             pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
         }
         if tag.isParked {
-            parked[tag.parked].attempts = attempts
-            parked[tag.parked].isLimited = isLimited
-            parkAgain(tag.parked, pause: pause, now: now)
+            parkedMembers[tag.parkedMember].attempts = attempts
+            parkedMembers[tag.parkedMember].isLimited = isLimited
+            parkAgain(tag.parkedMember, pause: pause, now: now)
         } else if let member = pages[tag.page].member(tag.member) {
             park(
                 member,
@@ -151,7 +151,7 @@ extension Audiences {
                 pause: pause,
                 now: now
             )
-            parked[rounds[round].firstParked].isLimited = isLimited
+            parkedMembers[rounds[round].firstParkedMember].isLimited = isLimited
             pages[tag.page].setState(tag.member, MemberProgress.parked.rawValue)
             pages[tag.page].unfinishedCount -= 1
             pagePushEnded(tag.page, now: now)
@@ -162,7 +162,8 @@ extension Audiences {
     /// Returns when the member registered its token, UNIX milliseconds; 0 if the member's entry cannot be
     /// read.
     func registeredAtMilliseconds(_ tag: PushTag) -> Int64 {
-        tag.isParked ? parked[tag.parked].atMilliseconds : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
+        tag.isParked
+            ? parkedMembers[tag.parkedMember].atMilliseconds : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
     }
 
     /// Records a dead token, so that its member leaves. If the token was registered at or after the time from

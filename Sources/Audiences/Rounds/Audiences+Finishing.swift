@@ -22,14 +22,14 @@ extension Audiences {
     /// outcomes, or if its window is empty.
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
-        let (watermark, lowestParked) = (rounds[round].watermark, rounds[round].lowestParked)
+        let (watermark, lowestParkedPosition) = (rounds[round].watermark, rounds[round].lowestParkedPosition)
         var version = rounds[round].oldest
         while version != .max {
             let slot = versions[version]
-            let hasPassedAll = watermark >= slot.end && lowestParked >= slot.end
+            let hasPassedAll = watermark >= slot.end && lowestParkedPosition >= slot.end
             // A version with an empty window has no members. The parked members below the window belong to
             // older versions and may wait for hours, so the version does not wait for them.
-            let isEmpty = slot.isSuperseded && slot.start == slot.end && !isInFlightToParked(version)
+            let isEmpty = slot.isSuperseded && slot.start == slot.end && !isInFlightToParkedMember(version)
             if slot.stage == .underWay, hasPassedAll || isEmpty {
                 rounds[round].revision += 1
                 versions[version].stage = .counted
@@ -40,10 +40,10 @@ extension Audiences {
     }
 
     /// Whether a push that brings this version to a parked member is in flight.
-    private func isInFlightToParked(_ version: UInt32) -> Bool {
-        var member = rounds[versions[version].round].firstParked
+    private func isInFlightToParkedMember(_ version: UInt32) -> Bool {
+        var member = rounds[versions[version].round].firstParkedMember
         while member != .max {
-            let slot = parked.address(of: member)
+            let slot = parkedMembers.address(of: member)
             if slot.pointee.isUnderWay, slot.pointee.version == version { return true }
             member = slot.pointee.next
         }

@@ -97,7 +97,7 @@ extension Audiences {
         }
         guard isIdle(round), !isFinishing(round) else { return }
         if isWaitOver { rounds[round].membersAwaitedCount = Self.membersAwaitedMax }
-        removeParked(of: round)
+        removeParkedMembers(of: round)
         var version = slot.oldest
         while version != .max {
             countBytes(-versions[version].alternateBody.count, of: version)

@@ -30,7 +30,7 @@ extension Audiences {
         rounds[round].phase = .awaitingVersions
         rounds[round].restored.newest = newest
         rounds[round].restored.text = HeapBytes(copying: text)
-        rounds[round].restored.parked = checkpoint.parked.withUnsafeBytes { HeapBytes(copying: $0) }
+        rounds[round].restored.parkedPositions = checkpoint.parkedPositions.withUnsafeBytes { HeapBytes(copying: $0) }
     }
 
     /// Returns the entry of a version in the last owner's checkpoint; nil if the version was not under way,
@@ -84,10 +84,10 @@ extension Audiences {
         case .claiming, .abandoned: break
         case .awaitingVersions: stopAwaitingVersions(round, now: now)
         case .restoring:
-            readParkedAgain(of: round, now: now)
+            readParkedMembersAgain(of: round, now: now)
             if rounds[round].phase == .running { return advance(round, now: now) }
         case .running:
-            expireParked(of: round, now: now)
+            expireParkedMembers(of: round, now: now)
             expireUnsent(of: round, now: now)
             closeOlderWithoutNewer(round, now: now)
             prefetchPages(of: round)
@@ -115,10 +115,10 @@ extension Audiences {
         else { return }
         rounds[round].newerMissingSinceMilliseconds = .max
         closeAllEarly(of: round)
-        var member = rounds[round].firstParked
+        var member = rounds[round].firstParkedMember
         while member != .max {
-            let next = parked[member].next
-            if !parked[member].isUnderWay { resolve(member, .superseded) }
+            let next = parkedMembers[member].next
+            if !parkedMembers[member].isUnderWay { finishParkedMember(member, .superseded) }
             member = next
         }
     }
@@ -142,7 +142,7 @@ extension Audiences {
     /// Continues a round that has waited for versions of the last owner. First the last owner's parked
     /// members are read again.
     mutating func resumeRound(_ round: UInt32, now: Moment) {
-        rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
+        rounds[round].phase = rounds[round].restored.nextParkedPosition == nil ? .running : .restoring
         advance(round, now: now)
     }
 
@@ -208,8 +208,9 @@ extension Audiences {
         if slot.revision != slot.recordedRevision, !slot.isCallOutstanding {
             due = max(now.monotonicMilliseconds + 1, checkpointDue(round))
         }
-        for position in slot.parkedDue.indices where slot.parkedDue[position] > now.monotonicMilliseconds {
-            due = min(due, slot.parkedDue[position])
+        for position in slot.parkedDueMilliseconds.indices
+        where slot.parkedDueMilliseconds[position] > now.monotonicMilliseconds {
+            due = min(due, slot.parkedDueMilliseconds[position])
         }
         if awaitsNewerVersion(round) {
             due = min(due, slot.newerMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds)
@@ -250,21 +251,21 @@ extension Audiences {
             version = under.next
         }
         checkpoint.entries += restoredEntries(of: round)
-        var member = slot.firstParked
+        var member = slot.firstParkedMember
         while member != .max {
-            checkpoint.parked.append(parked[member].position)
-            member = parked[member].next
+            checkpoint.parkedPositions.append(parkedMembers[member].position)
+            member = parkedMembers[member].next
         }
         var unread = slot.restored
-        while let position = unread.nextParked {
-            checkpoint.parked.append(position)
-            unread.parkedTaken += 1
+        while let position = unread.nextParkedPosition {
+            checkpoint.parkedPositions.append(position)
+            unread.readParkedCount += 1
         }
-        checkpoint.parked.sort()
+        checkpoint.parkedPositions.sort()
         rounds[round].askedRevision = slot.revision
         // A parked member above the watermark is left out, because the next owner reads all members above the
         // watermark again.
-        checkpoint.parked.removeAll { $0 >= slot.watermark }
+        checkpoint.parkedPositions.removeAll { $0 >= slot.watermark }
         let text = checkpoint.text()
         rounds[round].askedText.free()
         rounds[round].askedText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
@@ -320,7 +321,7 @@ extension Audiences {
 
     private mutating func remove(_ round: UInt32) {
         discardPages(of: round)
-        removeParked(of: round)
+        removeParkedMembers(of: round)
         removeFromQueues(round)
         let key = key(of: round)
         if roundIndex[key] == round { roundIndex[key] = nil }

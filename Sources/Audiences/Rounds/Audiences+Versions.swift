@@ -25,7 +25,7 @@ extension Audiences {
             carryAlert(to: version, of: round, now: now)
             // The record came after the round had stopped waiting for it, so the round must send again.
             if rounds[round].phase == .running || rounds[round].phase == .closing {
-                rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
+                rounds[round].phase = rounds[round].restored.nextParkedPosition == nil ? .running : .restoring
             }
         } else if number <= rounds[round].lastSettled || isKnown(number, in: round) {
             settleWithoutResult(version)
@@ -37,7 +37,7 @@ extension Audiences {
         guard number >= rounds[round].restored.newest else { return }
         forgetRestored(round)
         guard rounds[round].phase == .awaitingVersions else { return }
-        rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
+        rounds[round].phase = rounds[round].restored.nextParkedPosition == nil ? .running : .restoring
     }
 
     private func isKnown(_ number: Version, in round: UInt32) -> Bool {
@@ -85,7 +85,7 @@ extension Audiences {
         closeUnsent(of: round, start: start)
         closeOldest(of: round)
         closeOlderWhileUnavailable(of: round, now: now)
-        supersedeParked(to: version, of: round, now: now)
+        supersedeParkedMembers(to: version, of: round, now: now)
     }
 
     /// Closes the versions that were never sent because a newer version came at the same position. A version
@@ -168,7 +168,7 @@ extension Audiences {
     /// Returns the position below which every member has its outcome.
     private func lowestOpen(of round: UInt32) -> UInt64 {
         let slot = rounds[round]
-        return min(slot.watermark, slot.lowestParked, slot.restored.nextParked ?? .max)
+        return min(slot.watermark, slot.lowestParkedPosition, slot.restored.nextParkedPosition ?? .max)
     }
 
     private func alertCarried(by version: UInt32) -> UnsafeRawBufferPointer {

@@ -28,7 +28,7 @@ struct Checkpoint: Equatable {
     var lastSettled: Version
     var entries: [Entry] = []
     /// The positions of the parked members, ascending and all below the watermark.
-    var parked: [UInt64] = []
+    var parkedPositions: [UInt64] = []
 
     /// Returns the text; nil if it is longer than ``AudienceLimits/progressBytes``.
     func text() -> [UInt8]? {
@@ -46,9 +46,9 @@ struct Checkpoint: Equatable {
             Self.append(UInt64(max(-1, entry.times.firstResponseMilliseconds) + 1), to: &payload)
             Self.append(UInt64(max(-1, entry.times.lastResponseMilliseconds) + 1), to: &payload)
         }
-        Self.append(UInt64(parked.count), to: &payload)
+        Self.append(UInt64(parkedPositions.count), to: &payload)
         var before: UInt64?
-        for position in parked {
+        for position in parkedPositions {
             Self.append(before.map { position - $0 } ?? watermark - position, to: &payload)
             before = position
         }
@@ -74,13 +74,13 @@ struct Checkpoint: Equatable {
         guard let parkedCount = reader.number(), parkedCount <= UInt64(payload.count) else { return nil }
         for _ in 0..<parkedCount {
             guard let distance = reader.number() else { return nil }
-            guard let before = parked.last else {
+            guard let before = parkedPositions.last else {
                 guard distance > 0, distance <= watermark else { return nil }
-                parked.append(watermark - distance)
+                parkedPositions.append(watermark - distance)
                 continue
             }
             guard distance < watermark - before else { return nil }
-            parked.append(before + distance)
+            parkedPositions.append(before + distance)
         }
     }
 

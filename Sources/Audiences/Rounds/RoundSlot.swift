@@ -108,12 +108,12 @@ struct RoundSlot: BitwiseCopyable {
     /// The number of refused members whose results are being recorded, plus the number of parked members that
     /// are being read again.
     var pendingMemberCount: UInt32 = 0
-    var firstParked: UInt32 = .max
+    var firstParkedMember: UInt32 = .max
     var parkedCount: UInt32 = 0
     /// The lowest position of a parked member; `.max`: none is parked.
-    var lowestParked: UInt64 = .max
+    var lowestParkedPosition: UInt64 = .max
     /// When the first parked member is due, in production and in the sandbox. Monotonic milliseconds.
-    var parkedDue: InlineArray<2, Int64> = .init(repeating: .max)
+    var parkedDueMilliseconds: InlineArray<2, Int64> = .init(repeating: .max)
 
     // The app's queue of rounds that may have something to send, and its queue of rounds that need a page.
     var isQueued = false
@@ -178,19 +178,20 @@ struct RestoredRound: BitwiseCopyable {
     /// The newest version that the last owner had under way.
     var newest = Version(timestamp: 0, sequence: 0)
     /// Ascending positions of the parked members that have not been read again yet.
-    var parked: HeapBytes
-    var parkedTaken = 0
+    var parkedPositions: HeapBytes
+    var readParkedCount = 0
 
-    static var none: RestoredRound { RestoredRound(text: .none, parked: .none) }
+    static var none: RestoredRound { RestoredRound(text: .none, parkedPositions: .none) }
 
-    var parkedCount: Int { parked.count / 8 }
+    var parkedCount: Int { parkedPositions.count / 8 }
     /// The next position whose parked members must be read again; nil if there is none.
-    var nextParked: UInt64? {
-        parkedTaken < parkedCount ? parked.bytes.load(fromByteOffset: parkedTaken * 8, as: UInt64.self) : nil
+    var nextParkedPosition: UInt64? {
+        readParkedCount < parkedCount
+            ? parkedPositions.bytes.load(fromByteOffset: readParkedCount * 8, as: UInt64.self) : nil
     }
 
     func free() {
         text.free()
-        parked.free()
+        parkedPositions.free()
     }
 }

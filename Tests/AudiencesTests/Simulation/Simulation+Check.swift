@@ -129,7 +129,7 @@ extension Simulation {
         let length = ordinals.upperBound - ordinals.lowerBound
         var position = entry.start - entry.start % length + phone.location.ordinal - ordinals.lowerBound
         if position < entry.start { position += length }
-        if position < checkpoint.watermark, !checkpoint.parked.contains(position) {
+        if position < checkpoint.watermark, !checkpoint.parkedPositions.contains(position) {
             violations.append(
                 "\(phone.identifier.suffix(12)) is sent \(content) again, though done at \(checkpoint.watermark): \(position)"
             )
