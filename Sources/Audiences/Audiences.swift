@@ -63,7 +63,7 @@ public struct Audiences: ~Copyable {
     var audienceIndex: [AudienceKey: UInt32] = [:]
     /// Audiences that got a command in the present batch of ``receiveCommand(_:)`` calls. When the batch ends, each of
     /// them begins its next command.
-    var awakened: IndexQueue<UInt32>
+    var awakenedAudiences: IndexQueue<UInt32>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
     var partitions = PartitionTable<FanoutPartition>()
@@ -126,7 +126,7 @@ public struct Audiences: ~Copyable {
         applicationNames = ApplicationNames(configuration.applications)
         commands = Slab(limit: configuration.commandsMax)
         audiences = Slab(limit: configuration.commandsMax)
-        awakened = IndexQueue(limit: configuration.commandsMax)
+        awakenedAudiences = IndexQueue(limit: configuration.commandsMax)
         returnedCommands = IndexQueue(limit: configuration.commandsMax * 2)
         versions = Slab(limit: configuration.recordsMax)
         // An abandoned round has no record any more, but it keeps its slot until its pushes are answered. So
@@ -170,7 +170,7 @@ public struct Audiences: ~Copyable {
         for index in 0..<memberships.indexBound where memberships.isInUse(index) { memberships[index].freeBytes() }
         for index in 0..<states.indexBound where states.isInUse(index) { states[index].body.free() }
         for index in 0..<broadcasts.indexBound where broadcasts.isInUse(index) { broadcasts[index].freeBytes() }
-        for index in 0..<channels.indexBound where channels.isInUse(index) { channels[index].audience.free() }
+        for index in 0..<channels.indexBound where channels.isInUse(index) { channels[index].identifier.free() }
         for index in 0..<pages.indexBound where pages.isInUse(index) { pages[index].freeBytes() }
         tokenDigits.deallocate()
         memberScratch.deallocate()

@@ -24,7 +24,10 @@ import Testing
     }
 
     @Test func `A checkpoint is read as it was written`() throws {
-        var checkpoint = Checkpoint(watermark: 7 << 32, lastSettled: Version(timestamp: 1_790_000_000, sequence: .max))
+        var checkpoint = Checkpoint(
+            watermark: 7 << 32,
+            lastSettledVersion: Version(timestamp: 1_790_000_000, sequence: .max)
+        )
         #expect(decoded(try #require(checkpoint.text())) == checkpoint)
         checkpoint.entries = [
             entry(1, start: 0), entry(2, start: 5 << 32, length: 17), entry(3, start: 7 << 32, length: 0),
@@ -35,7 +38,10 @@ import Testing
 
     /// A round with the maximum number of versions and parked members, spread over the largest range.
     @Test func `The checkpoint of a full round fits`() throws {
-        var checkpoint = Checkpoint(watermark: 3 << 40, lastSettled: Version(timestamp: 1_790_000_000, sequence: 1))
+        var checkpoint = Checkpoint(
+            watermark: 3 << 40,
+            lastSettledVersion: Version(timestamp: 1_790_000_000, sequence: 1)
+        )
         for number in 0..<Audiences.versionsPerRoundMax {
             checkpoint.entries.append(entry(number, start: 2 << 40 + UInt64(number) << 32))
         }
@@ -46,7 +52,7 @@ import Testing
     }
 
     @Test func `A checkpoint that does not fit is not written`() {
-        var checkpoint = Checkpoint(watermark: 3 << 40, lastSettled: Version(timestamp: 0, sequence: 0))
+        var checkpoint = Checkpoint(watermark: 3 << 40, lastSettledVersion: Version(timestamp: 0, sequence: 0))
         checkpoint.entries = (0..<200).map { entry($0, start: 0) }
         #expect(checkpoint.text() == nil)
     }
@@ -54,7 +60,10 @@ import Testing
     /// Bytes from the store may be damaged. They must neither trap nor be read as positions outside the
     /// round.
     @Test func `Hostile text is refused or harmless`() throws {
-        var checkpoint = Checkpoint(watermark: 7 << 32, lastSettled: Version(timestamp: 1_790_000_000, sequence: 3))
+        var checkpoint = Checkpoint(
+            watermark: 7 << 32,
+            lastSettledVersion: Version(timestamp: 1_790_000_000, sequence: 3)
+        )
         checkpoint.entries = [entry(1, start: 0), entry(2, start: 5 << 32, length: 17)]
         checkpoint.parkedPositions = [1, 6 << 32]
         let text = try #require(checkpoint.text())

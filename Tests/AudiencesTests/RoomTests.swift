@@ -14,8 +14,8 @@ import Testing
 
     @Test func `Each outcome of a member and each change of a membership has a counter`() {
         #expect(MemberCounts().counts.count == MemberOutcome.allCases.count)
-        #expect(ApplicationQueues().members.count == MemberOutcome.allCases.count)
-        #expect(ApplicationQueues().changes.count == MembershipChangeKind.allCases.count)
+        #expect(ApplicationQueues().memberOutcomeCounts.count == MemberOutcome.allCases.count)
+        #expect(ApplicationQueues().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
     }
 
     /// Returns a core with two apps. The first app's host does not answer; each of its audiences has one
@@ -98,7 +98,7 @@ import Testing
         let parked = lap + UInt64(SimulatedNames.location(of: Self.names[2]).ordinal)
         var counts = MemberCounts()
         counts[.delivered] = 4
-        var checkpoint = Checkpoint(watermark: 2 * lap, lastSettled: Version(timestamp: 0, sequence: 0))
+        var checkpoint = Checkpoint(watermark: 2 * lap, lastSettledVersion: Version(timestamp: 0, sequence: 0))
         checkpoint.entries = [1, 2]
             .map { number in
                 let version = Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0)

@@ -187,7 +187,7 @@ final class RoundHarness {
 
     /// The numbers of members that joined, that left, and that stayed and got another token, in this order.
     var changes: [UInt64] {
-        let counted = core.changesCounted(of: 0)
+        let counted = core.membershipChangeCounts(of: 0)
         return counted.indices.map { counted[$0] }
     }
 

@@ -263,7 +263,7 @@ import Testing
         }
         #expect(held > 100)
         #expect(sent.count == 40 * names.count)
-        #expect(harness.core.queues[0].pageBytes == 0 && harness.core.queues[0].pages == 0)
+        #expect(harness.core.queues[0].pageBytes == 0 && harness.core.queues[0].pageCount == 0)
     }
 
     /// The core has no room for the segment's next page until it has pushed to all members of the first page.

@@ -124,7 +124,7 @@ private final class AudienceStage {
         for (index, delivered) in [(0, 248), (1, 62)] as [(Int, UInt32)] {
             let range = try range(index)
             let lap = range.ordinals.upperBound - range.ordinals.lowerBound
-            var checkpoint = Checkpoint(watermark: lap + lap / 4, lastSettled: Self.older)
+            var checkpoint = Checkpoint(watermark: lap + lap / 4, lastSettledVersion: Self.older)
             let counts = Self.counts(delivered: delivered)
             checkpoint.entries = [.init(version: Self.newer, start: lap, counts: counts, times: times)]
             checkpoint.parkedPositions = [5, 6]

@@ -54,7 +54,8 @@ extension Audiences {
     }
 
     mutating func settleFinished(of channel: UInt32, now: Moment) {
-        while case let oldest = channels[channel].oldest, oldest != .max, broadcasts[oldest].stage == .finished {
+        while case let oldest = channels[channel].oldestBroadcast, oldest != .max, broadcasts[oldest].stage == .finished
+        {
             let slot = broadcasts[oldest]
             if let partition = partitions.current(slot.record.partition, epoch: slot.record.epoch) {
                 partition.pointee.ledger.settle(slot.record.offset)
@@ -85,11 +86,11 @@ extension Audiences {
         let channel = broadcasts[broadcast].channel
         let next = broadcasts[broadcast].next
         var before = UInt32.max
-        var current = channels[channel].oldest
+        var current = channels[channel].oldestBroadcast
         while current != broadcast, current != .max { (before, current) = (current, broadcasts[current].next) }
         precondition(current == broadcast, "a broadcast is in its channel's list")
-        if before == .max { channels[channel].oldest = next } else { broadcasts[before].next = next }
-        if channels[channel].newest == broadcast { channels[channel].newest = before }
+        if before == .max { channels[channel].oldestBroadcast = next } else { broadcasts[before].next = next }
+        if channels[channel].newestBroadcast == broadcast { channels[channel].newestBroadcast = before }
     }
 
     private mutating func free(broadcast: UInt32) {
@@ -107,16 +108,16 @@ extension Audiences {
     /// - Returns: whether the channel was freed.
     mutating func removeIfFinished(channel: UInt32, now: Moment) -> Bool {
         let slot = channels[channel]
-        guard slot.oldest == .max, !slot.isQueued else { return false }
+        guard slot.oldestBroadcast == .max, !slot.isQueued else { return false }
         guard slot.phase != .running || idleEnd(of: channel) <= now.monotonicMilliseconds else { return false }
         free(channel: channel)
         return true
     }
 
     private mutating func free(channel: UInt32) {
-        let (key, audience) = (channels[channel].key, channels[channel].audience)
+        let (key, identifier) = (channels[channel].key, channels[channel].identifier)
         if channelIndex[key] == channel { channelIndex[key] = nil }
-        audience.free()
+        identifier.free()
         channels.free(channel)
     }
 
@@ -137,7 +138,7 @@ extension Audiences {
         for _ in 0..<channels.indexBound {
             evictionIndex = evictionIndex + 1 < channels.indexBound ? evictionIndex + 1 : 0
             guard channels.isInUse(evictionIndex), case let channel = channels.address(of: evictionIndex),
-                channel.pointee.oldest == .max, !channel.pointee.isQueued,
+                channel.pointee.oldestBroadcast == .max, !channel.pointee.isQueued,
                 channel.pointee.pausedUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
             idleCount += 1
@@ -166,8 +167,8 @@ extension Audiences {
             if phase == .abandoned, channelIndex[channels[channel].key] == channel {
                 channelIndex[channels[channel].key] = nil
             }
-            let waiting = channels[channel].waiting
-            channels[channel].waiting = .max
+            let waiting = channels[channel].waitingBroadcast
+            channels[channel].waitingBroadcast = .max
             if waiting != .max { drop(waiting, now: now) }
             if channels.isInUse(channel) { _ = removeIfFinished(channel: channel, now: now) }
         }
@@ -197,7 +198,7 @@ extension Audiences {
 
     mutating func composeBroadcastResult(_ broadcast: UInt32) -> ComposedRecord {
         let slot = broadcasts[broadcast]
-        let channel = slot.record.instruction.channel ?? channels[slot.channel].channel
+        let channel = slot.record.instruction.channel ?? channels[slot.channel].apnsChannel
         let reason = slot.outcome == .failed ? slot.reason.bytes : UnsafeRawBufferPointer(start: nil, count: 0)
         return composeResult(of: name(ofChannel: slot.channel), slot.record) { name, writer in
             var result = BroadcastResultRecord(
@@ -228,7 +229,7 @@ extension Audiences {
         let slot = channels[channel]
         return NamedAudience(
             application: slot.key.application,
-            key: slot.audience.bytes,
+            key: slot.identifier.bytes,
             isChannel: slot.isManagedByProducer
         )
     }

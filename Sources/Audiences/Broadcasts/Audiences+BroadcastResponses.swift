@@ -7,8 +7,8 @@ extension Audiences {
     mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (application, environment) = pool(of: channel)
-        queues[application].inFlight[environment] -= 1
-        channels[channel].current = .max
+        queues[application].pushesInFlight[environment] -= 1
+        channels[channel].broadcastUnderWay = .max
         note(result, of: broadcast)
         guard channels[channel].phase != .abandoned else { return drop(broadcast, now: now) }
         switch result.disposition {
@@ -63,9 +63,9 @@ extension Audiences {
         broadcasts[broadcast].attempts = min(broadcasts[broadcast].attempts, .max - 1) + 1
         broadcasts[broadcast].stage = .waiting
         guard channels[channel].phase == .running else { return drop(broadcast, now: now) }
-        let newer = channels[channel].waiting
+        let newer = channels[channel].waitingBroadcast
         guard newer == .max else { return supersede(broadcast, by: newer, now: now) }
-        channels[channel].waiting = broadcast
+        channels[channel].waitingBroadcast = broadcast
     }
 
     // MARK: - Lost channels
@@ -78,7 +78,7 @@ extension Audiences {
         // If the queue of requests is full, the request is dropped. APNs refuses the next push too, and the
         // core then asks again.
         channels[channel].awaitsChannel =
-            need(.lost(slot.channel), application: slot.key.application, audience: slot.audience.bytes)
+            need(.lost(slot.apnsChannel), application: slot.key.application, audience: slot.identifier.bytes)
     }
 
     /// Takes an audience's channel from the keeper. The audience's broadcasts go to this channel from now on,
@@ -92,7 +92,7 @@ extension Audiences {
         channelAnswered(application: application, audience: audience, known.environment, nil, now: now)
         let key = BroadcastKey(application: application, digest: audience, environment: known.environment)
         guard let channel = channelIndex[key] else { return }
-        channels[channel].channel = known
+        channels[channel].apnsChannel = known
         channels[channel].awaitsChannel = false
         advance(channel: channel, now: now)
     }

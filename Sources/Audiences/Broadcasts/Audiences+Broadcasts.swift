@@ -51,9 +51,9 @@ extension Audiences {
             now: now
         )
         let broadcast = addBroadcast(content, to: channel)
-        let last = channels[channel].newest
-        if last == .max { channels[channel].oldest = broadcast } else { broadcasts[last].next = broadcast }
-        channels[channel].newest = broadcast
+        let last = channels[channel].newestBroadcast
+        if last == .max { channels[channel].oldestBroadcast = broadcast } else { broadcasts[last].next = broadcast }
+        channels[channel].newestBroadcast = broadcast
         enqueue(broadcast, in: channel, target, now: now)
     }
 
@@ -66,15 +66,15 @@ extension Audiences {
         _ epoch: UInt32
     ) -> UInt32 {
         let isManagedByProducer = !command.channel.isAbsent
-        let audience = unescaped(isManagedByProducer ? command.channel : command.audience, from: value)
+        let identifier = unescaped(isManagedByProducer ? command.channel : command.audience, from: value)
         let channel = channels.allocate(
             ChannelSlot(
                 key: key,
-                audience: audience,
+                identifier: identifier,
                 isManagedByProducer: isManagedByProducer,
                 partition: partition,
                 epoch: epoch,
-                channel: target
+                apnsChannel: target
             )
         )
         channelIndex[key] = channel
@@ -123,12 +123,12 @@ extension Audiences {
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
         channels[channel].newestAdmittedMilliseconds = admitted
         channels[channel].newestTimestamp = timestamp
-        if target.identifier != channels[channel].channel.identifier { channels[channel].awaitsChannel = false }
+        if target.identifier != channels[channel].apnsChannel.identifier { channels[channel].awaitsChannel = false }
         // A record does not have the storage policy of a producer's own channel. The core learned this policy
         // from APNs' answer, so the record must not replace it.
-        if !channels[channel].isManagedByProducer { channels[channel].channel = target }
-        let older = channels[channel].waiting
-        channels[channel].waiting = broadcast
+        if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = target }
+        let older = channels[channel].waitingBroadcast
+        channels[channel].waitingBroadcast = broadcast
         if older != .max { supersede(older, by: broadcast, now: now) }
         advance(channel: channel, now: now)
     }
@@ -190,24 +190,26 @@ extension Audiences {
     /// Does what the channel's state allows now: ends an expired broadcast, frees the idle channel, or queues
     /// the channel for a push. If nothing is due yet, sets the channel's timer.
     mutating func advance(channel: UInt32, now: Moment) {
-        let waiting = channels[channel].waiting
+        let waiting = channels[channel].waitingBroadcast
         if waiting != .max, channels[channel].phase == .running,
             expirySeconds(of: broadcasts[waiting].record) < now.wallSeconds
         {
-            channels[channel].waiting = .max
+            channels[channel].waitingBroadcast = .max
             finish(waiting, .expired, now: now)
         }
         guard channels.isInUse(channel), !removeIfFinished(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
         let slot = channels[channel]
         let isDue = slot.pausedUntilMilliseconds <= now.monotonicMilliseconds
-        if slot.waiting != .max, slot.current == .max, !slot.awaitsChannel, isDue { return enqueue(channel: channel) }
+        if slot.waitingBroadcast != .max, slot.broadcastUnderWay == .max, !slot.awaitsChannel, isDue {
+            return enqueue(channel: channel)
+        }
         var due = isDue ? idleEnd(of: channel) : slot.pausedUntilMilliseconds
         // The idle time is over, but a broadcast of the channel has not settled yet. The end of that
         // broadcast frees the channel.
         if due <= now.monotonicMilliseconds { due = .max }
-        if slot.waiting != .max {
-            let wait = (expirySeconds(of: broadcasts[slot.waiting].record) + 1) * 1_000 - now.wallMilliseconds
+        if slot.waitingBroadcast != .max {
+            let wait = (expirySeconds(of: broadcasts[slot.waitingBroadcast].record) + 1) * 1_000 - now.wallMilliseconds
             due = min(due, now.monotonicMilliseconds + max(1, wait))
         }
         guard due < slot.timerMilliseconds else { return }
@@ -250,13 +252,14 @@ extension Audiences {
         while let channel = popQueue(application, environment) {
             let slot = channels[channel]
             let mayGo =
-                slot.phase == .running && slot.waiting != .max && slot.current == .max && !slot.awaitsChannel
+                slot.phase == .running && slot.waitingBroadcast != .max && slot.broadcastUnderWay == .max
+                && !slot.awaitsChannel
                 && slot.pausedUntilMilliseconds <= now.monotonicMilliseconds
-            guard mayGo, expirySeconds(of: broadcasts[slot.waiting].record) >= now.wallSeconds else {
+            guard mayGo, expirySeconds(of: broadcasts[slot.waitingBroadcast].record) >= now.wallSeconds else {
                 advance(channel: channel, now: now)
                 continue
             }
-            guard permitsRetry || broadcasts[slot.waiting].attempts == 0 else {
+            guard permitsRetry || broadcasts[slot.waitingBroadcast].attempts == 0 else {
                 let pause = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
                 channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + pause
                 advance(channel: channel, now: now)
@@ -268,14 +271,14 @@ extension Audiences {
     }
 
     private mutating func offerPush(_ channel: UInt32, now: Moment) -> AudiencePush {
-        let broadcast = channels[channel].waiting
+        let broadcast = channels[channel].waitingBroadcast
         removeOldAlert(forBroadcast: broadcast, now: now)
-        channels[channel].waiting = .max
-        channels[channel].current = broadcast
+        channels[channel].waitingBroadcast = .max
+        channels[channel].broadcastUnderWay = broadcast
         channels[channel].previousPauseUntilMilliseconds = channels[channel].pausedUntilMilliseconds
         channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
         broadcasts[broadcast].stage = .underWay
-        let target = channels[channel].channel
+        let target = channels[channel].apnsChannel
         let address = target.identifier.withBytes { identifier in
             tokenDigits.copyMemory(from: identifier)
             return UnsafeRawBufferPointer(rebasing: tokenDigits[..<identifier.count])
@@ -303,9 +306,9 @@ extension Audiences {
     mutating func broadcastReturned(_ broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
         let (application, environment) = pool(of: channel)
-        queues[application].inFlight[environment] -= 1
-        channels[channel].current = .max
-        channels[channel].waiting = broadcast
+        queues[application].pushesInFlight[environment] -= 1
+        channels[channel].broadcastUnderWay = .max
+        channels[channel].waitingBroadcast = broadcast
         channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds
         broadcasts[broadcast].stage = .waiting
         enqueue(channel: channel)

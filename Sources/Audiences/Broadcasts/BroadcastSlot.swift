@@ -66,7 +66,7 @@ struct ChannelSlot: BitwiseCopyable {
 
     var key: BroadcastKey
     /// The audience's id, or the channel's id if the commands name the channel.
-    var audience: HeapBytes
+    var identifier: HeapBytes
     /// Whether the producer manages the channel itself. The producer's commands then name the channel, and no
     /// audience.
     var isManagedByProducer: Bool
@@ -75,15 +75,15 @@ struct ChannelSlot: BitwiseCopyable {
     var phase = Phase.running
     /// The channel as APNs knows it: the one that the newest fan-out record or the keeper of channels named
     /// last.
-    var channel: AudienceChannel
+    var apnsChannel: AudienceChannel
 
     // The channel's broadcasts, oldest first.
-    var oldest: UInt32 = .max
-    var newest: UInt32 = .max
+    var oldestBroadcast: UInt32 = .max
+    var newestBroadcast: UInt32 = .max
     /// The channel's newest state, which is sent next.
-    var waiting: UInt32 = .max
+    var waitingBroadcast: UInt32 = .max
     /// The broadcast whose push is under way.
-    var current: UInt32 = .max
+    var broadcastUnderWay: UInt32 = .max
     /// The highest `aps.timestamp` of the channel's versions so far. Each new version must have a higher one.
     var newestTimestamp: Int64 = 0
     /// The highest version so far; after an end, the highest possible version.

@@ -124,7 +124,7 @@ extension Audiences {
         case .send:
             guard var grant = reply.grant, SegmentRange(index: 0, count: Int(grant.rangeCount)) != nil,
                 (Limits.timestampMin...Limits.timestampMax).contains(grant.timestamp)
-            else { return finishCurrent(command, .outcome(.failed), reason: Self.unexpectedReply, now: now) }
+            else { return finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReply, now: now) }
             guard audiences[audience].channelEnvironment == nil else { return broadcast(command, grant) }
             commands[command].channels = reply.channels
             // A broadcast cannot begin activities. A start names the channel instead.
@@ -137,12 +137,12 @@ extension Audiences {
             let due = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most))
             audiences[audience].pausedUntilMilliseconds = due
             startTimer(.audience, audience, dueMilliseconds: due)
-            putBackCurrent(of: audience, now: now)
-        case .superseded: finishCurrent(command, .outcome(.superseded), now: now)
-        case .duplicate: finishCurrent(command, .outcome(.duplicate), now: now)
-        case .unchanged: finishCurrent(command, .outcome(.unchanged), now: now)
-        case .ended: finishCurrent(command, .outcome(.ended), now: now)
-        default: finishCurrent(command, .outcome(.failed), reason: Self.unexpectedReply, now: now)
+            putBackCurrentCommand(of: audience, now: now)
+        case .superseded: finishCurrentCommand(command, .outcome(.superseded), now: now)
+        case .duplicate: finishCurrentCommand(command, .outcome(.duplicate), now: now)
+        case .unchanged: finishCurrentCommand(command, .outcome(.unchanged), now: now)
+        case .ended: finishCurrentCommand(command, .outcome(.ended), now: now)
+        default: finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReply, now: now)
         }
     }
 
@@ -199,7 +199,7 @@ extension Audiences {
     }
 
     mutating func commandSettled(_ command: UInt32, now: Moment) {
-        guard commands[command].isTooLarge else { return finishCurrent(command, .fannedOut, now: now) }
-        finishCurrent(command, .outcome(.failed), reason: "fanoutRecordTooLarge", now: now)
+        guard commands[command].isTooLarge else { return finishCurrentCommand(command, .fannedOut, now: now) }
+        finishCurrentCommand(command, .outcome(.failed), reason: "fanoutRecordTooLarge", now: now)
     }
 }

@@ -99,7 +99,7 @@ extension Audiences {
         now: Moment
     ) {
         guard let audience = audienceIndex[AudienceKey(application: application, digest: digest)],
-            case let command = audiences[audience].current, command != .max,
+            case let command = audiences[audience].currentCommand, command != .max,
             commands[command].stage == .awaitingChannel
         else { return }
         commands[command].awaitedChannels &= ~(1 << environment.rawValue)

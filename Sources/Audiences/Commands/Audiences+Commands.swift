@@ -50,7 +50,7 @@ extension Audiences {
     /// have sent more than it committed. A store that has lost its data treats each repeated command as a new
     /// one.
     public mutating func endBatch(now: Moment) {
-        while let audience = awakened.popFirst() {
+        while let audience = awakenedAudiences.popFirst() {
             audiences[audience].isAwakened = false
             begin(audience, now: now)
         }
@@ -59,7 +59,7 @@ extension Audiences {
     private mutating func awaken(_ audience: UInt32) {
         guard !audiences[audience].isAwakened else { return }
         audiences[audience].isAwakened = true
-        awakened.append(audience)
+        awakenedAudiences.append(audience)
     }
 
     /// Returns the command of a record as `withdrawn`, because the record's partition is being revoked. A
@@ -93,9 +93,9 @@ extension Audiences {
     /// Adds a command to the waiting ones and keeps only the newest state. An update never supersedes an end.
     private mutating func enqueue(_ command: UInt32) {
         let audience = commands[command].audience
-        let waiting = audiences[audience].last
-        if audiences[audience].current != .max,
-            commands[audiences[audience].current].version == commands[command].version
+        let waiting = audiences[audience].lastWaitingCommand
+        if audiences[audience].currentCommand != .max,
+            commands[audiences[audience].currentCommand].version == commands[command].version
         {
             return finishCommand(command, .outcome(.duplicate))
         }
@@ -172,34 +172,34 @@ extension Audiences {
     private mutating func append(_ command: UInt32, to audience: UInt32) {
         commands[command].next = .max
         commands[command].stage = .waiting
-        let last = audiences[audience].last
-        if last == .max { audiences[audience].first = command } else { commands[last].next = command }
-        audiences[audience].last = command
+        let last = audiences[audience].lastWaitingCommand
+        if last == .max { audiences[audience].firstWaitingCommand = command } else { commands[last].next = command }
+        audiences[audience].lastWaitingCommand = command
     }
 
     private mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
         var before = UInt32.max
-        var current = audiences[audience].first
+        var current = audiences[audience].firstWaitingCommand
         while current != command, current != .max { (before, current) = (current, commands[current].next) }
         precondition(current == command, "a command that waits is in its audience's list")
         let next = commands[command].next
-        if before == .max { audiences[audience].first = next } else { commands[before].next = next }
-        if audiences[audience].last == command { audiences[audience].last = before }
+        if before == .max { audiences[audience].firstWaitingCommand = next } else { commands[before].next = next }
+        if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = before }
     }
 
     /// Makes the current command wait again, because the store answered `wait`. A newer command may replace
     /// it while it waits.
-    mutating func putBackCurrent(of audience: UInt32, now: Moment) {
-        let command = audiences[audience].current
-        audiences[audience].current = .max
+    mutating func putBackCurrentCommand(of audience: UInt32, now: Moment) {
+        let command = audiences[audience].currentCommand
+        audiences[audience].currentCommand = .max
         commands[command].outstanding = 0
-        let first = audiences[audience].first
+        let first = audiences[audience].firstWaitingCommand
         if first != .max, commands[first].event == .start {
             // This command must be admitted before the starts that wait. Otherwise the store would admit a
             // start first, and treat this command as older than the start.
             commands[command].next = first
             commands[command].stage = .waiting
-            audiences[audience].first = command
+            audiences[audience].firstWaitingCommand = command
         } else {
             enqueue(command)
         }
@@ -209,16 +209,16 @@ extension Audiences {
     /// Begins the next command of an audience, unless a command is under way or the store has asked the
     /// audience to wait.
     mutating func begin(_ audience: UInt32, now: Moment) {
-        while audiences[audience].current == .max, audiences[audience].first != .max {
+        while audiences[audience].currentCommand == .max, audiences[audience].firstWaitingCommand != .max {
             guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds else { return }
-            let command = audiences[audience].first
+            let command = audiences[audience].firstWaitingCommand
             unlinkCommand(command, of: audience)
             if isCommandExpired(command, now: now) {
                 finishCommand(command, .outcome(.expired))
                 continue
             }
             removeOldAlert(of: command, now: now)
-            audiences[audience].current = command
+            audiences[audience].currentCommand = command
             if audiences[audience].channelEnvironment == nil { askForSize(command) } else { admitToChannel(command) }
         }
         removeIfIdle(audience)
@@ -250,15 +250,18 @@ extension Audiences {
     }
 
     /// Ends the current command of an audience and begins the next one.
-    mutating func finishCurrent(
+    mutating func finishCurrentCommand(
         _ command: UInt32,
         _ ending: HandoverEnding,
         reason: StaticString = "",
         now: Moment
     ) {
         let audience = commands[command].audience
-        precondition(audiences[audience].current == command, "only the current command of an audience can end here")
-        audiences[audience].current = .max
+        precondition(
+            audiences[audience].currentCommand == command,
+            "only the current command of an audience can end here"
+        )
+        audiences[audience].currentCommand = .max
         finishCommand(command, ending, reason: reason)
         begin(audience, now: now)
     }
@@ -284,7 +287,7 @@ extension Audiences {
 
     private mutating func removeIfIdle(_ audience: UInt32) {
         let slot = audiences[audience]
-        guard slot.current == .max, slot.first == .max, !slot.isAwakened else { return }
+        guard slot.currentCommand == .max, slot.firstWaitingCommand == .max, !slot.isAwakened else { return }
         audienceIndex[AudienceKey(application: slot.application, digest: slot.digest)] = nil
         slot.identifier.free()
         audiences.free(audience)

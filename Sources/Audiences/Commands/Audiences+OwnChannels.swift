@@ -40,10 +40,10 @@ extension Audiences {
     /// On a channel without storage APNs accepts only the expiration 0, and otherwise answers
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.
     mutating func noteMissingStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
-        guard channels[channel].isManagedByProducer, channels[channel].channel.storage == .newest,
+        guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)
         else { return false }
-        channels[channel].channel.storage = .none
+        channels[channel].apnsChannel.storage = .none
         return true
     }
 }

@@ -88,10 +88,10 @@ struct AudienceSlot: BitwiseCopyable {
     /// its commands is one broadcast.
     var channelEnvironment: DeviceEnvironment?
     /// The command that is being admitted or fanned out.
-    var current: UInt32 = .max
+    var currentCommand: UInt32 = .max
     /// The waiting commands, oldest first.
-    var first: UInt32 = .max
-    var last: UInt32 = .max
+    var firstWaitingCommand: UInt32 = .max
+    var lastWaitingCommand: UInt32 = .max
     /// When the store permits the audience's next command. Monotonic milliseconds.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends.

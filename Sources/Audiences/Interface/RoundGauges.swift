@@ -24,11 +24,15 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 extension Audiences {
     /// Returns the number of members whose turn is over, since the worker started, by
     /// `MemberOutcome.rawValue`. Each round adds a member once.
-    public func membersCounted(of application: Int) -> InlineArray<6, UInt64> { queues[application].members }
+    public func memberOutcomeCounts(of application: Int) -> InlineArray<6, UInt64> {
+        queues[application].memberOutcomeCounts
+    }
 
     /// Returns the number of changes that audiences have acknowledged since the worker started, by
     /// `MembershipChangeKind.rawValue`.
-    public func changesCounted(of application: Int) -> InlineArray<3, UInt64> { queues[application].changes }
+    public func membershipChangeCounts(of application: Int) -> InlineArray<3, UInt64> {
+        queues[application].membershipChangeCounts
+    }
 
     /// Adds the present numbers of each app. If a record was passed over, its round is included in
     /// `oldestRoundMilliseconds`, because none of its members has the record's state.
@@ -46,7 +50,7 @@ extension Audiences {
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
             let application = Int(rounds[round].application)
             gauges[application].membersParked += Int(rounds[round].parkedCount)
-            let oldest = rounds[round].oldest
+            let oldest = rounds[round].oldestVersion
             guard oldest != .max else { continue }
             gauges[application].rounds += 1
             let admitted = versions[oldest].record.instruction.admittedMilliseconds
@@ -67,7 +71,7 @@ extension Audiences {
     /// Parked members do not count: they are few, and block no other member.
     private func unreachedSince(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
-        case .claiming, .awaitingVersions: versions[rounds[round].oldest].record.instruction.admittedMilliseconds
+        case .claiming, .awaitingVersions: versions[rounds[round].oldestVersion].record.instruction.admittedMilliseconds
         case .restoring, .running, .lost: hasReachedAll(round) ? nil : rounds[round].unreachedSinceMilliseconds
         case .closing, .draining, .abandoned: nil
         }

@@ -59,8 +59,8 @@ extension Audiences {
             newestStateIndex[key] = request
             return storeQueue.append(AudienceTicket(.newest, index: request))
         }
-        memberships[membership].next = newestStateRequests[request].nextFirst
-        newestStateRequests[request].nextFirst = membership
+        memberships[membership].next = newestStateRequests[request].firstLaterMembership
+        newestStateRequests[request].firstLaterMembership = membership
     }
 
     /// - Parameter reply: the store's answer; nil if the store refused the request.
@@ -69,16 +69,16 @@ extension Audiences {
         let state = addState(slot.key.digest, reply)
         // The members of this request may ask for this audience again below, so the request is freed or repeated
         // first.
-        newestStateRequests[request].first = slot.nextFirst
-        newestStateRequests[request].nextFirst = .max
-        if slot.nextFirst == .max {
+        newestStateRequests[request].firstMembership = slot.firstLaterMembership
+        newestStateRequests[request].firstLaterMembership = .max
+        if slot.firstLaterMembership == .max {
             newestStateIndex[slot.key] = nil
             newestStateRequests.free(request)
         } else {
             storeQueue.append(AudienceTicket(.newest, index: request))
         }
         if let state { states[state].holders += 1 }
-        var membership = slot.first
+        var membership = slot.firstMembership
         while membership != .max {
             let next = memberships[membership].next
             memberships[membership].next = .max
@@ -204,12 +204,12 @@ extension Audiences {
         if queues[application].lastJoiner[environment] == .max {
             queues[application].lastJoiner[environment] = membership
         }
-        queues[application].inFlight[environment] -= 1
+        queues[application].pushesInFlight[environment] -= 1
     }
 
     mutating func joinerAnswered(_ membership: UInt32, _ result: PushResult, now: Moment) {
         let (application, environment) = queueIndices(of: membership)
-        queues[application].inFlight[environment] -= 1
+        queues[application].pushesInFlight[environment] -= 1
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembership(membership)
         case .topicSuspect where result.acceptsOtherTokens: endMembership(membership)

@@ -142,14 +142,14 @@ struct MemberKey: Hashable {
 struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// Members that the answer is for.
-    var first: UInt32
+    var firstMembership: UInt32
     /// Members that joined after the request was sent. The answer may be older than their entries, so the
     /// request is repeated for them.
-    var nextFirst: UInt32 = .max
+    var firstLaterMembership: UInt32 = .max
 
     init(_ key: AudienceKey, for membership: UInt32) {
         self.key = key
-        first = membership
+        firstMembership = membership
     }
 }
 

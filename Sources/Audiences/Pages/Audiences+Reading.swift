@@ -20,7 +20,7 @@ extension Audiences {
     /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all others. It may
     ///   then take one page although other rounds wait.
     mutating func prefetchPages(of round: UInt32, isFirstInQueue: Bool = false) {
-        guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
+        guard rounds[round].phase == .running, rounds[round].newestVersion != .max else { return }
         let end = readEnd(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pageCount < Self.pagesPerRoundMax {
@@ -60,13 +60,13 @@ extension Audiences {
     func hasPage(for round: UInt32) -> Bool {
         guard hasFreePage(of: round) else { return false }
         // A round with pages lets the waiting rounds take the free page first.
-        return queues[Int(rounds[round].application)].firstAwaitingPage == .max || rounds[round].firstPage == .max
+        return queues[Int(rounds[round].application)].firstRoundAwaitingPage == .max || rounds[round].firstPage == .max
     }
 
     func hasFreePage(of round: UInt32) -> Bool {
-        let line = queues[Int(rounds[round].application)]
-        return line.pages < configuration.pagesPerApplication && !pages.isFull
-            && line.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerApplication
+        let applicationQueues = queues[Int(rounds[round].application)]
+        return applicationQueues.pageCount < configuration.pagesPerApplication && !pages.isFull
+            && applicationQueues.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerApplication
     }
 
     private mutating func readSegment(of round: UInt32) {
@@ -98,7 +98,7 @@ extension Audiences {
                 expectedBytes: expectedBytes
             )
         )
-        queues[Int(application)].pages += 1
+        queues[Int(application)].pageCount += 1
         queues[Int(application)].pageBytes += expectedBytes
         rounds[round].pageCount += 1
         ask(page)
@@ -325,8 +325,8 @@ extension Audiences {
     /// If a waiting round no longer wants a page, the next round gets it. Otherwise the page would stay
     /// unused, and if no other page became free, nothing would wake the waiting rounds.
     mutating func offerFreePages(_ application: Int) {
-        let last = queues[application].lastAwaitingPage
-        while case let first = queues[application].firstAwaitingPage, first != .max, hasFreePage(of: first),
+        let last = queues[application].lastRoundAwaitingPage
+        while case let first = queues[application].firstRoundAwaitingPage, first != .max, hasFreePage(of: first),
             let waiting = popAwaitingPage(application)
         {
             if rounds[waiting].phase == .restoring {
@@ -341,7 +341,7 @@ extension Audiences {
     private mutating func releasePage(_ page: UInt32) {
         let slot = pages[page]
         if slot.round != .max { rounds[slot.round].pageCount -= 1 }
-        queues[Int(slot.application)].pages -= 1
+        queues[Int(slot.application)].pageCount -= 1
         queues[Int(slot.application)].pageBytes -= slot.occupiedBytes
         slot.freeBytes()
         pages.free(page)

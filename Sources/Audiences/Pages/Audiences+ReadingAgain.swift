@@ -11,9 +11,9 @@ extension Audiences {
     /// Reads the members that the last owner had parked, one after the other, before anything is sent.
     mutating func readParkedMembersAgain(of round: UInt32, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].firstPage == .max else { return }
-        guard let position = rounds[round].restored.nextParkedPosition else {
-            rounds[round].restored.parkedPositions.free()
-            rounds[round].restored.parkedPositions = .none
+        guard let position = rounds[round].restoredCheckpoint.nextParkedPosition else {
+            rounds[round].restoredCheckpoint.parkedPositions.free()
+            rounds[round].restoredCheckpoint.parkedPositions = .none
             rounds[round].phase = .running
             return
         }
@@ -34,7 +34,9 @@ extension Audiences {
                 park(content, at: position, of: round, pause: 0, now: now)
             }
         }
-        while rounds[round].restored.nextParkedPosition == position { rounds[round].restored.readParkedCount += 1 }
+        while rounds[round].restoredCheckpoint.nextParkedPosition == position {
+            rounds[round].restoredCheckpoint.readParkedCount += 1
+        }
         rounds[round].firstPage = .max
         rounds[round].lastPage = .max
         freePage(page)

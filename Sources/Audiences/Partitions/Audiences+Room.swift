@@ -91,7 +91,7 @@ extension Audiences {
         // that got it before the crash get it once more. Known issue: a parked member may then get the older
         // state after the newer one; the phone ignores the older state because of its timestamp (simulation
         // `channels`, seed 1182; `ranges`, seed 742).
-        if !isComplete(round) { forgetRestored(round) }
+        if !isComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }
 
@@ -99,7 +99,7 @@ extension Audiences {
     /// for the last owner's other versions.
     private func isComplete(_ round: UInt32) -> Bool {
         let end = readEnd(of: round)
-        return end <= rounds[round].watermark && end <= rounds[round].restored.nextParkedPosition ?? .max
+        return end <= rounds[round].watermark && end <= rounds[round].restoredCheckpoint.nextParkedPosition ?? .max
     }
 
     /// Returns the number of the partition's records that were passed over and that the core still has no
@@ -134,7 +134,7 @@ extension Audiences {
             else { continue }
             rounds[round].passedOverOffset = .max
             if awaitsNewerVersion(round) {
-                rounds[round].newerMissingSinceMilliseconds = now.monotonicMilliseconds
+                rounds[round].newerVersionMissingSinceMilliseconds = now.monotonicMilliseconds
                 advance(round, now: now)
             }
         }

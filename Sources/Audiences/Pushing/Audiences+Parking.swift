@@ -93,7 +93,7 @@ extension Audiences {
         // A lost round has no pages any more, and reads its counts from the store again. So the outcome is
         // not kept.
         guard rounds[round].phase != .lost else { return unpark(member) }
-        let sent = slot.version == .max ? rounds[round].newest : slot.version
+        let sent = slot.version == .max ? rounds[round].newestVersion : slot.version
         if slot.position < rounds[round].watermark {
             countOutcome(slot.position, outcome, under: sent, of: round)
         } else {
@@ -145,7 +145,7 @@ extension Audiences {
     /// Whether a member that the newest version reaches later must get this version now, because it carries
     /// an alert that the member will not get later.
     func needsCarriedAlert(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
-        let newest = rounds[round].newest
+        let newest = rounds[round].newestVersion
         return newest != .max && !isLimited && versions[newest].carriesAlert(to: position)
             && !isAlertOld(newest, now: now)
     }
@@ -153,7 +153,7 @@ extension Audiences {
     /// Gives parked members their outcome if the newest version has expired, or if they waited only for an
     /// alert that is now too old.
     mutating func expireParkedMembers(of round: UInt32, now: Moment) {
-        let newest = rounds[round].newest
+        let newest = rounds[round].newestVersion
         guard newest != .max, rounds[round].firstParkedMember != .max else { return }
         let hasExpired = isExpired(newest, now: now)
         let start = versions[newest].start

@@ -28,7 +28,7 @@ extension Audiences {
 
     /// Returns the number of a pool's pushes in flight.
     public func inFlight(_ pool: PoolIndex) -> Int {
-        queues[Int(pool.application)].inFlight[Int(pool.environment.rawValue)]
+        queues[Int(pool.application)].pushesInFlight[Int(pool.environment.rawValue)]
     }
 
     /// Returns the next push of a pool. The caller must have a free stream and send the push now. Nil if
@@ -45,30 +45,30 @@ extension Audiences {
     ) -> AudiencePush? {
         let application = Int(pool.application)
         let environment = Int(pool.environment.rawValue)
-        queues[application].askedMilliseconds[environment] = now.monotonicMilliseconds
-        guard queues[application].inFlight[environment] < inFlightMax else { return nil }
+        queues[application].pushRequestedMilliseconds[environment] = now.monotonicMilliseconds
+        guard queues[application].pushesInFlight[environment] < inFlightMax else { return nil }
         if queues[application].firstChannel[environment] != .max,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
-            queues[application].inFlight[environment] += 1
-            countOffered(push)
+            queues[application].pushesInFlight[environment] += 1
+            countPush(push)
             return push
         }
         if let push = nextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
-            queues[application].inFlight[environment] += 1
-            countOffered(push)
+            queues[application].pushesInFlight[environment] += 1
+            countPush(push)
             return push
         }
         var blocked = 0
-        while blocked < queues[application].count {
-            let round = queues[application].first
+        while blocked < queues[application].roundCount {
+            let round = queues[application].firstRound
             switch offer(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
-                queues[application].inFlight[environment] += 1
-                rounds[round].inFlight += 1
-                countOffered(push)
+                queues[application].pushesInFlight[environment] += 1
+                rounds[round].membersInFlight += 1
+                countPush(push)
                 rounds[round].hasPriority = false
-                countOffer(application)
+                countPushInTurn(application)
                 return push
             case .blocked:
                 moveToEndOfQueue(application)
@@ -79,7 +79,7 @@ extension Audiences {
         return nil
     }
 
-    private mutating func countOffered(_ push: AudiencePush) {
+    private mutating func countPush(_ push: AudiencePush) {
         counters.pushes &+= 1
         if push.isRetry { counters.retries &+= 1 }
     }
@@ -97,7 +97,7 @@ extension Audiences {
         permitsRetry: Bool,
         now: Moment
     ) -> Offer {
-        guard rounds[round].phase == .running, rounds[round].newest != .max, !awaitsNewerVersion(round) else {
+        guard rounds[round].phase == .running, rounds[round].newestVersion != .max, !awaitsNewerVersion(round) else {
             return .nothing
         }
         while rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
@@ -132,8 +132,8 @@ extension Audiences {
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
-        let pushesOnTheirWay = queues.reduce(0) { $0 + $1.inFlight[0] + $1.inFlight[1] }
-        return parkedMembers.count + pushesOnTheirWay + Self.membersPerPositionMax < parkedMembers.limit
+        let pushesInFlight = queues.reduce(0) { $0 + $1.pushesInFlight[0] + $1.pushesInFlight[1] }
+        return parkedMembers.count + pushesInFlight + Self.membersPerPositionMax < parkedMembers.limit
     }
 
     private mutating func offerFromPages(of round: UInt32, _ environment: DeviceEnvironment, now: Moment) -> Offer {
@@ -188,7 +188,8 @@ extension Audiences {
 
     /// Whether an app's pool has requested no push for a second or more.
     func isUnavailable(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
-        queues[application].askedMilliseconds[Int(environment.rawValue)] < milliseconds - Self.absenceMilliseconds
+        queues[application].pushRequestedMilliseconds[Int(environment.rawValue)] < milliseconds
+            - Self.absenceMilliseconds
     }
 
     private mutating func offerPush(
@@ -217,7 +218,7 @@ extension Audiences {
 
     private mutating func offerPushToParkedMember(_ member: UInt32, now: Moment) -> AudiencePush {
         let slot = parkedMembers[member]
-        let version = rounds[slot.round].newest
+        let version = rounds[slot.round].newestVersion
         offered = OfferedMember(tag: PushTag(parkedMember: member).value, sendPosition: rounds[slot.round].sendPosition)
         parkedMembers[member].isUnderWay = true
         parkedMembers[member].version = version
@@ -289,7 +290,7 @@ extension Audiences {
     }
 
     mutating func noteReturned(_ round: UInt32, _ environment: DeviceEnvironment) {
-        queues[Int(rounds[round].application)].inFlight[Int(environment.rawValue)] -= 1
-        rounds[round].inFlight -= 1
+        queues[Int(rounds[round].application)].pushesInFlight[Int(environment.rawValue)] -= 1
+        rounds[round].membersInFlight -= 1
     }
 }

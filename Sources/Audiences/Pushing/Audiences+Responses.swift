@@ -118,7 +118,7 @@ extension Audiences {
     /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version
     /// reaches it later anyway.
     func newestVersionReachesLater(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
-        let newest = rounds[round].newest
+        let newest = rounds[round].newestVersion
         guard newest != .max, position < versions[newest].start else { return false }
         return !needsCarriedAlert(position, isLimited: isLimited, of: round, now: now)
     }

@@ -4,12 +4,12 @@ import LiveActivity
 /// The resources that the rounds of one app share: the queue in which they take turns, their part of
 /// the pages, the pushes in flight, and counters.
 struct ApplicationQueues: BitwiseCopyable {
-    var first: UInt32 = .max
-    var last: UInt32 = .max
-    var count = 0
-    var firstAwaitingPage: UInt32 = .max
-    var lastAwaitingPage: UInt32 = .max
-    var pages = 0
+    var firstRound: UInt32 = .max
+    var lastRound: UInt32 = .max
+    var roundCount = 0
+    var firstRoundAwaitingPage: UInt32 = .max
+    var lastRoundAwaitingPage: UInt32 = .max
+    var pageCount = 0
     /// The sum of the bytes of the app's pages. A page that is being read adds the bytes that it is expected
     /// to have.
     var pageBytes = 0
@@ -17,8 +17,8 @@ struct ApplicationQueues: BitwiseCopyable {
     var recordCount = 0
     var recordBytes = 0
     /// By environment: pushes in flight, and when a push was last requested (monotonic milliseconds).
-    var inFlight: InlineArray<2, Int> = .init(repeating: 0)
-    var askedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
+    var pushesInFlight: InlineArray<2, Int> = .init(repeating: 0)
+    var pushRequestedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: members that have joined, in the order in which they are shown a state.
     var firstJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
@@ -26,63 +26,63 @@ struct ApplicationQueues: BitwiseCopyable {
     var firstChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     /// Members whose turn is over, by `MemberOutcome.rawValue`. Only grows.
-    var members: InlineArray<6, UInt64> = .init(repeating: 0)
+    var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
     /// Changes that audiences have acknowledged, by `MembershipChangeKind.rawValue`. Only grows.
-    var changes: InlineArray<3, UInt64> = .init(repeating: 0)
+    var membershipChangeCounts: InlineArray<3, UInt64> = .init(repeating: 0)
 }
 
 extension Audiences {
     /// The number of pushes that a round may send in a row while other rounds of its app wait.
-    private static var offersPerTurnMax: UInt16 { 64 }
+    private static var pushesPerTurnMax: UInt16 { 64 }
 
     mutating func enqueueRound(_ round: UInt32) {
         guard !rounds[round].isQueued else { return }
         rounds[round].isQueued = true
         rounds[round].nextInQueue = .max
-        rounds[round].offeredInTurn = 0
+        rounds[round].pushesInTurn = 0
         let application = Int(rounds[round].application)
-        queues[application].count += 1
-        let (first, last) = (queues[application].first, queues[application].last)
+        queues[application].roundCount += 1
+        let (first, last) = (queues[application].firstRound, queues[application].lastRound)
         if last == .max {
-            (queues[application].first, queues[application].last) = (round, round)
+            (queues[application].firstRound, queues[application].lastRound) = (round, round)
         } else if rounds[round].hasPriority {
             rounds[round].nextInQueue = first
-            queues[application].first = round
+            queues[application].firstRound = round
         } else {
             rounds[last].nextInQueue = round
-            queues[application].last = round
+            queues[application].lastRound = round
         }
     }
 
     mutating func dequeueFirst(_ application: Int) {
-        let round = queues[application].first
+        let round = queues[application].firstRound
         let next = rounds[round].nextInQueue
         rounds[round].isQueued = false
-        queues[application].first = next
-        if next == .max { queues[application].last = .max }
-        queues[application].count -= 1
+        queues[application].firstRound = next
+        if next == .max { queues[application].lastRound = .max }
+        queues[application].roundCount -= 1
     }
 
     /// Moves the first round of an app's queue to the end.
     mutating func moveToEndOfQueue(_ application: Int) {
-        let round = queues[application].first
+        let round = queues[application].firstRound
         dequeueFirst(application)
         rounds[round].hasPriority = false
         enqueueRound(round)
     }
 
-    mutating func countOffer(_ application: Int) {
-        let round = queues[application].first
-        rounds[round].offeredInTurn += 1
-        if rounds[round].offeredInTurn >= Self.offersPerTurnMax { moveToEndOfQueue(application) }
+    mutating func countPushInTurn(_ application: Int) {
+        let round = queues[application].firstRound
+        rounds[round].pushesInTurn += 1
+        if rounds[round].pushesInTurn >= Self.pushesPerTurnMax { moveToEndOfQueue(application) }
     }
 
     /// Removes a round that is being freed from every queue that has it.
     mutating func removeFromQueues(_ round: UInt32) {
         let application = Int(rounds[round].application)
         if rounds[round].isQueued {
-            for _ in 0..<queues[application].count {
-                if queues[application].first == round {
+            for _ in 0..<queues[application].roundCount {
+                if queues[application].firstRound == round {
                     dequeueFirst(application)
                 } else {
                     moveToEndOfQueue(application)
@@ -90,9 +90,9 @@ extension Audiences {
             }
         }
         guard rounds[round].awaitsPage else { return }
-        var waiting = queues[application].firstAwaitingPage
-        queues[application].firstAwaitingPage = .max
-        queues[application].lastAwaitingPage = .max
+        var waiting = queues[application].firstRoundAwaitingPage
+        queues[application].firstRoundAwaitingPage = .max
+        queues[application].lastRoundAwaitingPage = .max
         while waiting != .max {
             let next = rounds[waiting].nextAwaitingPage
             rounds[waiting].awaitsPage = false
@@ -106,16 +106,20 @@ extension Audiences {
         rounds[round].awaitsPage = true
         rounds[round].nextAwaitingPage = .max
         let application = Int(rounds[round].application)
-        let last = queues[application].lastAwaitingPage
-        if last == .max { queues[application].firstAwaitingPage = round } else { rounds[last].nextAwaitingPage = round }
-        queues[application].lastAwaitingPage = round
+        let last = queues[application].lastRoundAwaitingPage
+        if last == .max {
+            queues[application].firstRoundAwaitingPage = round
+        } else {
+            rounds[last].nextAwaitingPage = round
+        }
+        queues[application].lastRoundAwaitingPage = round
     }
 
     mutating func popAwaitingPage(_ application: Int) -> UInt32? {
-        let round = queues[application].firstAwaitingPage
+        let round = queues[application].firstRoundAwaitingPage
         guard round != .max else { return nil }
-        queues[application].firstAwaitingPage = rounds[round].nextAwaitingPage
-        if queues[application].firstAwaitingPage == .max { queues[application].lastAwaitingPage = .max }
+        queues[application].firstRoundAwaitingPage = rounds[round].nextAwaitingPage
+        if queues[application].firstRoundAwaitingPage == .max { queues[application].lastRoundAwaitingPage = .max }
         rounds[round].awaitsPage = false
         return round
     }

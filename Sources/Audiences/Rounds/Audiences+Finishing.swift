@@ -6,8 +6,8 @@ extension Audiences {
     /// Adds the outcome of one member to the counts of every version whose window (the positions that the
     /// version must pass) includes the member's position.
     mutating func countOutcome(_ position: UInt64, _ outcome: MemberOutcome, under sent: UInt32, of round: UInt32) {
-        queues[Int(rounds[round].application)].members[Int(outcome.rawValue)] &+= 1
-        var version = rounds[round].oldest
+        queues[Int(rounds[round].application)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
+        var version = rounds[round].oldestVersion
         while version != .max {
             let slot = versions.mutableAddress(of: version)
             if slot.pointee.stage == .underWay, slot.pointee.covers(position) {
@@ -23,7 +23,7 @@ extension Audiences {
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParkedPosition) = (rounds[round].watermark, rounds[round].lowestParkedPosition)
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != .max {
             let slot = versions[version]
             let hasPassedAll = watermark >= slot.end && lowestParkedPosition >= slot.end
@@ -54,7 +54,7 @@ extension Audiences {
     /// the next owner reports the same counts, because it continues from this checkpoint.
     mutating func finishRecorded(of round: UInt32) {
         guard rounds[round].phase == .running else { return }
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != .max {
             let next = versions[version].next
             if versions[version].stage == .counted,
@@ -67,7 +67,7 @@ extension Audiences {
     }
 
     func hasCounted(_ round: UInt32) -> Bool {
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != .max {
             if versions[version].stage == .counted { return true }
             version = versions[version].next
@@ -87,7 +87,7 @@ extension Audiences {
     /// Finishes a version whose record came after a newer version, and that was not under way. Its outcome is
     /// `superseded`, because the newer version reaches every member.
     mutating func finishLate(_ version: UInt32, of round: UInt32) {
-        rounds[round].lateCount += 1
+        rounds[round].lateVersionCount += 1
         versions[version].isLate = true
         versions[version].isSuperseded = true
         finish(version)
@@ -109,7 +109,7 @@ extension Audiences {
         guard versions[version].outstanding == 0 else { return }
         let round = versions[version].round
         if versions[version].isLate {
-            rounds[round].lateCount -= 1
+            rounds[round].lateVersionCount -= 1
             settle(version)
         } else {
             versions[version].stage = .finished
@@ -125,13 +125,13 @@ extension Audiences {
     /// replaced it is not settled yet, so the new owner reads that version again.
     private mutating func settleFinished(of round: UInt32) {
         var isOldest = true
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != .max {
             let slot = versions[version]
-            let isReplaced = slot.isSuperseded && version != rounds[round].newest
+            let isReplaced = slot.isSuperseded && version != rounds[round].newestVersion
             if slot.stage == .finished, isOldest || isReplaced {
                 unlink(version, of: round)
-                rounds[round].lastSettled = max(rounds[round].lastSettled, slot.record.version)
+                rounds[round].lastSettledVersion = max(rounds[round].lastSettledVersion, slot.record.version)
                 rounds[round].revision += 1
                 settle(version)
             } else {
@@ -144,8 +144,8 @@ extension Audiences {
     mutating func unlink(_ version: UInt32, of round: UInt32) {
         let before = versionBefore(version, of: round)
         let next = versions[version].next
-        if let before { versions[before].next = next } else { rounds[round].oldest = next }
-        if rounds[round].newest == version { rounds[round].newest = before ?? .max }
+        if let before { versions[before].next = next } else { rounds[round].oldestVersion = next }
+        if rounds[round].newestVersion == version { rounds[round].newestVersion = before ?? .max }
         rounds[round].versionCount -= 1
     }
 

@@ -33,8 +33,8 @@ extension Audiences {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
-        let doublings = min(rounds[round].losses, Self.pauseDoublingsMax)
-        rounds[round].losses = doublings + 1
+        let doublings = min(rounds[round].lossCount, Self.pauseDoublingsMax)
+        rounds[round].lossCount = doublings + 1
         let pause = randomness.jittered(Self.pauseMilliseconds << Int64(doublings))
         rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds + pause
         if membersAreLost {
@@ -58,7 +58,7 @@ extension Audiences {
             return false
         }
         if mayLackMembers { return true }
-        let newest = rounds[round].newest
+        let newest = rounds[round].newestVersion
         guard newest != .max, !rounds[round].startsDevices, rounds[round].membersAwaitedCount == 0 else { return false }
         return reply?.newest.map { $0 < versions[newest].record.version } ?? true
     }
@@ -98,7 +98,7 @@ extension Audiences {
         guard isIdle(round), !isFinishing(round) else { return }
         if isWaitOver { rounds[round].membersAwaitedCount = Self.membersAwaitedMax }
         removeParkedMembers(of: round)
-        var version = slot.oldest
+        var version = slot.oldestVersion
         while version != .max {
             countBytes(-versions[version].alternateBody.count, of: version)
             versions[version].resetForClaim(alertSeconds: policies[versions[version].record.policy].alertSeconds)
@@ -111,7 +111,7 @@ extension Audiences {
     /// Whether results of the round are still being recorded under the old claim. They are valid and will
     /// settle.
     func isFinishing(_ round: UInt32) -> Bool {
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != .max {
             if versions[version].stage == .finishing { return true }
             version = versions[version].next

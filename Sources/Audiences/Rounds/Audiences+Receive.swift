@@ -218,9 +218,9 @@ extension Audiences {
     /// decides about the version.
     private mutating func addToRound(_ version: UInt32, now: Moment) {
         let round = versions[version].round
-        let last = rounds[round].newest
-        if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
-        rounds[round].newest = version
+        let last = rounds[round].newestVersion
+        if last == .max { rounds[round].oldestVersion = version } else { versions[last].next = version }
+        rounds[round].newestVersion = version
         rounds[round].versionCount += 1
         // Until the store has answered the claim, the round does not know which versions the last owner had
         // under way.
@@ -233,12 +233,12 @@ extension Audiences {
     mutating func admitReceived(of round: UInt32, now: Moment) {
         // The versions under way come first in the list, then the received records.
         var before = UInt32.max
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != .max, versions[version].stage != .received {
             (before, version) = (version, versions[version].next)
         }
-        if before == .max { rounds[round].oldest = .max } else { versions[before].next = .max }
-        rounds[round].newest = before
+        if before == .max { rounds[round].oldestVersion = .max } else { versions[before].next = .max }
+        rounds[round].newestVersion = before
         while version != .max {
             let next = versions[version].next
             versions[version].next = .max

@@ -25,12 +25,14 @@ extension Audiences {
         rounds[round].watermark = checkpoint.watermark
         rounds[round].sendPosition = checkpoint.watermark
         rounds[round].readPosition = checkpoint.watermark
-        rounds[round].lastSettled = checkpoint.lastSettled
+        rounds[round].lastSettledVersion = checkpoint.lastSettledVersion
         guard let newest = checkpoint.entries.last?.version else { return }
         rounds[round].phase = .awaitingVersions
-        rounds[round].restored.newest = newest
-        rounds[round].restored.text = HeapBytes(copying: text)
-        rounds[round].restored.parkedPositions = checkpoint.parkedPositions.withUnsafeBytes { HeapBytes(copying: $0) }
+        rounds[round].restoredCheckpoint.newestVersion = newest
+        rounds[round].restoredCheckpoint.text = HeapBytes(copying: text)
+        rounds[round].restoredCheckpoint.parkedPositions = checkpoint.parkedPositions.withUnsafeBytes {
+            HeapBytes(copying: $0)
+        }
     }
 
     /// Returns the entry of a version in the last owner's checkpoint; nil if the version was not under way,
@@ -42,20 +44,20 @@ extension Audiences {
     /// Returns the last owner's checkpoint entries of all versions whose records have not arrived yet, oldest
     /// first.
     private func restoredEntries(of round: UInt32) -> [Checkpoint.Entry] {
-        let (newest, text) = (rounds[round].newest, rounds[round].restored.text)
+        let (newest, text) = (rounds[round].newestVersion, rounds[round].restoredCheckpoint.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
         // An older version may have stayed open for its alert after a newer one had settled. So an entry may
-        // be older than `lastSettled`. The record of the oldest entry arrives first.
+        // be older than `lastSettledVersion`. The record of the oldest entry arrives first.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
-        return checkpoint.entries.filter { $0.version > rounds[round].lastSettled }
+        return checkpoint.entries.filter { $0.version > rounds[round].lastSettledVersion }
     }
 
     /// Drops the last owner's checkpoint: every version whose record arrives from now on passes through the
     /// whole range.
-    mutating func forgetRestored(_ round: UInt32) {
-        rounds[round].restored.text.free()
-        rounds[round].restored.text = .none
+    mutating func forgetRestoredCheckpoint(_ round: UInt32) {
+        rounds[round].restoredCheckpoint.text.free()
+        rounds[round].restoredCheckpoint.text = .none
     }
 
     /// Notes the newest version that the store has admitted.
@@ -63,19 +65,20 @@ extension Audiences {
     /// While the record of that version is missing, the round sends nothing older: other ranges may already
     /// send the newer version, and after a change of the number of ranges they may have the same members.
     mutating func noteAdmitted(_ version: Version?, of round: UInt32, now: Moment) {
-        guard let version, version > rounds[round].newestAdmitted else { return }
-        rounds[round].newestAdmitted = version
-        let newest = rounds[round].newest
+        guard let version, version > rounds[round].newestAdmittedVersion else { return }
+        rounds[round].newestAdmittedVersion = version
+        let newest = rounds[round].newestVersion
         let known =
-            newest == .max ? rounds[round].lastSettled : max(versions[newest].record.version, rounds[round].lastSettled)
-        rounds[round].newerMissingSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
+            newest == .max
+            ? rounds[round].lastSettledVersion : max(versions[newest].record.version, rounds[round].lastSettledVersion)
+        rounds[round].newerVersionMissingSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
     }
 
     /// Whether the round waits for the record of a newer version that was admitted. The round does not wait
     /// for a record that was passed over: there is room for this record only after the older versions have
     /// ended.
     func awaitsNewerVersion(_ round: UInt32) -> Bool {
-        rounds[round].newerMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
+        rounds[round].newerVersionMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
     }
 
     /// Does everything that the round's state allows now, and sets the round's timer.
@@ -110,10 +113,10 @@ extension Audiences {
     /// another number of ranges.
     private mutating func closeOlderWithoutNewer(_ round: UInt32, now: Moment) {
         guard awaitsNewerVersion(round),
-            now.monotonicMilliseconds - rounds[round].newerMissingSinceMilliseconds
+            now.monotonicMilliseconds - rounds[round].newerVersionMissingSinceMilliseconds
                 >= configuration.newerVersionWaitMilliseconds
         else { return }
-        rounds[round].newerMissingSinceMilliseconds = .max
+        rounds[round].newerVersionMissingSinceMilliseconds = .max
         closeAllEarly(of: round)
         var member = rounds[round].firstParkedMember
         while member != .max {
@@ -135,21 +138,21 @@ extension Audiences {
         let end = since + configuration.newerVersionWaitMilliseconds
         guard end <= now.monotonicMilliseconds else { return wake(round, at: end) }
         closeAllEarly(of: round)
-        forgetRestored(round)
+        forgetRestoredCheckpoint(round)
         resumeRound(round, now: now)
     }
 
     /// Continues a round that has waited for versions of the last owner. First the last owner's parked
     /// members are read again.
     mutating func resumeRound(_ round: UInt32, now: Moment) {
-        rounds[round].phase = rounds[round].restored.nextParkedPosition == nil ? .running : .restoring
+        rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
         advance(round, now: now)
     }
 
     /// Ends every version whose record has arrived: it reaches no members beyond the round's present
     /// position. A newer version, whose record is still missing, will reach the remaining members.
     mutating func closeAllEarly(of round: UInt32) {
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != .max {
             if versions[version].stage == .underWay { closeEarly(version, of: round) }
             version = versions[version].next
@@ -159,7 +162,7 @@ extension Audiences {
     /// Closes a round without a version, because it has nothing to send. This happens when every record had
     /// been settled before.
     private mutating func closeIfEmpty(_ round: UInt32) {
-        guard rounds[round].phase == .running, rounds[round].oldest == .max else { return }
+        guard rounds[round].phase == .running, rounds[round].oldestVersion == .max else { return }
         rounds[round].phase = .closing
         discardPages(of: round)
     }
@@ -167,7 +170,7 @@ extension Audiences {
     /// Returns one above the last position that the newest version must pass. The round reads no members
     /// beyond it.
     func readEnd(of round: UInt32) -> UInt64 {
-        let newest = rounds[round].newest
+        let newest = rounds[round].newestVersion
         return newest == .max ? 0 : versions[newest].end
     }
 
@@ -199,7 +202,7 @@ extension Audiences {
 
     /// Whether no push is in flight and no refused member is being recorded, so that a last checkpoint misses
     /// nothing.
-    func isIdle(_ round: UInt32) -> Bool { rounds[round].inFlight == 0 && rounds[round].pendingMemberCount == 0 }
+    func isIdle(_ round: UInt32) -> Bool { rounds[round].membersInFlight == 0 && rounds[round].pendingMemberCount == 0 }
 
     private mutating func setTimer(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
@@ -213,10 +216,10 @@ extension Audiences {
             due = min(due, slot.parkedDueMilliseconds[position])
         }
         if awaitsNewerVersion(round) {
-            due = min(due, slot.newerMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds)
+            due = min(due, slot.newerVersionMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds)
         }
-        if slot.newest != .max {
-            let wait = (expirySeconds(of: versions[slot.newest].record) + 1) * 1_000 - now.wallMilliseconds
+        if slot.newestVersion != .max {
+            let wait = (expirySeconds(of: versions[slot.newestVersion].record) + 1) * 1_000 - now.wallMilliseconds
             if wait > 0 { due = min(due, now.monotonicMilliseconds + wait) }
         }
         wake(round, at: due)
@@ -233,8 +236,8 @@ extension Audiences {
     /// checkpoint.
     mutating func checkpointText(of round: UInt32) -> [UInt8]? {
         let slot = rounds[round]
-        var checkpoint = Checkpoint(watermark: slot.watermark, lastSettled: slot.lastSettled)
-        var version = slot.oldest
+        var checkpoint = Checkpoint(watermark: slot.watermark, lastSettledVersion: slot.lastSettledVersion)
+        var version = slot.oldestVersion
         while version != .max {
             let under = versions[version]
             var entry = Checkpoint.Entry(
@@ -256,25 +259,25 @@ extension Audiences {
             checkpoint.parkedPositions.append(parkedMembers[member].position)
             member = parkedMembers[member].next
         }
-        var unread = slot.restored
+        var unread = slot.restoredCheckpoint
         while let position = unread.nextParkedPosition {
             checkpoint.parkedPositions.append(position)
             unread.readParkedCount += 1
         }
         checkpoint.parkedPositions.sort()
-        rounds[round].askedRevision = slot.revision
+        rounds[round].sentRevision = slot.revision
         // A parked member above the watermark is left out, because the next owner reads all members above the
         // watermark again.
         checkpoint.parkedPositions.removeAll { $0 >= slot.watermark }
         let text = checkpoint.text()
-        rounds[round].askedText.free()
-        rounds[round].askedText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
+        rounds[round].sentText.free()
+        rounds[round].sentText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
         return text
     }
 
     mutating func checkpointed(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
-        rounds[round].recordedRevision = rounds[round].askedRevision
+        rounds[round].recordedRevision = rounds[round].sentRevision
         counters.checkpoints &+= 1
         noteAdmitted(reply?.newest, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .foreign || verdict == .lost {
@@ -283,8 +286,8 @@ extension Audiences {
         }
         if reply?.verdict == .settled {
             rounds[round].recordedText.free()
-            rounds[round].recordedText = rounds[round].askedText
-            rounds[round].askedText = .none
+            rounds[round].recordedText = rounds[round].sentText
+            rounds[round].sentText = .none
         }
         finishRecorded(of: round)
         advance(round, now: now)
@@ -295,13 +298,13 @@ extension Audiences {
     /// Frees a round that has nothing left to do.
     mutating func removeIfFinished(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
-        guard !slot.isCallOutstanding, slot.lateCount == 0, isIdle(round) else { return }
+        guard !slot.isCallOutstanding, slot.lateVersionCount == 0, isIdle(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
         // A round that waits for versions may be freed if it has none: each record that arrived was settled
         // before. The store still has the last owner's checkpoint.
-        case .awaitingVersions: guard slot.oldest == .max else { return }
-        case .closing: guard slot.revision == slot.recordedRevision, slot.oldest == .max else { return }
+        case .awaitingVersions: guard slot.oldestVersion == .max else { return }
+        case .closing: guard slot.revision == slot.recordedRevision, slot.oldestVersion == .max else { return }
         // Results that are being recorded must be acknowledged first, so that their records settle. Otherwise
         // the next owner writes these results again.
         case .draining: guard slot.revision == slot.recordedRevision, !isFinishing(round) else { return }
@@ -313,7 +316,7 @@ extension Audiences {
 
     /// Drops the versions that the next owner reads again.
     private mutating func dropVersions(of round: UInt32) {
-        while case let version = rounds[round].oldest, version != .max {
+        while case let version = rounds[round].oldestVersion, version != .max {
             unlink(version, of: round)
             drop(version)
         }

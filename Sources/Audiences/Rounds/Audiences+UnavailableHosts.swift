@@ -10,10 +10,10 @@ extension Audiences {
     /// Notes since when the round sends nothing. The core calls this before a newer version takes over at
     /// `start`: if the version before it began at the same position, the round has sent nothing in between.
     mutating func noteStalled(of round: UInt32, at start: UInt64, now: Moment) {
-        let newest = rounds[round].newest
+        let newest = rounds[round].newestVersion
         let hasMoved = newest == .max || versions[newest].start != start
-        guard hasMoved || rounds[round].notMovedSinceMilliseconds == .max else { return }
-        rounds[round].notMovedSinceMilliseconds = now.monotonicMilliseconds
+        guard hasMoved || rounds[round].stalledSinceMilliseconds == .max else { return }
+        rounds[round].stalledSinceMilliseconds = now.monotonicMilliseconds
     }
 
     /// Closes the older versions of a round whose host is unavailable, because a newer version has taken
@@ -23,11 +23,11 @@ extension Audiences {
     /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a
     /// range keeps its newest version, and at most one older version for its alert.
     mutating func closeOlderWhileUnavailable(of round: UInt32, now: Moment) {
-        guard rounds[round].notMovedSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
+        guard rounds[round].stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
             DeviceEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })
         else { return }
-        let newest = rounds[round].newest
-        var version = rounds[round].oldest
+        let newest = rounds[round].newestVersion
+        var version = rounds[round].oldestVersion
         while version != newest {
             if versions[version].stage == .underWay, !isAlertCarried(of: version, by: newest) {
                 closeEarly(version, of: round)
@@ -39,7 +39,7 @@ extension Audiences {
     /// If the newest version is expired, gives the outcome `expired` to the members that were read and got no
     /// push. No push is needed, so the host may be unavailable.
     mutating func expireUnsent(of round: UInt32, now: Moment) {
-        let newest = rounds[round].newest
+        let newest = rounds[round].newestVersion
         guard newest != .max, !rounds[round].startsDevices, isExpired(newest, now: now) else { return }
         let end = readEnd(of: round)
         while let next = nextMember(of: round, end: end) {

@@ -25,23 +25,23 @@ extension Audiences {
             carryAlert(to: version, of: round, now: now)
             // The record came after the round had stopped waiting for it, so the round must send again.
             if rounds[round].phase == .running || rounds[round].phase == .closing {
-                rounds[round].phase = rounds[round].restored.nextParkedPosition == nil ? .running : .restoring
+                rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
             }
-        } else if number <= rounds[round].lastSettled || isKnown(number, in: round) {
+        } else if number <= rounds[round].lastSettledVersion || isKnown(number, in: round) {
             settleWithoutResult(version)
         } else if number < newestKnown(of: round) {
             finishLate(version, of: round)
         } else {
             takeOver(version, of: round, now: now)
         }
-        guard number >= rounds[round].restored.newest else { return }
-        forgetRestored(round)
+        guard number >= rounds[round].restoredCheckpoint.newestVersion else { return }
+        forgetRestoredCheckpoint(round)
         guard rounds[round].phase == .awaitingVersions else { return }
-        rounds[round].phase = rounds[round].restored.nextParkedPosition == nil ? .running : .restoring
+        rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
     }
 
     private func isKnown(_ number: Version, in round: UInt32) -> Bool {
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != .max {
             if versions[version].record.version == number { return true }
             version = versions[version].next
@@ -50,19 +50,20 @@ extension Audiences {
     }
 
     private func newestKnown(of round: UInt32) -> Version {
-        let newest = rounds[round].newest
+        let newest = rounds[round].newestVersion
         return newest == .max
-            ? rounds[round].restored.newest : max(versions[newest].record.version, rounds[round].restored.newest)
+            ? rounds[round].restoredCheckpoint.newestVersion
+            : max(versions[newest].record.version, rounds[round].restoredCheckpoint.newestVersion)
     }
 
     private mutating func append(_ version: UInt32, to round: UInt32) {
         noteBegun(round, by: version)
-        let last = rounds[round].newest
-        if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
-        rounds[round].newest = version
+        let last = rounds[round].newestVersion
+        if last == .max { rounds[round].oldestVersion = version } else { versions[last].next = version }
+        rounds[round].newestVersion = version
         rounds[round].versionCount += 1
-        if rounds[round].newestAdmitted <= versions[version].record.version {
-            rounds[round].newerMissingSinceMilliseconds = .max
+        if rounds[round].newestAdmittedVersion <= versions[version].record.version {
+            rounds[round].newerVersionMissingSinceMilliseconds = .max
         }
         versions[version].stage = .underWay
         rounds[round].revision += 1
@@ -91,8 +92,8 @@ extension Audiences {
     /// Closes the versions that were never sent because a newer version came at the same position. A version
     /// whose alert the newest one carries stays open.
     private mutating func closeUnsent(of round: UInt32, start: UInt64) {
-        let newest = rounds[round].newest
-        var version = rounds[round].oldest
+        let newest = rounds[round].newestVersion
+        var version = rounds[round].oldestVersion
         while version != newest {
             let slot = versions[version]
             if slot.stage == .underWay, slot.start == start, !isAlertCarried(of: version, by: newest) {
@@ -113,7 +114,7 @@ extension Audiences {
     private mutating func closeOldest(of round: UInt32) {
         var open = 0
         var oldest = UInt32.max
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != .max {
             if versions[version].stage == .underWay, versions[version].end > rounds[round].sendPosition {
                 if oldest == .max { oldest = version }
@@ -168,7 +169,7 @@ extension Audiences {
     /// Returns the position below which every member has its outcome.
     private func lowestOpen(of round: UInt32) -> UInt64 {
         let slot = rounds[round]
-        return min(slot.watermark, slot.lowestParkedPosition, slot.restored.nextParkedPosition ?? .max)
+        return min(slot.watermark, slot.lowestParkedPosition, slot.restoredCheckpoint.nextParkedPosition ?? .max)
     }
 
     private func alertCarried(by version: UInt32) -> UnsafeRawBufferPointer {
@@ -176,7 +177,7 @@ extension Audiences {
     }
 
     func versionBefore(_ version: UInt32, of round: UInt32) -> UInt32? {
-        var before = rounds[round].oldest
+        var before = rounds[round].oldestVersion
         guard before != version else { return nil }
         while versions[before].next != version { before = versions[before].next }
         return before
@@ -189,10 +190,10 @@ extension Audiences {
 
     /// Returns the version to send at a position: the newest one that took over at this position or below it.
     func version(at position: UInt64, of round: UInt32) -> UInt32 {
-        let newest = rounds[round].newest
+        let newest = rounds[round].newestVersion
         guard position < versions[newest].start else { return newest }
         var found = newest
-        var version = rounds[round].oldest
+        var version = rounds[round].oldestVersion
         while version != newest {
             if versions[version].stage == .underWay, versions[version].start <= position { found = version }
             version = versions[version].next

@@ -25,7 +25,7 @@ struct Checkpoint: Equatable {
     private static let positionMax: UInt64 = 1 << 62
 
     var watermark: UInt64
-    var lastSettled: Version
+    var lastSettledVersion: Version
     var entries: [Entry] = []
     /// The positions of the parked members, ascending and all below the watermark.
     var parkedPositions: [UInt64] = []
@@ -34,7 +34,7 @@ struct Checkpoint: Equatable {
     func text() -> [UInt8]? {
         var payload: [UInt8] = [Self.format]
         Self.append(watermark, to: &payload)
-        Self.append(lastSettled, to: &payload)
+        Self.append(lastSettledVersion, to: &payload)
         Self.append(UInt64(entries.count), to: &payload)
         for entry in entries {
             Self.append(entry.version, to: &payload)
@@ -62,11 +62,11 @@ struct Checkpoint: Equatable {
     init?(_ text: UnsafeRawBufferPointer) {
         guard let payload = SettledOffsetsText.payload(of: text), payload.first == Self.format else { return nil }
         var reader = Reader(payload: payload, position: 1)
-        guard let watermark = reader.number(), watermark <= Self.positionMax, let lastSettled = reader.version(),
+        guard let watermark = reader.number(), watermark <= Self.positionMax, let lastSettledVersion = reader.version(),
             let entryCount = reader.number(),
             entryCount <= UInt64(payload.count)
         else { return nil }
-        self.init(watermark: watermark, lastSettled: lastSettled)
+        self.init(watermark: watermark, lastSettledVersion: lastSettledVersion)
         for _ in 0..<entryCount {
             guard let entry = reader.entry(watermark: watermark) else { return nil }
             entries.append(entry)
@@ -84,9 +84,9 @@ struct Checkpoint: Equatable {
         }
     }
 
-    init(watermark: UInt64, lastSettled: Version) {
+    init(watermark: UInt64, lastSettledVersion: Version) {
         self.watermark = watermark
-        self.lastSettled = lastSettled
+        self.lastSettledVersion = lastSettledVersion
     }
 
     private struct Reader {

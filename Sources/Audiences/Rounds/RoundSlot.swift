@@ -45,7 +45,7 @@ struct RoundSlot: BitwiseCopyable {
     var phase = Phase.claiming
     var claim: UInt64
     /// How often the round was lost, and when it is claimed again (monotonic milliseconds).
-    var losses: UInt8 = 0
+    var lossCount: UInt8 = 0
     var nextClaimMilliseconds: Int64 = .max
     /// When the store was found to have lost the round with its members (monotonic milliseconds); `.min`: it
     /// has not.
@@ -57,17 +57,17 @@ struct RoundSlot: BitwiseCopyable {
     var length: UInt64
 
     // The round's versions, oldest first.
-    var oldest: UInt32 = .max
-    var newest: UInt32 = .max
+    var oldestVersion: UInt32 = .max
+    var newestVersion: UInt32 = .max
     var versionCount: UInt16 = 0
     /// The number of versions whose record came after a newer version, and that are not freed yet.
-    var lateCount: UInt16 = 0
+    var lateVersionCount: UInt16 = 0
     /// The newest version that was settled in this round.
-    var lastSettled = Version(timestamp: 0, sequence: 0)
+    var lastSettledVersion = Version(timestamp: 0, sequence: 0)
     /// The newest version that the store has admitted, and since when its record is missing (`.max`: it is
     /// not missing).
-    var newestAdmitted = Version(timestamp: 0, sequence: 0)
-    var newerMissingSinceMilliseconds: Int64 = .max
+    var newestAdmittedVersion = Version(timestamp: 0, sequence: 0)
+    var newerVersionMissingSinceMilliseconds: Int64 = .max
 
     /// The round's first record that was passed over and is not being read again; `.max`: there is none.
     var passedOverOffset: Int64 = .max
@@ -81,7 +81,7 @@ struct RoundSlot: BitwiseCopyable {
     var readPosition: UInt64 = 0
     /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not
     /// known.
-    var notMovedSinceMilliseconds: Int64 = .max
+    var stalledSinceMilliseconds: Int64 = .max
     /// When the command was admitted that found the round without waiting members (UNIX milliseconds). Since
     /// then, some members have always been waiting for their turn.
     var unreachedSinceMilliseconds: Int64 = 0
@@ -104,7 +104,7 @@ struct RoundSlot: BitwiseCopyable {
     var awaitsPage = false
 
     // How many of the round's members are under way.
-    var inFlight: UInt32 = 0
+    var membersInFlight: UInt32 = 0
     /// The number of refused members whose results are being recorded, plus the number of parked members that
     /// are being read again.
     var pendingMemberCount: UInt32 = 0
@@ -122,18 +122,18 @@ struct RoundSlot: BitwiseCopyable {
     /// Otherwise the pages that are read again would be too old again at its next turn.
     var hasPriority = false
     /// The number of pushes that the shell has got from the round since the round's turn began.
-    var offeredInTurn: UInt16 = 0
+    var pushesInTurn: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
-    var restored = RestoredRound.none
+    var restoredCheckpoint = RestoredCheckpoint.none
 
     // Checkpoints.
     /// A number that grows with every change that a checkpoint records.
     var revision: UInt64 = 0
     var recordedRevision: UInt64 = 0
-    var askedRevision: UInt64 = 0
+    var sentRevision: UInt64 = 0
     /// The checkpoint that is being recorded, and the last recorded one. If the store has lost its own copy,
     /// the round continues from the last recorded one.
-    var askedText = HeapBytes.none
+    var sentText = HeapBytes.none
     var recordedText = HeapBytes.none
     var checkpointedMilliseconds: Int64 = .min
     /// Whether a claim or a checkpoint of the round has no reply yet.
@@ -149,23 +149,23 @@ struct RoundSlot: BitwiseCopyable {
 
     func freeBytes() {
         identifier.free()
-        restored.free()
-        askedText.free()
+        restoredCheckpoint.free()
+        sentText.free()
         recordedText.free()
     }
 
     /// Prepares a round to be claimed again. The round keeps its versions, and none of its pushes is in
     /// flight.
     mutating func beginAgain(claim: UInt64) {
-        restored.free()
-        restored = .none
+        restoredCheckpoint.free()
+        restoredCheckpoint = .none
         self.claim = claim
         phase = .claiming
         membersLostMilliseconds = .min
         (watermark, sendPosition, readPosition) = (0, 0, 0)
-        lastSettled = Version(timestamp: 0, sequence: 0)
-        newestAdmitted = lastSettled
-        newerMissingSinceMilliseconds = .max
+        lastSettledVersion = Version(timestamp: 0, sequence: 0)
+        newestAdmittedVersion = lastSettledVersion
+        newerVersionMissingSinceMilliseconds = .max
         recordedRevision = revision
         checkpointedMilliseconds = .min
         isCallOutstanding = true
@@ -173,15 +173,15 @@ struct RoundSlot: BitwiseCopyable {
 }
 
 /// The contents of the last owner's checkpoint, until the round has used them.
-struct RestoredRound: BitwiseCopyable {
+struct RestoredCheckpoint: BitwiseCopyable {
     var text: HeapBytes
     /// The newest version that the last owner had under way.
-    var newest = Version(timestamp: 0, sequence: 0)
+    var newestVersion = Version(timestamp: 0, sequence: 0)
     /// Ascending positions of the parked members that have not been read again yet.
     var parkedPositions: HeapBytes
     var readParkedCount = 0
 
-    static var none: RestoredRound { RestoredRound(text: .none, parkedPositions: .none) }
+    static var none: RestoredCheckpoint { RestoredCheckpoint(text: .none, parkedPositions: .none) }
 
     var parkedCount: Int { parkedPositions.count / 8 }
     /// The next position whose parked members must be read again; nil if there is none.

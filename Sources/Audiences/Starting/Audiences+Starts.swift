@@ -13,7 +13,7 @@ extension Audiences {
 
     /// Produces the starts of the devices on the pages that were read.
     mutating func produceStarts(of round: UInt32, now: Moment) {
-        guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
+        guard rounds[round].phase == .running, rounds[round].newestVersion != .max else { return }
         startMembersOfPages(of: round, now: now)
         retirePages(of: round, now: now)
     }
@@ -44,7 +44,7 @@ extension Audiences {
     private mutating func queueStart(_ next: NextMember, _ version: UInt32) {
         advancePast(next, MemberProgress.inFlight.rawValue, version)
         pages[next.page].unfinishedCount += 1
-        rounds[pages[next.page].round].inFlight += 1
+        rounds[pages[next.page].round].membersInFlight += 1
         startsUnderWay += 1
         counters.starts &+= 1
         let index = PageMemberIndex(page: next.page, member: next.member)
@@ -55,7 +55,7 @@ extension Audiences {
         let index = PageMemberIndex(value: value)
         let round = pages[index.page].round
         startsUnderWay -= 1
-        rounds[round].inFlight -= 1
+        rounds[round].membersInFlight -= 1
         let tag = PushTag(page: index.page, member: index.member)
         guard rounds[round].phase != .abandoned else { return releaseAbandoned(tag, of: round, now: now) }
         finishMember(tag, isTooLarge ? .failed : .started, now: now)

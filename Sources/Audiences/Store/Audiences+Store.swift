@@ -183,7 +183,9 @@ extension Audiences {
         switch ticket.purpose {
         case .size: sized(index, by: reply?.bytes)
         case .admit:
-            guard let reply else { return finishCurrent(index, .outcome(.failed), reason: Self.refusedCall, now: now) }
+            guard let reply else {
+                return finishCurrentCommand(index, .outcome(.failed), reason: Self.refusedCall, now: now)
+            }
             admitted(index, reply, now: now)
         case .settle: commandSettled(index, now: now)
         case .claim: claimed(index, reply, now: now)
@@ -204,7 +206,7 @@ extension Audiences {
 
     /// Counts, for its app, a change of a member's audiences that the audience has acknowledged.
     private mutating func count(_ change: MembershipChangeKind, of application: UInt16) {
-        queues[Int(application)].changes[Int(change.rawValue)] &+= 1
+        queues[Int(application)].membershipChangeCounts[Int(change.rawValue)] &+= 1
     }
 
     private static var refusedCall: StaticString { "Redis refused the admission" }

@@ -38,11 +38,11 @@ extension Lane {
             metrics.set(.audienceMembersParked, application, to: Int64(gauges.membersParked))
             metrics.set(.audienceOldestRound, application, to: age(gauges.oldestRoundMilliseconds))
             metrics.set(.audienceOldestRange, application, to: age(gauges.oldestVersionMilliseconds))
-            let members = audiences.membersCounted(of: application)
+            let members = audiences.memberOutcomeCounts(of: application)
             for outcome in members.indices {
                 metrics.set(.audienceMembers, application, outcome, to: Int64(clamping: members[outcome]))
             }
-            let changes = audiences.changesCounted(of: application)
+            let changes = audiences.membershipChangeCounts(of: application)
             for change in changes.indices {
                 metrics.set(.audienceMemberships, application, change, to: Int64(clamping: changes[change]))
             }

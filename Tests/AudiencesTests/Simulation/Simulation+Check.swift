@@ -49,7 +49,7 @@ extension Simulation {
     /// Checks that each reached member is counted once, in the result of some command.
     private func checkTotals() {
         guard parameters.kind == .calm, let worker = workers.first else { return }
-        let counted = worker.core.membersCounted(of: 0)
+        let counted = worker.core.memberOutcomeCounts(of: 0)
         for outcome in [MemberOutcome.delivered, .unregistered, .failed] {
             let sum = commandResults.values.reduce(0) { $0 + (counts(in: $1)["\(outcome.name)"] ?? 0) }
             if counted[Int(outcome.rawValue)] != UInt64(sum) {
