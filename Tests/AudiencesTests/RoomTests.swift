@@ -33,8 +33,8 @@ import Testing
             harness.command(number, audience(number))
             harness.settle()
         }
-        #expect(harness.passedOver > 0)
-        #expect(harness.core.recordsInProgress + harness.passedOver == 200)
+        #expect(harness.passedOverCount > 0)
+        #expect(harness.core.recordsInProgress + harness.passedOverCount == 200)
         #expect(harness.gauges.oldestRoundMilliseconds == 1_790_000_000_000)
         for number in 201...260 {
             harness.command(number, application: 1)
@@ -56,15 +56,15 @@ import Testing
             }
             harness.now += 15_000
         }
-        #expect(harness.passedOver > 0)
+        #expect(harness.passedOverCount > 0)
         #expect(harness.rereadings.isEmpty, "there was no room")
         var sent: [RoundHarness.Sent] = []
-        for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOver > 0 {
+        for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
             sent += harness.finish()
             harness.now += 5_000
             harness.read()
         }
-        #expect(harness.core.recordsInProgress + harness.passedOver == 0)
+        #expect(harness.core.recordsInProgress + harness.passedOverCount == 0)
         #expect(harness.rereadings.count > 1)
         #expect(harness.committableOffset == 300)
         // Each audience shows its last version, and each alert rings once.
@@ -86,7 +86,7 @@ import Testing
             }
             harness.pass(milliseconds: 5_000)
         }
-        #expect(harness.passedOver == 0)
+        #expect(harness.passedOverCount == 0)
         #expect(harness.core.recordsInProgress == 8)
         #expect(harness.committableOffset == Int64(number - 8))
     }
@@ -113,7 +113,7 @@ import Testing
         harness.record(try #require(checkpoint.text()))
         harness.command(1)
         harness.command(2)
-        #expect(harness.passedOver == 1)
+        #expect(harness.passedOverCount == 1)
         #expect(harness.finish() == [])
         harness.pass(milliseconds: 5_000)
         harness.read()
@@ -152,11 +152,11 @@ import Testing
             harness.command(number, audience(number))
             harness.settle()
         }
-        let first = 60 - harness.passedOver
+        let first = 60 - harness.passedOverCount
         _ = harness.finish()
         harness.pass(milliseconds: 5_000)
         harness.skipRereading(to: first + 10)
-        for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOver > 0 {
+        for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
             _ = harness.finish()
             harness.now += 5_000
             harness.read()
@@ -189,7 +189,7 @@ import Testing
         harness.log += harness.log.suffix(10)
         harness.read()
         #expect(harness.finish().isEmpty && harness.finish(application: 1).isEmpty)
-        #expect(harness.passedOver == 0 && harness.committableOffset == 51)
+        #expect(harness.passedOverCount == 0 && harness.committableOffset == 51)
     }
 
     /// Each push sets a timer for the end of the channel's idle time, 300 s later. The timers of earlier
@@ -216,15 +216,15 @@ import Testing
             #expect(harness.finish().map(\.content) == [number])
         }
         harness.command(9, audience(1), channel: try channel())
-        #expect(harness.passedOver == 0, "the channel has a slot")
+        #expect(harness.passedOverCount == 0, "the channel has a slot")
         harness.command(10, audience(10), channel: try channel())
-        #expect(harness.passedOver == 1)
+        #expect(harness.passedOverCount == 1)
         #expect(harness.finish().isEmpty)
         harness.pass(milliseconds: 1_000)
         #expect(harness.finish().map(\.content) == [9])
         harness.pass(milliseconds: 5_000)
         harness.read()
         #expect(harness.finish().map(\.content) == [10])
-        #expect(harness.passedOver == 0 && harness.committableOffset == 10)
+        #expect(harness.passedOverCount == 0 && harness.committableOffset == 10)
     }
 }

@@ -394,6 +394,6 @@ final class RoundHarness {
         return gauges[0]
     }
 
-    var passedOver: Int { core.passedOver(partitionIndex) }
+    var passedOverCount: Int { core.passedOverCount(partitionIndex) }
     var committableOffset: Int64? { core.committableOffset(partitionIndex) }
 }

@@ -17,7 +17,7 @@ extension Audiences {
         broadcasts[broadcast].stage = .finishing
         broadcasts[broadcast].outcome = outcome
         let isManagedByProducer = channels[broadcasts[broadcast].channel].isManagedByProducer
-        broadcasts[broadcast].outstanding = isManagedByProducer ? 1 : 2
+        broadcasts[broadcast].unacknowledgedCount = isManagedByProducer ? 1 : 2
         productions.append(AudienceProduction(kind: .broadcastResult, index: broadcast))
         // A command to a producer's own channel consists of one broadcast. So the store has no parts to add
         // up.
@@ -40,15 +40,15 @@ extension Audiences {
     mutating func broadcastCounted(_ broadcast: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
-            broadcasts[broadcast].outstanding += 1
+            broadcasts[broadcast].unacknowledgedCount += 1
             productions.append(AudienceProduction(kind: .broadcastTotals, index: broadcast))
         }
         broadcastAcknowledged(broadcast, now: now)
     }
 
     mutating func broadcastAcknowledged(_ broadcast: UInt32, now: Moment) {
-        broadcasts[broadcast].outstanding -= 1
-        guard broadcasts[broadcast].outstanding == 0 else { return }
+        broadcasts[broadcast].unacknowledgedCount -= 1
+        guard broadcasts[broadcast].unacknowledgedCount == 0 else { return }
         broadcasts[broadcast].stage = .finished
         settleFinished(of: broadcasts[broadcast].channel, now: now)
     }
@@ -59,7 +59,7 @@ extension Audiences {
             let slot = broadcasts[oldest]
             if let partition = partitions.current(slot.record.partition, epoch: slot.record.epoch) {
                 partition.pointee.ledger.settle(slot.record.offset)
-                partition.pointee.outstanding -= 1
+                partition.pointee.unsettledRecordCount -= 1
             }
             unlink(broadcast: oldest)
             free(broadcast: oldest)
@@ -75,7 +75,7 @@ extension Audiences {
             broadcasts[broadcast].rider = .max
             drop(slot.rider, now: now)
         }
-        partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.outstanding -= 1
+        partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
         // Settle the later broadcasts that have waited for this one.

@@ -33,11 +33,11 @@ extension Audiences {
             environment: target.environment
         )
         guard hasRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
-            return partition.pointee.passedOver
+            return partition.pointee.passedOverRecords
                 .insert(record.offset, of: application, admittedMilliseconds: instruction.admittedMilliseconds)
         }
-        partition.pointee.passedOver.remove(record.offset)
-        partition.pointee.outstanding += 1
+        partition.pointee.passedOverRecords.remove(record.offset)
+        partition.pointee.unsettledRecordCount += 1
         let epoch = partition.pointee.epoch
         let channel = channelIndex[key] ?? addChannel(key, target, command, value, record.partition, epoch)
         let content = fanoutRecord(

@@ -36,7 +36,7 @@ struct BroadcastSlot: BitwiseCopyable {
     var times = RoundTimes()
     var totals = AudienceTotals()
     /// The number of the broadcast's calls and productions that are not acknowledged yet.
-    var outstanding: UInt8 = 0
+    var unacknowledgedCount: UInt8 = 0
 
     var heldBytes: Int { MemoryLayout<Self>.size + record.heldBytes }
 

@@ -12,7 +12,7 @@ extension Audiences {
     mutating func askForSize(_ command: UInt32) {
         commands[command].stage = .sizing
         commands[command].sampledBytes = 0
-        commands[command].outstanding = UInt16(Self.sampledSegments.count)
+        commands[command].unacknowledgedCount = UInt16(Self.sampledSegments.count)
         for part in Self.sampledSegments.indices {
             storeQueue.append(AudienceTicket(.size, part: UInt8(part), index: command))
         }
@@ -26,8 +26,8 @@ extension Audiences {
             let part = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
             commands[command].sampledBytes += Double(bytes.count - MemberPage.Header.bytes) / max(part, 1e-6)
         }
-        commands[command].outstanding -= 1
-        guard commands[command].outstanding == 0 else { return }
+        commands[command].unacknowledgedCount -= 1
+        guard commands[command].unacknowledgedCount == 0 else { return }
         commands[command].stage = .admitting
         composeJoinerBody(of: command)
         storeQueue.append(AudienceTicket(.admit, index: command))
@@ -154,7 +154,7 @@ extension Audiences {
         let ranges = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant
         commands[command].stage = .fanningOut
-        commands[command].outstanding = ranges + UInt16(grant.broadcastCount)
+        commands[command].unacknowledgedCount = ranges + UInt16(grant.broadcastCount)
         composeValue(of: command)
         let broadcasts = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
         for environment in DeviceEnvironment.allCases where broadcasts[environment] != nil {
@@ -192,8 +192,8 @@ extension Audiences {
     /// large. After the last record, the core asks the store to settle the command.
     mutating func fannedOut(_ command: UInt32, isTooLarge: Bool) {
         if isTooLarge { commands[command].isTooLarge = true }
-        commands[command].outstanding -= 1
-        guard commands[command].outstanding == 0 else { return }
+        commands[command].unacknowledgedCount -= 1
+        guard commands[command].unacknowledgedCount == 0 else { return }
         commands[command].stage = .settling
         storeQueue.append(AudienceTicket(.settle, index: command))
     }

@@ -192,7 +192,7 @@ extension Audiences {
     mutating func putBackCurrentCommand(of audience: UInt32, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .max
-        commands[command].outstanding = 0
+        commands[command].unacknowledgedCount = 0
         let first = audiences[audience].firstWaitingCommand
         if first != .max, commands[first].event == .start {
             // This command must be admitted before the starts that wait. Otherwise the store would admit a

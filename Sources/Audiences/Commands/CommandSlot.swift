@@ -62,7 +62,7 @@ struct CommandSlot: BitwiseCopyable {
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
     /// The number of the command's calls and productions that are not acknowledged yet.
-    var outstanding: UInt16 = 0
+    var unacknowledgedCount: UInt16 = 0
     /// The estimated bytes of all members in the four sampled segments.
     var sampledBytes: Double = 0
     var isTooLarge = false

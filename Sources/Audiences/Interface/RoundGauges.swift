@@ -39,11 +39,11 @@ extension Audiences {
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }
-            for passedOver in partition.pointee.passedOver.lowest {
-                let application = Int(passedOver.application)
+            for record in partition.pointee.passedOverRecords.lowestRecords {
+                let application = Int(record.application)
                 gauges[application].oldestRoundMilliseconds = min(
                     gauges[application].oldestRoundMilliseconds ?? .max,
-                    passedOver.admittedMilliseconds
+                    record.admittedMilliseconds
                 )
             }
         }

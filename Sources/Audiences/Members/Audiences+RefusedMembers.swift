@@ -38,7 +38,7 @@ extension Audiences {
                 sentMilliseconds: result.sentMilliseconds,
                 answeredMilliseconds: result.answeredMilliseconds,
                 atMilliseconds: registeredAt,
-                outstanding: isDead ? (isActivity ? 4 : 3) : 1
+                unacknowledgedCount: isDead ? (isActivity ? 4 : 3) : 1
             )
         )
         setTexts(of: refusedMember, tag, reason: result.reason)
@@ -77,7 +77,7 @@ extension Audiences {
                 sentMilliseconds: result.sentMilliseconds,
                 answeredMilliseconds: result.answeredMilliseconds,
                 atMilliseconds: member.registeredAtMilliseconds,
-                outstanding: 3
+                unacknowledgedCount: 3
             )
         )
         refusedMembers[refusedMember]
@@ -128,8 +128,8 @@ extension Audiences {
     /// Called when one call or production about a refused member is acknowledged. After the last one, the
     /// member gets its outcome.
     mutating func refusedMemberAcknowledged(_ refusedMember: UInt32, now: Moment) {
-        refusedMembers[refusedMember].outstanding -= 1
-        guard refusedMembers[refusedMember].outstanding == 0 else { return }
+        refusedMembers[refusedMember].unacknowledgedCount -= 1
+        guard refusedMembers[refusedMember].unacknowledgedCount == 0 else { return }
         let (value, round, outcome) = (
             refusedMembers[refusedMember].tag, refusedMembers[refusedMember].round,
             refusedMembers[refusedMember].outcome

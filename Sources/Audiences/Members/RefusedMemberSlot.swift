@@ -26,7 +26,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// When the member's token was registered. UNIX milliseconds.
     var atMilliseconds: Int64
     /// Calls and productions that are not acknowledged yet.
-    var outstanding: UInt8
+    var unacknowledgedCount: UInt8
     private(set) var identifierCount = 0
     private(set) var tokenCount = 0
     private(set) var reasonCount = 0
@@ -49,7 +49,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         sentMilliseconds: Int64,
         answeredMilliseconds: Int64,
         atMilliseconds: Int64,
-        outstanding: UInt8
+        unacknowledgedCount: UInt8
     ) {
         self.tag = tag
         self.round = round
@@ -66,7 +66,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.sentMilliseconds = sentMilliseconds
         self.answeredMilliseconds = answeredMilliseconds
         self.atMilliseconds = atMilliseconds
-        self.outstanding = outstanding
+        self.unacknowledgedCount = unacknowledgedCount
     }
 
     private static let tokenAt = 256

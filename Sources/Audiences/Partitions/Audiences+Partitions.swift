@@ -48,13 +48,13 @@ extension Audiences {
     }
 
     /// Returns the number of records of a partition that are not settled.
-    public func outstanding(_ index: UInt32) -> Int { partitions[index]?.pointee.outstanding ?? 0 }
+    public func unsettledRecordCount(_ index: UInt32) -> Int { partitions[index]?.pointee.unsettledRecordCount ?? 0 }
 
     /// Returns approximately when the oldest unsettled record was received (monotonic milliseconds); nil if
     /// all are settled.
     public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index],
-            partition.pointee.outstanding > 0 || partition.pointee.passedOver.count > 0
+            partition.pointee.unsettledRecordCount > 0 || partition.pointee.passedOverRecords.count > 0
         else { return nil }
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
@@ -72,7 +72,7 @@ extension Audiences {
 
     /// Whether none of the partition's records is in memory and unsettled, so that the shell may release the
     /// partition.
-    public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.outstanding == 0 }
+    public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledRecordCount == 0 }
 
     /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor
     /// counted.

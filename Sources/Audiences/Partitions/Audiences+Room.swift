@@ -26,10 +26,11 @@ extension Audiences {
         if let round = roundIndex[key] {
             // A newer version replaces the older ones of its range. It must wait for older records of its
             // range that were passed over.
-            return offset <= rounds[round].passedOverOffset && mayTakeOver(application)
+            return offset <= rounds[round].passedOverOffset && mayAddVersion(application)
         }
         guard let partition = partitions[index] else { return false }
-        return offset <= partition.pointee.passedOver.lowestOffset(of: key.application) && mayBegin(application)
+        return offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.application)
+            && mayBeginRound(application)
     }
 
     /// Whether there is room for a broadcast now. A newer state replaces the state that waits, so a channel
@@ -38,40 +39,44 @@ extension Audiences {
     /// If all slots for channels are in use, a new channel gets the slot of an idle channel.
     mutating func hasRoomForBroadcast(_ key: BroadcastKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
-            offset <= partition.pointee.passedOver.lowestOffset(of: key.application),
-            mayTakeOver(Int(key.application))
+            offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.application),
+            mayAddVersion(Int(key.application))
         else { return false }
         return channelIndex[key] != nil || !channels.isFull || evictIdleChannel(now: now)
     }
 
     /// Whether an app may begin rounds: only while it uses less room than is free. So there is always room
     /// for another app. (R30)
-    private func mayBegin(_ application: Int) -> Bool { !rounds.isFull && usesLess(application, than: 1) }
+    private func mayBeginRound(_ application: Int) -> Bool {
+        !rounds.isFull && usesLess(application, thanFreeRoomTimes: 1)
+    }
 
     /// Whether an app may add versions to ranges under way: only while it uses less than three times the free
     /// room.
-    private func mayTakeOver(_ application: Int) -> Bool { usesLess(application, than: 3) }
+    private func mayAddVersion(_ application: Int) -> Bool { usesLess(application, thanFreeRoomTimes: 3) }
 
     /// Whether an app has enough free room for its records that were passed over, so that their partition may
     /// be read again: the app uses less than half as much room as is free.
-    private func hasRoomAgain(_ application: Int) -> Bool { !rounds.isFull && usesLess(application, than: 0.5) }
+    private func hasRoomToReread(_ application: Int) -> Bool {
+        !rounds.isFull && usesLess(application, thanFreeRoomTimes: 0.5)
+    }
 
-    /// Whether an app uses less than `times` the free room, in records and in bytes.
-    private func usesLess(_ application: Int, than times: Double) -> Bool {
+    /// Whether an app uses less than `factor` times the free room, in records and in bytes.
+    private func usesLess(_ application: Int, thanFreeRoomTimes factor: Double) -> Bool {
         let freeRecords = Double(configuration.recordsMax - versions.count - broadcasts.count)
         let freeBytes = Double(configuration.recordBytesMax - recordBytes)
-        return Double(queues[application].recordCount) < freeRecords * times
-            && Double(queues[application].recordBytes) < freeBytes * times
+        return Double(queues[application].recordCount) < freeRecords * factor
+            && Double(queues[application].recordBytes) < freeBytes * factor
     }
 
     /// Passes over a record without room: leaves it unsettled. It is read again when there is room.
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
-        partitions[record.partition]?.pointee.passedOver
+        partitions[record.partition]?.pointee.passedOverRecords
             .insert(offset, of: key.application, admittedMilliseconds: instruction.admittedMilliseconds)
         guard let round = roundIndex[key] else { return }
         rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
-        awaitNoPassedOver(round, now: now)
+        stopAwaitingPassedOver(round, now: now)
         // Advance the round, because it may have waited for this record.
         if rounds[round].phase == .running { advance(round, now: now) }
     }
@@ -81,7 +86,7 @@ extension Audiences {
     ///
     /// The older versions then end at the position that the last owner had reached. So they settle and make
     /// room.
-    mutating func awaitNoPassedOver(_ round: UInt32, now: Moment) {
+    mutating func stopAwaitingPassedOver(_ round: UInt32, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
         closeAllEarly(of: round)
         // If the versions whose records arrived have reached all their members, they only settle. The version
@@ -104,7 +109,7 @@ extension Audiences {
 
     /// Returns the number of the partition's records that were passed over and that the core still has no
     /// room for.
-    public func passedOver(_ index: UInt32) -> Int { partitions[index]?.pointee.passedOver.count ?? 0 }
+    public func passedOverCount(_ index: UInt32) -> Int { partitions[index]?.pointee.passedOverRecords.count ?? 0 }
 
     /// Returns the offset from which an assigned partition must be read again; nil if there is no reason to.
     ///
@@ -112,12 +117,12 @@ extension Audiences {
     /// ahead for the partition's ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
     public func rereading(_ index: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
-        if let cut = partition.pointee.passedOver.cutOffset {
-            return FanoutRereading(offset: cut, pauseMilliseconds: Self.rereadingMilliseconds)
+        if let stopOffset = partition.pointee.passedOverRecords.stopOffset {
+            return FanoutRereading(offset: stopOffset, pauseMilliseconds: Self.rereadingMilliseconds)
         }
-        guard partition.pointee.passedOver.count > 0,
-            partition.pointee.rereadMilliseconds <= now.monotonicMilliseconds - Self.rereadingMilliseconds,
-            let offset = partition.pointee.passedOver.lowestOffset(where: { hasRoomAgain(Int($0)) })
+        guard partition.pointee.passedOverRecords.count > 0,
+            partition.pointee.lastRereadMilliseconds <= now.monotonicMilliseconds - Self.rereadingMilliseconds,
+            let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToReread(Int($0)) })
         else { return nil }
         return FanoutRereading(offset: offset, pauseMilliseconds: 0)
     }
@@ -126,8 +131,8 @@ extension Audiences {
     /// offset or above it.
     public mutating func rereadingBegan(_ index: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[index] else { return }
-        partition.pointee.passedOver.beginReading(from: offset)
-        partition.pointee.rereadMilliseconds = now.monotonicMilliseconds
+        partition.pointee.passedOverRecords.beginReading(from: offset)
+        partition.pointee.lastRereadMilliseconds = now.monotonicMilliseconds
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
             guard rounds[round].partition == index, rounds[round].epoch == partition.pointee.epoch,
                 rounds[round].passedOverOffset >= offset
@@ -141,11 +146,11 @@ extension Audiences {
     }
 
     /// Settles records that were passed over and that the log has deleted since.
-    mutating func settleMissing(below offset: Int64, of partition: UnsafeMutablePointer<FanoutPartition>) {
+    mutating func settleDeletedRecords(below offset: Int64, of partition: UnsafeMutablePointer<FanoutPartition>) {
         let end = partition.pointee.ledger.nextOffset
-        for missing in partition.pointee.passedOver.read(offset, receivedBelow: end)
-        where partition.pointee.passedOver.contains(missing) {
-            partition.pointee.passedOver.remove(missing)
+        for missing in partition.pointee.passedOverRecords.noteRead(offset, receivedBelow: end)
+        where partition.pointee.passedOverRecords.contains(missing) {
+            partition.pointee.passedOverRecords.remove(missing)
             partition.pointee.ledger.settle(missing)
         }
     }

@@ -10,17 +10,17 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     let epoch: UInt32
     let number: Int32
     /// Records of this assignment that are in memory and not settled.
-    var outstanding = 0
-    var passedOver: PassedOverRecords
+    var unsettledRecordCount = 0
+    var passedOverRecords: PassedOverRecords
     /// When the partition was last read again. Monotonic milliseconds.
-    var rereadMilliseconds = Int64.min
+    var lastRereadMilliseconds = Int64.min
     /// When the partition's last record was received. Monotonic milliseconds.
-    var receivedMilliseconds = Int64.min
+    var lastReceivedMilliseconds = Int64.min
 
     init(number: Int32, epoch: UInt32, windowOffsets: Int) {
         self.number = number
         self.epoch = epoch
         ledger = PartitionLedger(windowOffsets: windowOffsets)
-        passedOver = PassedOverRecords(windowOffsets: windowOffsets)
+        passedOverRecords = PassedOverRecords(windowOffsets: windowOffsets)
     }
 }

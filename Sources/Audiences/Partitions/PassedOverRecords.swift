@@ -4,7 +4,7 @@
 /// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated
 /// with the first record that is passed over.
 struct PassedOverRecords: ~Copyable {
-    struct Lowest {
+    struct LowestRecord {
         var application: UInt16
         var offset: Int64
         /// When the command of the app's first passed-over record was admitted. UNIX milliseconds.
@@ -18,10 +18,10 @@ struct PassedOverRecords: ~Copyable {
     ///
     /// The records of an app keep their order: after this record, the core takes only the app's records for
     /// ranges that are under way.
-    private(set) var lowest: [Lowest] = []
+    private(set) var lowestRecords: [LowestRecord] = []
     /// The first record whose offset was too far ahead for the partition's ledger. Its partition stops: no
     /// record from there on is received before the partition is read again.
-    private(set) var cutOffset: Int64?
+    private(set) var stopOffset: Int64?
     /// The offset that is expected next while the partition is read again; `.max`: the partition is not read
     /// again.
     private(set) var expectedOffset = Int64.max
@@ -37,21 +37,21 @@ struct PassedOverRecords: ~Copyable {
     }
 
     func lowestOffset(of application: UInt16) -> Int64 {
-        lowest.first { $0.application == application }?.offset ?? .max
+        lowestRecords.first { $0.application == application }?.offset ?? .max
     }
 
     /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there
     /// is none.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
-        lowest.filter { hasRoom($0.application) }.map(\.offset).min()
+        lowestRecords.filter { hasRoom($0.application) }.map(\.offset).min()
     }
 
     mutating func insert(_ offset: Int64, of application: UInt16, admittedMilliseconds: Int64) {
-        if let place = lowest.firstIndex(where: { $0.application == application }) {
-            lowest[place].offset = min(lowest[place].offset, offset)
+        if let index = lowestRecords.firstIndex(where: { $0.application == application }) {
+            lowestRecords[index].offset = min(lowestRecords[index].offset, offset)
         } else {
-            lowest.append(
-                Lowest(application: application, offset: offset, admittedMilliseconds: admittedMilliseconds)
+            lowestRecords.append(
+                LowestRecord(application: application, offset: offset, admittedMilliseconds: admittedMilliseconds)
             )
         }
         guard !contains(offset) else { return }
@@ -72,18 +72,18 @@ struct PassedOverRecords: ~Copyable {
         count -= 1
     }
 
-    mutating func cut(at offset: Int64) { cutOffset = min(cutOffset ?? .max, offset) }
+    mutating func stop(at offset: Int64) { stopOffset = min(stopOffset ?? .max, offset) }
 
     /// Notes that the partition is being read again from this offset. Records that still have no room will be
     /// passed over once more.
     mutating func beginReading(from offset: Int64) {
-        lowest.removeAll { $0.offset >= offset }
-        if let cutOffset, cutOffset >= offset { self.cutOffset = nil }
+        lowestRecords.removeAll { $0.offset >= offset }
+        if let stopOffset, stopOffset >= offset { self.stopOffset = nil }
         expectedOffset = offset
     }
 
     /// Notes that the record at `offset` was read. Returns the offsets below it that the log no longer has.
-    mutating func read(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {
+    mutating func noteRead(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {
         guard expectedOffset < .max else { return offset..<offset }
         let missing = min(expectedOffset, offset)..<offset
         expectedOffset = offset + 1 < end ? offset + 1 : .max

@@ -77,7 +77,7 @@ extension Audiences {
 
     private mutating func finish(_ version: UInt32) {
         versions[version].stage = .finishing
-        versions[version].outstanding = 2
+        versions[version].unacknowledgedCount = 2
         counters.versionsFinished &+= 1
         if versions[version].isSuperseded { counters.versionsSuperseded &+= 1 }
         productions.append(AudienceProduction(kind: .rangeResult, index: version))
@@ -98,15 +98,15 @@ extension Audiences {
     mutating func rangeCounted(_ version: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             versions[version].totals = totals
-            versions[version].outstanding += 1
+            versions[version].unacknowledgedCount += 1
             productions.append(AudienceProduction(kind: .commandResult, index: version))
         }
         versionAcknowledged(version, now: now)
     }
 
     mutating func versionAcknowledged(_ version: UInt32, now: Moment) {
-        versions[version].outstanding -= 1
-        guard versions[version].outstanding == 0 else { return }
+        versions[version].unacknowledgedCount -= 1
+        guard versions[version].unacknowledgedCount == 0 else { return }
         let round = versions[version].round
         if versions[version].isLate {
             rounds[round].lateVersionCount -= 1
@@ -157,7 +157,7 @@ extension Audiences {
         let slot = versions[version]
         if let partition = partitions.current(slot.record.partition, epoch: slot.record.epoch) {
             partition.pointee.ledger.settle(slot.record.offset)
-            partition.pointee.outstanding -= 1
+            partition.pointee.unsettledRecordCount -= 1
         }
         free(version)
     }
@@ -165,7 +165,7 @@ extension Audiences {
     /// Drops a version without settling it. The next owner of its partition reads the record again.
     mutating func drop(_ version: UInt32) {
         let slot = versions[version]
-        partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.outstanding -= 1
+        partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
         free(version)
     }
 

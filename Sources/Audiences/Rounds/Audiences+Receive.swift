@@ -28,7 +28,7 @@ extension Audiences {
             // Causeway can read every record that it writes. So another program wrote this record, or the
             // record's app is no longer configured.
             counters.recordsUnreadable &+= 1
-            partition.pointee.passedOver.remove(record.offset)
+            partition.pointee.passedOverRecords.remove(record.offset)
             return partition.pointee.ledger.settle(record.offset)
         }
         if let channel = instruction.channel {
@@ -52,8 +52,8 @@ extension Audiences {
         guard hasRoom(for: key, at: record.offset, of: record.partition) else {
             return passOver(record, instruction, key, now: now)
         }
-        partition.pointee.passedOver.remove(record.offset)
-        partition.pointee.outstanding += 1
+        partition.pointee.passedOverRecords.remove(record.offset)
+        partition.pointee.unsettledRecordCount += 1
         let epoch = partition.pointee.epoch
         let content = fanoutRecord(
             command,
@@ -76,21 +76,21 @@ extension Audiences {
         of partition: UnsafeMutablePointer<FanoutPartition>,
         now: Moment
     ) -> Bool {
-        if let cut = partition.pointee.passedOver.cutOffset, offset >= cut { return false }
-        settleMissing(below: offset, of: partition)
-        if partition.pointee.passedOver.contains(offset) { return true }
+        if let stopOffset = partition.pointee.passedOverRecords.stopOffset, offset >= stopOffset { return false }
+        settleDeletedRecords(below: offset, of: partition)
+        if partition.pointee.passedOverRecords.contains(offset) { return true }
         guard partition.pointee.ledger.hasRoom(for: offset) else {
-            partition.pointee.passedOver.cut(at: offset)
+            partition.pointee.passedOverRecords.stop(at: offset)
             return false
         }
         guard case .accepted = partition.pointee.ledger.receive(offset) else { return false }
         counters.records &+= 1
-        partition.pointee.receivedMilliseconds = now.monotonicMilliseconds
+        partition.pointee.lastReceivedMilliseconds = now.monotonicMilliseconds
         partition.pointee.receipts.note(
             offset,
             milliseconds: now.monotonicMilliseconds,
             committableOffset: partition.pointee.ledger.committableOffset,
-            isAlone: partition.pointee.outstanding == 0 && partition.pointee.passedOver.count == 0
+            isAlone: partition.pointee.unsettledRecordCount == 0 && partition.pointee.passedOverRecords.count == 0
         )
         return true
     }

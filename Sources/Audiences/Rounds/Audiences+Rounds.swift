@@ -18,7 +18,7 @@ extension Audiences {
             break
         }
         admitReceived(of: round, now: now)
-        if rounds.isInUse(round) { awaitNoPassedOver(round, now: now) }
+        if rounds.isInUse(round) { stopAwaitingPassedOver(round, now: now) }
     }
 
     private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: UInt32) {
@@ -132,9 +132,9 @@ extension Audiences {
     /// This happens after partitions were added to the fan-out topic. The last owner read the version's
     /// record from another partition and settled it there, so no worker reads the record again.
     private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
-        let received = partitions.current(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
-            .receivedMilliseconds
-        let since = max(rounds[round].checkpointedMilliseconds, received ?? .min)
+        let lastReceived = partitions.current(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
+            .lastReceivedMilliseconds
+        let since = max(rounds[round].checkpointedMilliseconds, lastReceived ?? .min)
         let end = since + configuration.newerVersionWaitMilliseconds
         guard end <= now.monotonicMilliseconds else { return wake(round, at: end) }
         closeAllEarly(of: round)

@@ -53,7 +53,7 @@ struct VersionSlot: BitwiseCopyable {
     /// ``RoundSlot/revision`` when the last member of this version got its outcome.
     var countedAtRevision: UInt64 = 0
     /// The number of the version's calls and productions that are not acknowledged yet.
-    var outstanding: UInt8 = 0
+    var unacknowledgedCount: UInt8 = 0
 
     /// Whether a newer version replaced this one before anything was sent under it, or before it had reached
     /// all its members.

@@ -77,7 +77,7 @@ final class SimulatedWorker {
 
     /// Whether records that were passed over wait to be read again.
     func hasPassedOver(at now: Int64) -> Bool {
-        assigned.values.contains { !$0.isRevoking && (core.passedOver($0.coreIndex) > 0 || $0.pausedUntil > now) }
+        assigned.values.contains { !$0.isRevoking && (core.passedOverCount($0.coreIndex) > 0 || $0.pausedUntil > now) }
     }
 
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
@@ -97,7 +97,7 @@ final class SimulatedWorker {
     var isIdle: Bool {
         core.commandsInProgress == 0 && core.recordsInProgress == 0 && core.roundsInProgress == 0
             && core.membershipsInProgress == 0
-            && storeCalls.isEmpty && !assigned.values.contains { core.passedOver($0.coreIndex) > 0 }
+            && storeCalls.isEmpty && !assigned.values.contains { core.passedOverCount($0.coreIndex) > 0 }
             && activityCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }
 }
