@@ -24,11 +24,11 @@ import Numbers
 ///   ``activityCallPostponed()``, ``activityCallRefused(now:)``, ``activityReplied(tag:now:)``,
 ///   ``activityFailed(tag:_:now:)``.
 /// - for a free stream: ``nextPush(_:permitsRetry:inFlightMax:now:)`` for each of its pools in turn, until no
-///   pool has a push. The shell asks `Delivery` first. It then calls ``answered(tag:_:now:)``, or
+///   pool has a push. The shell asks `Delivery` first. It then calls ``pushAnswered(tag:_:now:)``, or
 ///   ``pushReturned(_:)`` if no stream was free after all.
 /// - for the keeper of channels: ``nextChannelNeed()``, ``channelKnown(application:audience:_:now:)``,
 ///   ``channelRefused(application:audience:environment:now:)``.
-/// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``produced(_:_:now:)``.
+/// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``productionReported(_:_:now:)``.
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
 /// The steps of a command: `receiveCommand` → it waits, and newer commands replace it → the core asks for the
@@ -87,7 +87,7 @@ public struct Audiences: ~Copyable {
     var channelNeeds: [ChannelNeed] = []
 
     /// Number of commands that wait for the channel of their audience.
-    var channelWaiters = 0
+    var commandsAwaitingChannel = 0
     /// For each audience whose channel was not ready in time for a command: until this time (monotonic
     /// milliseconds), no further command of the audience waits for the channel.
     var channelWaitPauses: [AudienceKey: Int64] = [:]
@@ -202,15 +202,15 @@ public struct Audiences: ~Copyable {
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
             guard isCurrent(entry) else { continue }
             switch entry.owner {
-            case .audience: begin(entry.index, now: now)
+            case .audience: beginNextCommand(entry.index, now: now)
             case .round:
                 rounds[entry.index].timerMilliseconds = .max
                 advance(entry.index, now: now)
-            case .membership: membershipDue(entry.index, now: now)
+            case .membership: membershipTimerFired(entry.index, now: now)
             case .channel:
                 channels[entry.index].timerMilliseconds = .max
                 advance(channel: entry.index, now: now)
-            case .channelWait: channelWaitOver(entry.index)
+            case .channelWait: channelWaitTimedOut(entry.index)
             }
         }
     }

@@ -77,7 +77,7 @@ import Testing
         let harness = RoundHarness(channelRule: rule("*"))
         let audience = RoundHarness.audience
         for _ in 0..<Audiences.channelNeedsMax + 10 {
-            audience.withUnsafeBytes { _ = harness.core.need(.wanted, application: 0, audience: $0) }
+            audience.withUnsafeBytes { _ = harness.core.appendChannelNeed(.wanted, application: 0, audience: $0) }
         }
         #expect(harness.needs().count == Audiences.channelNeedsMax)
     }

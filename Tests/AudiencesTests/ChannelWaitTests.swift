@@ -47,7 +47,7 @@ import Testing
         create(try channel(), harness)
         #expect(harness.orders.contains { $0.channel?.environment == .production })
         #expect(harness.orders.allSatisfy { $0.channelAbsence == nil && $0.grant.broadcastCount <= 1 })
-        #expect(harness.core.channelWaiters == 0)
+        #expect(harness.core.commandsAwaitingChannel == 0)
     }
 
     @Test func `A start waits for the channel and names it`() throws {
@@ -89,7 +89,7 @@ import Testing
         harness.pass(milliseconds: 1)
         #expect(!harness.orders.isEmpty)
         #expect(harness.orders.allSatisfy { $0.channel == nil && $0.channelAbsence == .notInTime })
-        #expect(harness.core.channelWaiters == 0)
+        #expect(harness.core.commandsAwaitingChannel == 0)
     }
 
     @Test func `A channel that comes too late is used by the next command`() throws {
@@ -145,7 +145,7 @@ import Testing
 
     @Test func `Commands beyond the limit do not wait`() {
         let harness = harness(.production)
-        harness.core.channelWaiters = Audiences.channelWaitersMax
+        harness.core.commandsAwaitingChannel = Audiences.commandsAwaitingChannelMax
         handOver(1, to: harness)
         #expect(!harness.orders.isEmpty)
         #expect(harness.orders.allSatisfy { $0.channelAbsence == .notAwaited })

@@ -163,8 +163,8 @@ final class RoundHarness {
             guard let command = try? Command.decodeWrittenByCauseway(text) else { return }
             var body = [UInt8](repeating: 0, count: command.bodyCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
-            let (quiet, quietLayout) = body.withUnsafeBytes { Audiences.withoutAlert($0, layout) }
-            let stored = JoinerBody.stored(quiet.bytes, quietLayout)
+            let (quietBody, quietLayout) = body.withUnsafeBytes { Audiences.bodyWithoutAlert($0, layout) }
+            let stored = JoinerBody.stored(quietBody.bytes, quietLayout)
             let admission = AudienceAdmission<[UInt8]>(
                 version: command.version,
                 digest: UInt64(number),
@@ -180,7 +180,7 @@ final class RoundHarness {
             store.nowMilliseconds = now
             _ = store.perform(call(.admit(admission)))
             _ = store.perform(call(.settle(version: command.version)))
-            quiet.free()
+            quietBody.free()
             stored.free()
         }
     }
@@ -311,7 +311,7 @@ final class RoundHarness {
                 results.append(String(decoding: record.value, as: UTF8.self))
                 if let instruction = record.instruction { orders.append(instruction) }
                 core.productionTaken()
-                core.produced(production, .acknowledged, now: moment)
+                core.productionReported(production, .acknowledged, now: moment)
                 isBusy = true
             }
         }
@@ -353,7 +353,7 @@ final class RoundHarness {
         let reason = Array(reason.utf8)
         for (push, _) in pushes {
             reason.withUnsafeBytes { reason in
-                core.answered(
+                core.pushAnswered(
                     tag: push.tag,
                     PushResult(
                         disposition: disposition,

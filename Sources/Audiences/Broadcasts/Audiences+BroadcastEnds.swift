@@ -8,11 +8,11 @@ import LiveActivity
 /// broadcast has no members and no round.
 extension Audiences {
     /// Ends a broadcast, and the older broadcast whose alert it carried.
-    mutating func finish(_ broadcast: UInt32, _ outcome: MemberOutcome, now: Moment) {
+    mutating func finishBroadcast(_ broadcast: UInt32, _ outcome: MemberOutcome, now: Moment) {
         let rider = broadcasts[broadcast].rider
         if rider != .max {
             broadcasts[broadcast].rider = .max
-            finish(rider, .superseded, now: now)
+            finishBroadcast(rider, .superseded, now: now)
         }
         broadcasts[broadcast].stage = .finishing
         broadcasts[broadcast].outcome = outcome
@@ -25,7 +25,7 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
     }
 
-    func counting(forBroadcast broadcast: UInt32) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
+    func finishOperation(forBroadcast broadcast: UInt32) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
         let slot = broadcasts[broadcast]
         let part = BroadcastPart(
             environment: channels[slot.channel].key.environment,
@@ -50,10 +50,10 @@ extension Audiences {
         broadcasts[broadcast].unacknowledgedCount -= 1
         guard broadcasts[broadcast].unacknowledgedCount == 0 else { return }
         broadcasts[broadcast].stage = .finished
-        settleFinished(of: broadcasts[broadcast].channel, now: now)
+        settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
-    mutating func settleFinished(of channel: UInt32, now: Moment) {
+    mutating func settleFinishedBroadcasts(of channel: UInt32, now: Moment) {
         while case let oldest = channels[channel].oldestBroadcast, oldest != .max, broadcasts[oldest].stage == .finished
         {
             let slot = broadcasts[oldest]
@@ -69,17 +69,17 @@ extension Audiences {
 
     /// Drops a broadcast without a result. The partition's next owner reads the broadcast's record again, and
     /// the record whose alert the broadcast carried.
-    mutating func drop(_ broadcast: UInt32, now: Moment) {
+    mutating func dropBroadcast(_ broadcast: UInt32, now: Moment) {
         let slot = broadcasts[broadcast]
         if slot.rider != .max {
             broadcasts[broadcast].rider = .max
-            drop(slot.rider, now: now)
+            dropBroadcast(slot.rider, now: now)
         }
         partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
         // Settle the later broadcasts that have waited for this one.
-        settleFinished(of: slot.channel, now: now)
+        settleFinishedBroadcasts(of: slot.channel, now: now)
     }
 
     private mutating func unlink(broadcast: UInt32) {
@@ -109,7 +109,9 @@ extension Audiences {
     mutating func removeIfFinished(channel: UInt32, now: Moment) -> Bool {
         let slot = channels[channel]
         guard slot.oldestBroadcast == .max, !slot.isQueued else { return false }
-        guard slot.phase != .running || idleEnd(of: channel) <= now.monotonicMilliseconds else { return false }
+        guard slot.phase != .running || idleEndMilliseconds(of: channel) <= now.monotonicMilliseconds else {
+            return false
+        }
         free(channel: channel)
         return true
     }
@@ -151,7 +153,7 @@ extension Audiences {
         return true
     }
 
-    func idleEnd(of channel: UInt32) -> Int64 {
+    func idleEndMilliseconds(of channel: UInt32) -> Int64 {
         let pauseEnd = channels[channel].pausedUntilMilliseconds
         return pauseEnd > .max - ChannelPace.idleMilliseconds ? .max : max(0, pauseEnd) + ChannelPace.idleMilliseconds
     }
@@ -169,7 +171,7 @@ extension Audiences {
             }
             let waiting = channels[channel].waitingBroadcast
             channels[channel].waitingBroadcast = .max
-            if waiting != .max { drop(waiting, now: now) }
+            if waiting != .max { dropBroadcast(waiting, now: now) }
             if channels.isInUse(channel) { _ = removeIfFinished(channel: channel, now: now) }
         }
     }

@@ -9,24 +9,26 @@ extension Audiences {
         let (application, environment) = pool(of: channel)
         queues[application].pushesInFlight[environment] -= 1
         channels[channel].broadcastUnderWay = .max
-        note(result, of: broadcast)
-        guard channels[channel].phase != .abandoned else { return drop(broadcast, now: now) }
+        recordAnswer(result, of: broadcast)
+        guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }
         switch result.disposition {
         case .accepted:
-            channels[channel].spacingMilliseconds = ChannelPace.accepted(channels[channel].spacingMilliseconds)
-            finish(broadcast, .delivered, now: now)
+            channels[channel].spacingMilliseconds = ChannelPace.spacingAfterAcceptance(
+                channels[channel].spacingMilliseconds
+            )
+            finishBroadcast(broadcast, .delivered, now: now)
         case .rejected where noteMissingStorage(of: channel, from: result.reason):
             retryLater(broadcast, pause: 0, now: now)
         // The core asks for no new channel if the producer manages the channel itself. It asks for none for
         // an end either: the new channel would have no subscribers, and nothing would delete it.
         case .channelGone where channels[channel].isManagedByProducer || broadcasts[broadcast].record.event == .end:
-            finish(broadcast, .failed, now: now)
-        case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
+            finishBroadcast(broadcast, .failed, now: now)
+        case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finishBroadcast(broadcast, .failed, now: now)
         case .channelGone:
             awaitOtherChannel(channel)
             retryLater(broadcast, pause: 0, now: now)
         case .limited:
-            channels[channel].spacingMilliseconds = ChannelPace.limited(channels[channel].spacingMilliseconds)
+            channels[channel].spacingMilliseconds = ChannelPace.spacingAfterLimit(channels[channel].spacingMilliseconds)
             retryLater(broadcast, pause: channels[channel].spacingMilliseconds, now: now)
         case .retryNow, .retryLater, .ambiguous:
             retryLater(broadcast, pause: retryPause(of: broadcast, result), now: now)
@@ -34,7 +36,7 @@ extension Audiences {
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
     }
 
-    private mutating func note(_ result: PushResult, of broadcast: UInt32) {
+    private mutating func recordAnswer(_ result: PushResult, of broadcast: UInt32) {
         guard result.status != 0 else { return }
         let slot = broadcasts.mutableAddress(of: broadcast)
         slot.pointee.status = result.status
@@ -62,9 +64,9 @@ extension Audiences {
         channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliest)
         broadcasts[broadcast].attempts = min(broadcasts[broadcast].attempts, .max - 1) + 1
         broadcasts[broadcast].stage = .waiting
-        guard channels[channel].phase == .running else { return drop(broadcast, now: now) }
+        guard channels[channel].phase == .running else { return dropBroadcast(broadcast, now: now) }
         let newer = channels[channel].waitingBroadcast
-        guard newer == .max else { return supersede(broadcast, by: newer, now: now) }
+        guard newer == .max else { return supersedeBroadcast(broadcast, by: newer, now: now) }
         channels[channel].waitingBroadcast = broadcast
     }
 
@@ -78,7 +80,11 @@ extension Audiences {
         // If the queue of requests is full, the request is dropped. APNs refuses the next push too, and the
         // core then asks again.
         channels[channel].awaitsChannel =
-            need(.lost(slot.apnsChannel), application: slot.key.application, audience: slot.identifier.bytes)
+            appendChannelNeed(
+                .lost(slot.apnsChannel),
+                application: slot.key.application,
+                audience: slot.identifier.bytes
+            )
     }
 
     /// Takes an audience's channel from the keeper. The audience's broadcasts go to this channel from now on,
@@ -86,13 +92,13 @@ extension Audiences {
     public mutating func channelKnown(
         application: UInt16,
         audience: AudienceDigest,
-        _ known: AudienceChannel,
+        _ knownChannel: AudienceChannel,
         now: Moment
     ) {
-        channelAnswered(application: application, audience: audience, known.environment, nil, now: now)
-        let key = BroadcastKey(application: application, digest: audience, environment: known.environment)
+        channelAnswered(application: application, audience: audience, knownChannel.environment, nil, now: now)
+        let key = BroadcastKey(application: application, digest: audience, environment: knownChannel.environment)
         guard let channel = channelIndex[key] else { return }
-        channels[channel].apnsChannel = known
+        channels[channel].apnsChannel = knownChannel
         channels[channel].awaitsChannel = false
         advance(channel: channel, now: now)
     }

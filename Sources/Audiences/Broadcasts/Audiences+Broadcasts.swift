@@ -104,12 +104,12 @@ extension Audiences {
         if timestamp <= slot.newestTimestamp {
             guard version > slot.newestVersion, admitted > slot.newestAdmittedMilliseconds else {
                 guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
-                    return finish(broadcast, .superseded, now: now)
+                    return finishBroadcast(broadcast, .superseded, now: now)
                 }
                 // A record of the same command came before. That record's broadcast writes the result, so
                 // this one only settles.
                 broadcasts[broadcast].stage = .finished
-                return settleFinished(of: channel, now: now)
+                return settleFinishedBroadcasts(of: channel, now: now)
             }
             // Redis has lost the audience's record, so at the admission it did not know the last timestamp.
             // Phones ignore a timestamp that is not newer, so the core raises it.
@@ -129,7 +129,7 @@ extension Audiences {
         if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = target }
         let older = channels[channel].waitingBroadcast
         channels[channel].waitingBroadcast = broadcast
-        if older != .max { supersede(older, by: broadcast, now: now) }
+        if older != .max { supersedeBroadcast(older, by: broadcast, now: now) }
         advance(channel: channel, now: now)
     }
 
@@ -141,7 +141,7 @@ extension Audiences {
 
     /// Ends the older broadcast as superseded. The newer one takes over its alert, if the newer one has no
     /// alert of its own and its body stays within the limit.
-    mutating func supersede(_ older: UInt32, by newer: UInt32, now: Moment) {
+    mutating func supersedeBroadcast(_ older: UInt32, by newer: UInt32, now: Moment) {
         let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
         guard replaced.hasAlert, !record.hasAlert, !replaced.isAlertOld(now: now),
@@ -150,10 +150,10 @@ extension Audiences {
         else {
             // Any alert of the older broadcast is dropped too, even one that it carries for a still older
             // broadcast.
-            return finish(older, .superseded, now: now)
+            return finishBroadcast(older, .superseded, now: now)
         }
         let alert = replaced.layout.alert.bytes(in: replaced.body.bytes)
-        let (body, layout) = Self.carrying(alert, on: record.body.bytes, record.layout)
+        let (body, layout) = Self.bodyWithAlert(alert, on: record.body.bytes, record.layout)
         replaceBody(of: newer, by: body, layout)
         broadcasts[newer].record.alertVersion = replaced.alertVersion
         broadcasts[newer].record.alertSeconds = replaced.alertSeconds
@@ -163,7 +163,7 @@ extension Audiences {
             // `older` carries nothing and can end.
             broadcasts[older].rider = .max
             broadcasts[newer].rider = rider
-            return finish(older, .superseded, now: now)
+            return finishBroadcast(older, .superseded, now: now)
         }
         broadcasts[older].stage = .riding
         broadcasts[newer].rider = older
@@ -181,7 +181,7 @@ extension Audiences {
     mutating func removeOldAlert(forBroadcast broadcast: UInt32, now: Moment) {
         let record = broadcasts[broadcast].record
         guard record.hasAlert, record.isAlertOld(now: now) else { return }
-        let (body, layout) = Self.withoutAlert(record.body.bytes, record.layout)
+        let (body, layout) = Self.bodyWithoutAlert(record.body.bytes, record.layout)
         replaceBody(of: broadcast, by: body, layout)
     }
 
@@ -195,7 +195,7 @@ extension Audiences {
             expirySeconds(of: broadcasts[waiting].record) < now.wallSeconds
         {
             channels[channel].waitingBroadcast = .max
-            finish(waiting, .expired, now: now)
+            finishBroadcast(waiting, .expired, now: now)
         }
         guard channels.isInUse(channel), !removeIfFinished(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
@@ -204,7 +204,7 @@ extension Audiences {
         if slot.waitingBroadcast != .max, slot.broadcastUnderWay == .max, !slot.awaitsChannel, isDue {
             return enqueue(channel: channel)
         }
-        var due = isDue ? idleEnd(of: channel) : slot.pausedUntilMilliseconds
+        var due = isDue ? idleEndMilliseconds(of: channel) : slot.pausedUntilMilliseconds
         // The idle time is over, but a broadcast of the channel has not settled yet. The end of that
         // broadcast frees the channel.
         if due <= now.monotonicMilliseconds { due = .max }
@@ -251,11 +251,11 @@ extension Audiences {
         let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
         while let channel = popQueue(application, environment) {
             let slot = channels[channel]
-            let mayGo =
+            let canSend =
                 slot.phase == .running && slot.waitingBroadcast != .max && slot.broadcastUnderWay == .max
                 && !slot.awaitsChannel
                 && slot.pausedUntilMilliseconds <= now.monotonicMilliseconds
-            guard mayGo, expirySeconds(of: broadcasts[slot.waitingBroadcast].record) >= now.wallSeconds else {
+            guard canSend, expirySeconds(of: broadcasts[slot.waitingBroadcast].record) >= now.wallSeconds else {
                 advance(channel: channel, now: now)
                 continue
             }

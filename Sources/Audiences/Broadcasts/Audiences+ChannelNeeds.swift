@@ -11,7 +11,9 @@ extension Audiences {
 
     /// - Returns: false if the queue is full.
     @discardableResult
-    mutating func need(_ kind: ChannelNeed.Kind, application: UInt16, audience: UnsafeRawBufferPointer) -> Bool {
+    mutating func appendChannelNeed(_ kind: ChannelNeed.Kind, application: UInt16, audience: UnsafeRawBufferPointer)
+        -> Bool
+    {
         guard channelNeeds.count < Self.channelNeedsMax else { return false }
         channelNeeds.append(ChannelNeed(kind: kind, application: application, audience: Array(audience)))
         return true
@@ -19,7 +21,7 @@ extension Audiences {
 
     /// Requests what the keeper must do after this command was admitted: create a channel that is missing,
     /// or, for an end, plan the deletion of the audience's channels.
-    mutating func noteChannels(_ channels: AudienceChannels, of command: UInt32, now: Moment) {
+    mutating func appendChannelNeedAfterAdmission(_ channels: AudienceChannels, of command: UInt32, now: Moment) {
         let slot = commands[command]
         let (application, audience) = (audiences[slot.audience].application, audiences[slot.audience].identifier.bytes)
         let rule = configuration.channelRules[application]
@@ -28,17 +30,17 @@ extension Audiences {
             // Report the end even without a channel: an earlier command may have asked for one that is still
             // being created.
             guard channels.count > 0 || getsChannel else { return }
-            need(
+            appendChannelNeed(
                 .ended(storedUntilMilliseconds: storedUntil(slot, channels, now: now)),
                 application: application,
                 audience: audience
             )
-        } else if getsChannel, let rule, rule.missing(in: channels) != 0 {
-            need(.wanted, application: application, audience: audience)
+        } else if getsChannel, let rule, rule.missingEnvironmentBits(in: channels) != 0 {
+            appendChannelNeed(.wanted, application: application, audience: audience)
         } else if slot.event == .start, channels.count > 0 {
             // An earlier end may have planned the deletion of the audience's channels. This request cancels
             // the deletion.
-            need(.wanted, application: application, audience: audience)
+            appendChannelNeed(.wanted, application: application, audience: audience)
         }
     }
 

@@ -92,7 +92,7 @@ struct ChannelSlot: BitwiseCopyable {
     var newestAdmittedMilliseconds: Int64 = .min
 
     /// The least time between two pushes.
-    var spacingMilliseconds = ChannelPace.spacingMilliseconds
+    var spacingMilliseconds = ChannelPace.spacingMinMilliseconds
     /// No push is sent before this monotonic time (milliseconds).
     var pausedUntilMilliseconds: Int64 = .min
     /// The value of `pausedUntilMilliseconds` before the shell got the last push. It is restored if that push
@@ -110,12 +110,12 @@ struct ChannelSlot: BitwiseCopyable {
 /// The pace of a channel. According to an Apple engineer, a channel takes about one update a second; APNs
 /// answers faster ones with 429. Each 429 doubles the spacing, up to 64 s, and each accepted push halves it.
 enum ChannelPace {
-    static let spacingMilliseconds: Int64 = 1_000
+    static let spacingMinMilliseconds: Int64 = 1_000
     static let spacingMaxMilliseconds: Int64 = 64_000
     /// How long an idle channel is kept after its last push, so that the core recognizes a Kafka record that
     /// is read again. The channel is freed earlier if a new channel needs its slot.
     static let idleMilliseconds: Int64 = 300_000
 
-    static func limited(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMaxMilliseconds) }
-    static func accepted(_ spacing: Int64) -> Int64 { max(spacing / 2, spacingMilliseconds) }
+    static func spacingAfterLimit(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMaxMilliseconds) }
+    static func spacingAfterAcceptance(_ spacing: Int64) -> Int64 { max(spacing / 2, spacingMinMilliseconds) }
 }

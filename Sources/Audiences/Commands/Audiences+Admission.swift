@@ -21,7 +21,7 @@ extension Audiences {
     /// Adds a segment's share to the estimate. The segment's first page is enough: its upper bound says which
     /// part of the segment it covers. Members are spread evenly over a segment, because their positions are
     /// hashes of their ids.
-    mutating func sized(_ command: UInt32, by bytes: UnsafeRawBufferPointer?) {
+    mutating func samplePageReceived(_ command: UInt32, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let part = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
             commands[command].sampledBytes += Double(bytes.count - MemberPage.Header.bytes) / max(part, 1e-6)
@@ -58,9 +58,9 @@ extension Audiences {
 
     private mutating func composeJoinerBody(of command: UInt32) {
         guard commands[command].joinerBody.isNone else { return }
-        let (quiet, layout) = Self.withoutAlert(commands[command].body.bytes, commands[command].layout)
-        commands[command].joinerBody = JoinerBody.stored(quiet.bytes, layout)
-        quiet.free()
+        let (quietBody, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].layout)
+        commands[command].joinerBody = JoinerBody.stored(quietBody.bytes, layout)
+        quietBody.free()
     }
 
     func admission(of command: UInt32, now: Moment) -> AudienceAdmission<UnsafeRawBufferPointer> {
@@ -117,7 +117,7 @@ extension Audiences {
         return min(staleDate, seconds + AgeRules.updateSecondsMax)
     }
 
-    mutating func admitted(_ command: UInt32, _ reply: Reply, now: Moment) {
+    mutating func admissionAnswered(_ command: UInt32, _ reply: Reply, now: Moment) {
         let audience = commands[command].audience
         commands[command].admittedMilliseconds = now.wallMilliseconds
         switch reply.verdict {
@@ -129,8 +129,8 @@ extension Audiences {
             commands[command].channels = reply.channels
             // A broadcast cannot begin activities. A start names the channel instead.
             grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
-            noteChannels(reply.channels, of: command, now: now)
-            guard !awaitsChannel(command, now: now) else { return }
+            appendChannelNeedAfterAdmission(reply.channels, of: command, now: now)
+            guard !awaitMissingChannel(command, now: now) else { return }
             fanOut(command, grant)
         case .wait:
             let most = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
@@ -190,7 +190,7 @@ extension Audiences {
 
     /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too
     /// large. After the last record, the core asks the store to settle the command.
-    mutating func fannedOut(_ command: UInt32, isTooLarge: Bool) {
+    mutating func fanoutRecordAcknowledged(_ command: UInt32, isTooLarge: Bool) {
         if isTooLarge { commands[command].isTooLarge = true }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }

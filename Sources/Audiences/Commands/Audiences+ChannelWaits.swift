@@ -11,7 +11,7 @@ extension Audiences {
     static var channelWaitMilliseconds: Int64 { 2_000 }
     /// The maximum number of commands that wait. Above it, a command goes out without the
     /// missing channel; a later command of its audience finds the channel.
-    static var channelWaitersMax: Int { 1_024 }
+    static var commandsAwaitingChannelMax: Int { 1_024 }
     /// After a command's wait timed out, no other command of its audience waits for this long.
     static var channelWaitPauseMilliseconds: Int64 { 60_000 }
     /// The maximum number of audiences whose commands do not wait because a wait timed out. At this number,
@@ -19,20 +19,20 @@ extension Audiences {
     static var channelWaitPausesMax: Int { 4_096 }
     /// How often ended pauses are removed while ``channelWaitPausesMax`` is reached. Each removal scans all
     /// pauses.
-    static var channelWaitPausesCleanedMilliseconds: Int64 { 1_000 }
+    static var pauseCleaningIntervalMilliseconds: Int64 { 1_000 }
 
     /// Makes an admitted command wait for its audience's channel, if the channel is missing and the command
     /// may wait. If it may not wait, its result says why it has no channel (`channelReason`).
     ///
     /// - Returns: whether the command waits.
-    mutating func awaitsChannel(_ command: UInt32, now: Moment) -> Bool {
+    mutating func awaitMissingChannel(_ command: UInt32, now: Moment) -> Bool {
         let slot = commands[command]
         let audience = audiences[slot.audience]
         guard slot.event != .end,
             let rule = configuration.channelRules[audience.application],
             slot.requestsChannel || rule.includes(audience.identifier.bytes)
         else { return false }
-        let missing = rule.missing(in: slot.channels)
+        let missing = rule.missingEnvironmentBits(in: slot.channels)
         let key = AudienceKey(application: audience.application, digest: audience.digest)
         guard missing != 0 else {
             channelWaitPauses[key] = nil
@@ -41,7 +41,7 @@ extension Audiences {
         }
         guard !slot.hasAwaitedChannel else {
             commands[command].channelAbsence = slot.channelAbsence ?? .notInTime
-            remember(key, now: now)
+            pauseChannelWaits(key, now: now)
             return false
         }
         guard mayAwaitChannel(key, now: now) else {
@@ -50,23 +50,25 @@ extension Audiences {
         }
         let due = now.monotonicMilliseconds + Self.channelWaitMilliseconds
         commands[command].stage = .awaitingChannel
-        commands[command].awaitedChannels = missing
-        commands[command].channelDueMilliseconds = due
+        commands[command].awaitedEnvironmentBits = missing
+        commands[command].channelWaitEndMilliseconds = due
         commands[command].hasAwaitedChannel = true
-        channelWaiters += 1
+        commandsAwaitingChannel += 1
         startTimer(.channelWait, command, dueMilliseconds: due)
         return true
     }
 
     private mutating func mayAwaitChannel(_ key: AudienceKey, now: Moment) -> Bool {
         removeOldChannelWaitPauses(now: now)
-        guard channelWaiters < Self.channelWaitersMax, channelWaitPauses.count < Self.channelWaitPausesMax else {
+        guard commandsAwaitingChannel < Self.commandsAwaitingChannelMax,
+            channelWaitPauses.count < Self.channelWaitPausesMax
+        else {
             return false
         }
         return channelWaitPauses[key].map { $0 <= now.monotonicMilliseconds } ?? true
     }
 
-    private mutating func remember(_ key: AudienceKey, now: Moment) {
+    private mutating func pauseChannelWaits(_ key: AudienceKey, now: Moment) {
         channelWaitPauses[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
     }
 
@@ -75,7 +77,7 @@ extension Audiences {
     private mutating func removeOldChannelWaitPauses(now: Moment) {
         guard channelWaitPauses.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesCleanedMilliseconds
-                + Self.channelWaitPausesCleanedMilliseconds
+                + Self.pauseCleaningIntervalMilliseconds
         else { return }
         channelWaitPausesCleanedMilliseconds = now.monotonicMilliseconds
         channelWaitPauses = channelWaitPauses.filter { $0.value > now.monotonicMilliseconds }
@@ -102,18 +104,18 @@ extension Audiences {
             case let command = audiences[audience].currentCommand, command != .max,
             commands[command].stage == .awaitingChannel
         else { return }
-        commands[command].awaitedChannels &= ~(1 << environment.rawValue)
+        commands[command].awaitedEnvironmentBits &= ~(1 << environment.rawValue)
         if let absence { commands[command].channelAbsence = absence }
-        if commands[command].awaitedChannels == 0 { admitAgain(command) }
+        if commands[command].awaitedEnvironmentBits == 0 { admitAgain(command) }
     }
 
-    mutating func channelWaitOver(_ command: UInt32) {
+    mutating func channelWaitTimedOut(_ command: UInt32) {
         commands[command].channelAbsence = .notInTime
         admitAgain(command)
     }
 
     private mutating func admitAgain(_ command: UInt32) {
-        channelWaiters -= 1
+        commandsAwaitingChannel -= 1
         commands[command].stage = .admitting
         storeQueue.append(AudienceTicket(.admit, index: command))
     }

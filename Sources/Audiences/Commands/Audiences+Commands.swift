@@ -52,7 +52,7 @@ extension Audiences {
     public mutating func endBatch(now: Moment) {
         while let audience = awakenedAudiences.popFirst() {
             audiences[audience].isAwakened = false
-            begin(audience, now: now)
+            beginNextCommand(audience, now: now)
         }
     }
 
@@ -112,7 +112,7 @@ extension Audiences {
             finishCommand(newer, .outcome(.ended))
         } else {
             replace(older, by: newer, of: audience, waiting: waiting)
-            supersede(older, by: newer)
+            supersedeCommand(older, by: newer)
         }
     }
 
@@ -124,7 +124,7 @@ extension Audiences {
 
     /// Ends the older command. The newer command takes over its alert, if the newer command has no alert of
     /// its own and its body stays within the limit.
-    private mutating func supersede(_ older: UInt32, by newer: UInt32) {
+    private mutating func supersedeCommand(_ older: UInt32, by newer: UInt32) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
             Body.count(
@@ -133,7 +133,7 @@ extension Audiences {
                 carryingAlertOf: commands[older].alert.count
             ) <= bodyBytesMax(of: commands[newer].audience)
         else { return finishCommand(older, .outcome(.superseded)) }
-        let (body, layout) = Self.carrying(
+        let (body, layout) = Self.bodyWithAlert(
             commands[older].alert,
             on: commands[newer].body.bytes,
             commands[newer].layout
@@ -154,19 +154,19 @@ extension Audiences {
         commands[newer].rider = older
     }
 
-    static func carrying(
+    static func bodyWithAlert(
         _ alert: UnsafeRawBufferPointer,
         on body: UnsafeRawBufferPointer,
         _ layout: Body.Layout
     ) -> (HeapBytes, Body.Layout) {
-        let carrying = HeapBytes(count: Body.count(body, layout, carryingAlertOf: alert.count))
-        return (carrying, Body.write(body, layout, carrying: alert, into: carrying.room))
+        let newBody = HeapBytes(count: Body.count(body, layout, carryingAlertOf: alert.count))
+        return (newBody, Body.write(body, layout, carrying: alert, into: newBody.room))
     }
 
-    static func withoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> (HeapBytes, Body.Layout) {
+    static func bodyWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> (HeapBytes, Body.Layout) {
         guard !layout.alert.isAbsent else { return (HeapBytes(copying: body), layout) }
-        let quiet = HeapBytes(count: Body.countWithoutAlert(body, layout))
-        return (quiet, Body.writeWithoutAlert(body, layout, into: quiet.room))
+        let quietBody = HeapBytes(count: Body.countWithoutAlert(body, layout))
+        return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.room))
     }
 
     private mutating func append(_ command: UInt32, to audience: UInt32) {
@@ -203,12 +203,12 @@ extension Audiences {
         } else {
             enqueue(command)
         }
-        begin(audience, now: now)
+        beginNextCommand(audience, now: now)
     }
 
     /// Begins the next command of an audience, unless a command is under way or the store has asked the
     /// audience to wait.
-    mutating func begin(_ audience: UInt32, now: Moment) {
+    mutating func beginNextCommand(_ audience: UInt32, now: Moment) {
         while audiences[audience].currentCommand == .max, audiences[audience].firstWaitingCommand != .max {
             guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds else { return }
             let command = audiences[audience].firstWaitingCommand
@@ -241,7 +241,7 @@ extension Audiences {
         guard AgeRules.isAlertOld(timestamp: version.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds) else {
             return
         }
-        let (body, layout) = Self.withoutAlert(commands[command].body.bytes, commands[command].layout)
+        let (body, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].layout)
         commands[command].body.free()
         commands[command].body = body
         commands[command].layout = layout
@@ -263,7 +263,7 @@ extension Audiences {
         )
         audiences[audience].currentCommand = .max
         finishCommand(command, ending, reason: reason)
-        begin(audience, now: now)
+        beginNextCommand(audience, now: now)
     }
 
     /// Returns a command to the core for single activities, and also the command whose alert it carried. Both have

@@ -56,9 +56,9 @@ struct CommandSlot: BitwiseCopyable {
     /// The audience's channels at the time of the admission.
     var channels = AudienceChannels()
     /// Environments whose channel the command waits for, one bit each (``DeviceEnvironment/rawValue``).
-    var awaitedChannels: UInt8 = 0
+    var awaitedEnvironmentBits: UInt8 = 0
     /// Until when the command waits for a channel. Monotonic milliseconds.
-    var channelDueMilliseconds: Int64 = .max
+    var channelWaitEndMilliseconds: Int64 = .max
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
     /// The number of the command's calls and productions that are not acknowledged yet.

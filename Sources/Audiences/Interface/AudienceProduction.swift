@@ -1,6 +1,6 @@
 public import LiveActivity
 
-/// A record to be produced. The shell reports its delivery through `produced`.
+/// A record to be produced. The shell reports its delivery through ``Audiences/productionReported(_:_:now:)``.
 public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         /// A command for the members of one range, or for one channel. It goes to the fan-out topic.

@@ -39,7 +39,7 @@ public struct ChannelRule: Sendable {
 
     /// Environments in which an audience with these channels lacks one, one bit each
     /// (`DeviceEnvironment.rawValue`).
-    func missing(in channels: AudienceChannels) -> UInt8 {
+    func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }
 }

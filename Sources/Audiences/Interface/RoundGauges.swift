@@ -72,17 +72,17 @@ extension Audiences {
     private func unreachedSince(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions: versions[rounds[round].oldestVersion].record.instruction.admittedMilliseconds
-        case .restoring, .running, .lost: hasReachedAll(round) ? nil : rounds[round].unreachedSinceMilliseconds
+        case .restoring, .running, .lost: hasReachedAllMembers(round) ? nil : rounds[round].unreachedSinceMilliseconds
         case .closing, .draining, .abandoned: nil
         }
     }
 
-    private func hasReachedAll(_ round: UInt32) -> Bool { rounds[round].watermark >= readEnd(of: round) }
+    private func hasReachedAllMembers(_ round: UInt32) -> Bool { rounds[round].watermark >= readEnd(of: round) }
 
     /// Called before a version joins a round. The version begins a new round, unless members still wait for
     /// the previous version.
-    mutating func noteBegun(_ round: UInt32, by version: UInt32) {
-        guard hasReachedAll(round) else { return }
+    mutating func updateUnreachedSince(_ round: UInt32, by version: UInt32) {
+        guard hasReachedAllMembers(round) else { return }
         rounds[round].unreachedSinceMilliseconds = versions[version].record.instruction.admittedMilliseconds
     }
 }
@@ -121,7 +121,7 @@ extension Audiences {
     }
 
     /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other
-    /// productions. The caller must ask before ``produced(_:_:now:)``, which may free the content.
+    /// productions. The caller must ask before ``productionReported(_:_:now:)``, which may free the content.
     public func finished(by production: AudienceProduction) -> FinishedRound? {
         switch production.kind {
         case .rangeResult:

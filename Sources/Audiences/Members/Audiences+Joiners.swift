@@ -213,8 +213,8 @@ extension Audiences {
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembership(membership)
         case .topicSuspect where result.acceptsOtherTokens: endMembership(membership)
-        case .tokenDead: joinerRefused(membership, result, now: now)
-        case .tokenSuspect where result.acceptsOtherTokens: joinerRefused(membership, result, now: now)
+        case .tokenDead: joinerTokenRefused(membership, result, now: now)
+        case .tokenSuspect where result.acceptsOtherTokens: joinerTokenRefused(membership, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
             retryState(membership, isPermitted: result.isRetryPermitted, now: now)
         }
@@ -258,7 +258,7 @@ extension Audiences {
             || isUnavailable(DeviceEnvironment.allCases[environment], application: application, at: milliseconds)
     }
 
-    private mutating func joinerRefused(_ membership: UInt32, _ result: PushResult, now: Moment) {
+    private mutating func joinerTokenRefused(_ membership: UInt32, _ result: PushResult, now: Moment) {
         let slot = memberships[membership]
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
@@ -281,7 +281,7 @@ extension Audiences {
         startTimer(.membership, membership, dueMilliseconds: due)
     }
 
-    mutating func membershipDue(_ membership: UInt32, now: Moment) {
+    mutating func membershipTimerFired(_ membership: UInt32, now: Moment) {
         memberships[membership].timerMilliseconds = .max
         if now.monotonicMilliseconds >= memberships[membership].notifiedMilliseconds + Self.settlementDelayMilliseconds
         {

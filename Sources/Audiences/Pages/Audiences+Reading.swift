@@ -117,7 +117,7 @@ extension Audiences {
 
     // MARK: - Replies
 
-    mutating func directoryRead(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
+    mutating func directoryReceived(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }
         let wanted = UInt32(truncatingIfNeeded: pages[page].start)
         var covering: UInt32?
@@ -140,7 +140,7 @@ extension Audiences {
         ask(page)
     }
 
-    mutating func pageRead(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
+    mutating func pageReceived(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }
         let wanted = UInt32(truncatingIfNeeded: pages[page].start)
         guard let bytes, !bytes.isEmpty else { return askDirectory(for: page) }
@@ -161,7 +161,7 @@ extension Audiences {
     /// Corrects the app's sum of page bytes: the page occupies its real bytes now, not the expected ones.
     ///
     /// A page that is larger than expected is kept. The app requests no other page until there is room again.
-    private mutating func notePageBytes(_ page: UInt32) {
+    private mutating func correctPageBytes(_ page: UInt32) {
         let bytes = pages[page].block.room.count
         queues[Int(pages[page].application)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
@@ -186,12 +186,12 @@ extension Audiences {
         pages[page].needsContinuation = bound != nil
         pages[page].phase = .ready
         pages[page].readMilliseconds = now.monotonicMilliseconds
-        notePageBytes(page)
+        correctPageBytes(page)
         let application = Int(pages[page].application)
         // If the page is smaller than expected, waiting rounds may get a page now.
         defer { offerFreePages(application) }
         let round = pages[page].round
-        if pages[page].parkedMember != .max { return parkedMemberRead(page, now: now) }
+        if pages[page].parkedMember != .max { return parkedMemberReceived(page, now: now) }
         if pages[page].isOfParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
         advance(round, now: now)
     }

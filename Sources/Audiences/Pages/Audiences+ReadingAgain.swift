@@ -61,7 +61,7 @@ extension Audiences {
         return true
     }
 
-    mutating func parkedMemberRead(_ page: UInt32, now: Moment) {
+    mutating func parkedMemberReceived(_ page: UInt32, now: Moment) {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isMember = false
         for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].start {

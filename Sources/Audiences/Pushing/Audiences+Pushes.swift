@@ -285,11 +285,11 @@ extension Audiences {
             pages[tag.page].setState(tag.member, MemberProgress.unsent.rawValue)
             rounds[round].sendPosition = offered.sendPosition
         }
-        noteReturned(round, environment)
+        decrementInFlight(round, environment)
         enqueueRound(round)
     }
 
-    mutating func noteReturned(_ round: UInt32, _ environment: DeviceEnvironment) {
+    mutating func decrementInFlight(_ round: UInt32, _ environment: DeviceEnvironment) {
         queues[Int(rounds[round].application)].pushesInFlight[Int(environment.rawValue)] -= 1
         rounds[round].membersInFlight -= 1
     }

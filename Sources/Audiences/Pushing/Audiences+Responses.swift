@@ -15,7 +15,7 @@ extension Audiences {
     ///
     /// A member fails only for a reason of its own push. Faults of the service, the key, the connection or
     /// the load only delay its push.
-    public mutating func answered(tag value: UInt64, _ result: PushResult, now: Moment) {
+    public mutating func pushAnswered(tag value: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(value: value)
         guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
         guard !tag.isBroadcast else { return broadcastAnswered(tag.broadcast, result, now: now) }
@@ -23,8 +23,8 @@ extension Audiences {
         guard let content = AnsweredPush(tag, pages: pages, parkedMembers: parkedMembers) else {
             preconditionFailure("the answered push belongs to a member")
         }
-        noteReturned(round, content.environment)
-        noteTimes(of: content.version, result)
+        decrementInFlight(round, content.environment)
+        recordResponseTimes(of: content.version, result)
         guard rounds[round].phase != .abandoned else { return releaseAbandoned(tag, of: round, now: now) }
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
@@ -67,7 +67,7 @@ extension Audiences {
         }
     }
 
-    private mutating func noteTimes(of version: UInt32, _ result: PushResult) {
+    private mutating func recordResponseTimes(of version: UInt32, _ result: PushResult) {
         let slot = versions.mutableAddress(of: version)
         guard result.status != 0 else { return }
         if slot.pointee.times.firstResponseMilliseconds < 0 {

@@ -60,7 +60,7 @@ extension Audiences {
             if versions[version].stage == .counted,
                 versions[version].countedAtRevision <= rounds[round].recordedRevision
             {
-                finish(version)
+                finishVersion(version)
             }
             version = next
         }
@@ -75,7 +75,7 @@ extension Audiences {
         return false
     }
 
-    private mutating func finish(_ version: UInt32) {
+    private mutating func finishVersion(_ version: UInt32) {
         versions[version].stage = .finishing
         versions[version].unacknowledgedCount = 2
         counters.versionsFinished &+= 1
@@ -90,7 +90,7 @@ extension Audiences {
         rounds[round].lateVersionCount += 1
         versions[version].isLate = true
         versions[version].isSuperseded = true
-        finish(version)
+        finishVersion(version)
     }
 
     /// Called when the store has added the counts of a range. If all ranges and channels of the command have
@@ -113,7 +113,7 @@ extension Audiences {
             settle(version)
         } else {
             versions[version].stage = .finished
-            settleFinished(of: round)
+            settleFinishedVersions(of: round)
         }
         advance(round, now: now)
     }
@@ -123,7 +123,7 @@ extension Audiences {
     ///
     /// A replaced version need not wait for an older one, which may stay open for hours: the version that
     /// replaced it is not settled yet, so the new owner reads that version again.
-    private mutating func settleFinished(of round: UInt32) {
+    private mutating func settleFinishedVersions(of round: UInt32) {
         var isOldest = true
         var version = rounds[round].oldestVersion
         while version != .max {
@@ -159,17 +159,17 @@ extension Audiences {
             partition.pointee.ledger.settle(slot.record.offset)
             partition.pointee.unsettledRecordCount -= 1
         }
-        free(version)
+        freeVersion(version)
     }
 
     /// Drops a version without settling it. The next owner of its partition reads the record again.
-    mutating func drop(_ version: UInt32) {
+    mutating func dropVersion(_ version: UInt32) {
         let slot = versions[version]
         partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
-        free(version)
+        freeVersion(version)
     }
 
-    private mutating func free(_ version: UInt32) {
+    private mutating func freeVersion(_ version: UInt32) {
         countBytes(-versions[version].heldBytes, of: version)
         queues[Int(rounds[versions[version].round].application)].recordCount -= 1
         versions[version].freeBytes()

@@ -17,7 +17,7 @@ extension Audiences {
         now: Moment
     ) {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
-            note(record.offset, of: partition, now: now)
+            receiveOffset(record.offset, of: partition, now: now)
         else { return }
         guard let value = record.value, let instruction, let command = try? Command.decodeWrittenByCauseway(value),
             !command.audience.isAbsent || !command.channel.isAbsent && instruction.channel != nil,
@@ -71,7 +71,7 @@ extension Audiences {
 
     /// Notes a record's offset. Returns whether the record must be handled: it is new, or was passed over
     /// before.
-    private mutating func note(
+    private mutating func receiveOffset(
         _ offset: Int64,
         of partition: UnsafeMutablePointer<FanoutPartition>,
         now: Moment

@@ -4,11 +4,11 @@ import LiveActivity
 /// The phases of a round, from its claim to its end.
 extension Audiences {
     /// Handles the store's answer to a claim, which has the last owner's checkpoint.
-    mutating func claimed(_ round: UInt32, _ reply: Reply?, now: Moment) {
+    mutating func claimAnswered(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
         if hasLostMembers(reply, round) { return awaitMembers(round, now: now) }
-        noteAdmitted(reply?.newest, of: round, now: now)
+        noteNewestAdmitted(reply?.newest, of: round, now: now)
         rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
         rounds[round].phase = .running
         // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
@@ -64,7 +64,7 @@ extension Audiences {
     ///
     /// While the record of that version is missing, the round sends nothing older: other ranges may already
     /// send the newer version, and after a change of the number of ranges they may have the same members.
-    mutating func noteAdmitted(_ version: Version?, of round: UInt32, now: Moment) {
+    mutating func noteNewestAdmitted(_ version: Version?, of round: UInt32, now: Moment) {
         guard let version, version > rounds[round].newestAdmittedVersion else { return }
         rounds[round].newestAdmittedVersion = version
         let newest = rounds[round].newestVersion
@@ -275,11 +275,11 @@ extension Audiences {
         return text
     }
 
-    mutating func checkpointed(_ round: UInt32, _ reply: Reply?, now: Moment) {
+    mutating func checkpointAnswered(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         rounds[round].recordedRevision = rounds[round].sentRevision
         counters.checkpoints &+= 1
-        noteAdmitted(reply?.newest, of: round, now: now)
+        noteNewestAdmitted(reply?.newest, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .foreign || verdict == .lost {
             counters.roundsLost &+= 1
             return claimLost(round, membersAreLost: verdict == .lost, now: now)
@@ -318,7 +318,7 @@ extension Audiences {
     private mutating func dropVersions(of round: UInt32) {
         while case let version = rounds[round].oldestVersion, version != .max {
             unlink(version, of: round)
-            drop(version)
+            dropVersion(version)
         }
     }
 

@@ -57,7 +57,7 @@ extension Audiences {
     }
 
     private mutating func append(_ version: UInt32, to round: UInt32) {
-        noteBegun(round, by: version)
+        updateUnreachedSince(round, by: version)
         let last = rounds[round].newestVersion
         if last == .max { rounds[round].oldestVersion = version } else { versions[last].next = version }
         rounds[round].newestVersion = version
@@ -157,7 +157,7 @@ extension Audiences {
         guard end > lowestOpen(of: round), !isAlertOld(older, now: now),
             Body.count(newer.record.body.bytes, newer.record.layout, carryingAlertOf: alert.count) <= Limits.bodyBytes
         else { return }
-        let (body, layout) = Self.carrying(alert, on: newer.record.body.bytes, newer.record.layout)
+        let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.layout)
         countBytes(body.count, of: version)
         versions[version].alternateBody = body
         versions[version].carriedAlertRange = layout.alert
@@ -210,7 +210,8 @@ extension Audiences {
         }
         guard slot.pointee.record.hasAlert, isAlertOld(version, now: now) else { return slot.pointee.record.body.bytes }
         if slot.pointee.alternateBody.isNone {
-            slot.pointee.alternateBody = Self.withoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.layout).0
+            slot.pointee.alternateBody =
+                Self.bodyWithoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.layout).0
             countBytes(slot.pointee.alternateBody.count, of: version)
         }
         return slot.pointee.alternateBody.bytes

@@ -21,7 +21,7 @@ extension Audiences {
         case .channel: channels.isInUse(index) && channels[index].timerMilliseconds == due
         case .channelWait:
             commands.isInUse(index) && commands[index].stage == .awaitingChannel
-                && commands[index].channelDueMilliseconds == due
+                && commands[index].channelWaitEndMilliseconds == due
         }
     }
 

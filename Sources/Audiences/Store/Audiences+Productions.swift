@@ -12,10 +12,10 @@ extension Audiences {
     public mutating func productionTaken() { productions.removeFirst() }
 
     /// Takes Kafka's report on a production. A production that failed for a temporary reason is repeated.
-    public mutating func produced(_ production: AudienceProduction, _ report: ProductionReport, now: Moment) {
+    public mutating func productionReported(_ production: AudienceProduction, _ report: ProductionReport, now: Moment) {
         if report == .failed { return productions.retry(production, now: now) }
         switch production.kind {
-        case .fanout: fannedOut(production.index, isTooLarge: report == .tooLarge)
+        case .fanout: fanoutRecordAcknowledged(production.index, isTooLarge: report == .tooLarge)
         // If the broker has refused a result as too large, it never takes the result. So the core treats it
         // as acknowledged.
         case .rangeResult, .commandResult: versionAcknowledged(production.index, now: now)

@@ -34,7 +34,7 @@ extension Audiences {
                     )
                 }
             }
-            return lend(ticket, now: now, body)
+            return withCall(ticket, now: now, body)
         }
         return nil
     }
@@ -43,7 +43,7 @@ extension Audiences {
     /// continues as if this checkpoint had been recorded.
     private mutating func withdrawCheckpoint(_ round: UInt32, now: Moment) {
         precondition(storeQueue.removeFirst()?.index == round, "the next call is the round's")
-        checkpointed(round, nil, now: now)
+        checkpointAnswered(round, nil, now: now)
     }
 
     /// Whether the call is no longer needed. Frees a page that no round wants any more.
@@ -74,7 +74,7 @@ extension Audiences {
         AudienceCall(tag: ticket.tag, app: applicationNames[application], audience: audience, operation: operation)
     }
 
-    private func lend<Result>(
+    private func withCall<Result>(
         _ ticket: AudienceTicket,
         now: Moment,
         _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
@@ -106,7 +106,7 @@ extension Audiences {
             )
         case .finishBroadcast:
             let key = channels[broadcasts[index].channel].key
-            return body(call(ticket, key.application, key.digest, counting(forBroadcast: index)))
+            return body(call(ticket, key.application, key.digest, finishOperation(forBroadcast: index)))
         case .directory, .page:
             let slot = rounds[pages[index].round]
             let segment = segment(of: index)
@@ -152,7 +152,7 @@ extension Audiences {
     /// Drops the next call, because it exceeds the store's limits and would exceed them at each attempt.
     public mutating func storeCallRefused(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
-        replied(ticket, nil, now: now)
+        callAnswered(ticket, nil, now: now)
     }
 
     /// Handles a call that was refused or will get no reply.
@@ -164,12 +164,12 @@ extension Audiences {
             storeQueue.pause(now: now)
             storeQueue.append(ticket)
         case .unexplained: storeQueue.setAside(ticket, now: now)
-        case .refused: replied(ticket, nil, now: now)
+        case .refused: callAnswered(ticket, nil, now: now)
         }
     }
 
     public mutating func storeReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>, now: Moment) {
-        replied(ticket(tag), reply, now: now)
+        callAnswered(ticket(tag), reply, now: now)
     }
 
     private func ticket(_ tag: UInt64) -> AudienceTicket {
@@ -178,22 +178,22 @@ extension Audiences {
     }
 
     /// - Parameter reply: nil if the call was refused permanently.
-    private mutating func replied(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
+    private mutating func callAnswered(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
         let index = ticket.index
         switch ticket.purpose {
-        case .size: sized(index, by: reply?.bytes)
+        case .size: samplePageReceived(index, reply?.bytes)
         case .admit:
             guard let reply else {
                 return finishCurrentCommand(index, .outcome(.failed), reason: Self.refusedCall, now: now)
             }
-            admitted(index, reply, now: now)
+            admissionAnswered(index, reply, now: now)
         case .settle: commandSettled(index, now: now)
-        case .claim: claimed(index, reply, now: now)
-        case .checkpoint: checkpointed(index, reply, now: now)
+        case .claim: claimAnswered(index, reply, now: now)
+        case .checkpoint: checkpointAnswered(index, reply, now: now)
         case .finish: rangeCounted(index, reply, now: now)
         case .finishBroadcast: broadcastCounted(index, reply, now: now)
-        case .directory: directoryRead(index, reply?.bytes, now: now)
-        case .page: pageRead(index, reply?.bytes, now: now)
+        case .directory: directoryReceived(index, reply?.bytes, now: now)
+        case .page: pageReceived(index, reply?.bytes, now: now)
         case .removeMember:
             if reply != nil { count(.left, of: refusedMembers[index].application) }
             refusedMemberAcknowledged(index, now: now)

@@ -190,7 +190,7 @@ extension Lane {
                 return
             case .failed(let error):
                 audiences.productionTaken()
-                audiences.produced(production, Self.productionReport(of: error.code), now: now)
+                audiences.productionReported(production, Self.productionReport(of: error.code), now: now)
                 note(.resultNotProduced, ["error": "\(error)"])
             }
         }

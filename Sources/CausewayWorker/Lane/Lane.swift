@@ -296,7 +296,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
             if let production = AudienceProduction(tag: report.tag) {
                 audienceProductions -= 1
                 if report.error == 0 { countAcknowledged(production) }
-                audiences.produced(production, Self.productionReport(of: report.error), now: now)
+                audiences.productionReported(production, Self.productionReport(of: report.error), now: now)
                 continue
             }
             // Prefetch the record of a later report. It was produced a while ago and has left the processor's

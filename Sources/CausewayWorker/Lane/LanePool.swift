@@ -68,7 +68,7 @@ private final class LanePoolResponses: PushHandler {
             acceptsOtherTokens: owner?.pool.acceptsTokens ?? false
         )
         if Audiences.isPush(tag: response.tag) {
-            lane.audiences.answered(tag: response.tag, result, now: lane.now)
+            lane.audiences.pushAnswered(tag: response.tag, result, now: lane.now)
         } else {
             lane.delivery.answered(UInt32(truncatingIfNeeded: response.tag), result, now: lane.now)
         }

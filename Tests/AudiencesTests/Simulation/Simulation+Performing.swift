@@ -211,7 +211,7 @@ extension Simulation {
         _ worker: SimulatedWorker
     ) {
         trace?("\(now % 1_000_000) \(worker.number) \(push.token.suffix(3)) \(disposition)")
-        worker.core.answered(
+        worker.core.pushAnswered(
             tag: push.push.tag,
             PushResult(
                 disposition: disposition,
@@ -267,7 +267,7 @@ extension Simulation {
         worker.productions.removeAll { $0.dueMilliseconds <= now }
         for production in due {
             if let effect = production.effect { write(effect) }
-            worker.core.produced(
+            worker.core.productionReported(
                 production.production,
                 production.isAcknowledged ? .acknowledged : .failed,
                 now: worker.moment(now)
