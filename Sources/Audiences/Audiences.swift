@@ -11,7 +11,7 @@ import Numbers
 /// - for a record of the commands topic that names an audience: ``receiveCommand(_:)`` while ``canReceiveCommand``, and
 ///   ``endBatch(now:)`` after the last one. ``withdraw(_:)`` when its partition is revoked.
 ///   ``nextReturnedCommand()`` returns the command to `Delivery`.
-/// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``. ``nextMembershipOutcome()``
+/// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``. ``nextReturnedMember()``
 ///   returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``,
 ///   ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)``.
@@ -97,7 +97,7 @@ public struct Audiences: ~Copyable {
     var memberships: Slab<MembershipSlot>
     /// The slot in `memberships` of each member's latest change, until the change is finished.
     var membershipIndex: [MemberKey: UInt32] = [:]
-    var membershipOutcomes: IndexQueue<ChangingMember>
+    var returnedMembers: IndexQueue<ChangingMember>
     var newestStateRequests: Slab<NewestStateRequest>
     var newestStateIndex: [AudienceKey: UInt32] = [:]
     var states: Slab<StateSlot>
@@ -112,7 +112,7 @@ public struct Audiences: ~Copyable {
     let tokenDigits = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
-    var offered = OfferedMember()
+    var offeredPush = OfferedPush()
     /// Starts for members that are devices, which the core produces as commands and Kafka has not
     /// acknowledged yet.
     var startsUnderWay = 0
@@ -145,7 +145,7 @@ public struct Audiences: ~Copyable {
         channels = Slab(limit: configuration.recordsMax * 2)
         memberships = Slab(limit: configuration.membershipsMax)
         // Room for the outcomes that the shell has not fetched yet, and for those of all changes under way.
-        membershipOutcomes = IndexQueue(limit: configuration.membershipsMax * 2)
+        returnedMembers = IndexQueue(limit: configuration.membershipsMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipsMax)
         states = Slab(limit: configuration.membershipsMax + 1)
         timers = TimerQueue(

@@ -164,7 +164,7 @@ final class RoundHarness {
             var body = [UInt8](repeating: 0, count: command.bodyCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
             let (quietBody, quietLayout) = body.withUnsafeBytes { Audiences.bodyWithoutAlert($0, layout) }
-            let stored = JoinerBody.stored(quietBody.bytes, quietLayout)
+            let stored = JoinerBody.storedBytes(quietBody.bytes, quietLayout)
             let admission = AudienceAdmission<[UInt8]>(
                 version: command.version,
                 digest: UInt64(number),
@@ -230,7 +230,7 @@ final class RoundHarness {
     /// Returns the records of the registrations that have ended since the last call.
     func registered() -> [UInt32] {
         var records: [UInt32] = []
-        while let member = core.nextMembershipOutcome() { records.append(member.record) }
+        while let member = core.nextReturnedMember() { records.append(member.record) }
         return records
     }
 

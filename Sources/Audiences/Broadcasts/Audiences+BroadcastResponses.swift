@@ -18,7 +18,7 @@ extension Audiences {
             )
             finishBroadcast(broadcast, .delivered, now: now)
         case .rejected where noteMissingStorage(of: channel, from: result.reason):
-            retryLater(broadcast, pause: 0, now: now)
+            retryLater(broadcast, pauseMilliseconds: 0, now: now)
         // The core asks for no new channel if the producer manages the channel itself. It asks for none for
         // an end either: the new channel would have no subscribers, and nothing would delete it.
         case .channelGone where channels[channel].isManagedByProducer || broadcasts[broadcast].record.event == .end:
@@ -26,12 +26,12 @@ extension Audiences {
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finishBroadcast(broadcast, .failed, now: now)
         case .channelGone:
             awaitOtherChannel(channel)
-            retryLater(broadcast, pause: 0, now: now)
+            retryLater(broadcast, pauseMilliseconds: 0, now: now)
         case .limited:
             channels[channel].spacingMilliseconds = ChannelPace.spacingAfterLimit(channels[channel].spacingMilliseconds)
-            retryLater(broadcast, pause: channels[channel].spacingMilliseconds, now: now)
+            retryLater(broadcast, pauseMilliseconds: channels[channel].spacingMilliseconds, now: now)
         case .retryNow, .retryLater, .ambiguous:
-            retryLater(broadcast, pause: retryPause(of: broadcast, result), now: now)
+            retryLater(broadcast, pauseMilliseconds: retryPauseMilliseconds(of: broadcast, result), now: now)
         }
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
     }
@@ -49,18 +49,18 @@ extension Audiences {
         slot.pointee.times.lastResponseMilliseconds = result.answeredMilliseconds
     }
 
-    private mutating func retryPause(of broadcast: UInt32, _ result: PushResult) -> Int64 {
+    private mutating func retryPauseMilliseconds(of broadcast: UInt32, _ result: PushResult) -> Int64 {
         let attempts = broadcasts[broadcast].attempts
-        let pause = retryPause(attempts: attempts < .max ? attempts + 1 : .max)
+        let pause = retryPauseMilliseconds(attempts: attempts < .max ? attempts + 1 : .max)
         return result.isRetryPermitted
             ? pause : max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
     }
 
-    /// Sends the broadcast's state again after `pause` milliseconds. If a newer state waits, the newer state
+    /// Sends the broadcast's state again after the pause. If a newer state waits, the newer state
     /// supersedes this one instead, and carries its alert.
-    private mutating func retryLater(_ broadcast: UInt32, pause: Int64, now: Moment) {
+    private mutating func retryLater(_ broadcast: UInt32, pauseMilliseconds: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
-        let earliest = now.monotonicMilliseconds + pause
+        let earliest = now.monotonicMilliseconds + pauseMilliseconds
         channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliest)
         broadcasts[broadcast].attempts = min(broadcasts[broadcast].attempts, .max - 1) + 1
         broadcasts[broadcast].stage = .waiting

@@ -285,7 +285,7 @@ extension Audiences {
         }
         let slot = broadcasts[broadcast]
         let tag = PushTag(broadcast: broadcast).value
-        offered = OfferedMember(tag: tag, sendPosition: 0)
+        offeredPush = OfferedPush(tag: tag, sendPosition: 0)
         return AudiencePush(
             tag: tag,
             token: address,

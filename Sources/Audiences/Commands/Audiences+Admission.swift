@@ -59,7 +59,7 @@ extension Audiences {
     private mutating func composeJoinerBody(of command: UInt32) {
         guard commands[command].joinerBody.isNone else { return }
         let (quietBody, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].layout)
-        commands[command].joinerBody = JoinerBody.stored(quietBody.bytes, layout)
+        commands[command].joinerBody = JoinerBody.storedBytes(quietBody.bytes, layout)
         quietBody.free()
     }
 

@@ -25,7 +25,7 @@ extension Audiences {
         else { return endMembership(membership) }
         memberships[membership].dueMilliseconds = slot.notifiedMilliseconds + Self.settlementDelayMilliseconds
         scheduleMembership(membership)
-        ask(membership)
+        askForNewestStates(membership)
     }
 
     /// Ends the work for an earlier change of the member, because a later change has come. The member may
@@ -34,7 +34,7 @@ extension Audiences {
         memberships[membership].isOverridden = true
         switch memberships[membership].stage {
         case .ready:
-            leaveJoinerQueue(membership)
+            removeFromJoinerQueue(membership)
             endMembership(membership)
         case .backingOff: endMembership(membership)
         case .queued, .notifying, .asking, .underWay: break
@@ -43,16 +43,16 @@ extension Audiences {
 
     // MARK: - Requests for states
 
-    private mutating func ask(_ membership: UInt32) {
+    private mutating func askForNewestStates(_ membership: UInt32) {
         releaseState(of: membership)
         memberships[membership].stage = .asking
         memberships[membership].askedCount = 0
-        askNext(membership)
+        askNextAudience(membership)
     }
 
-    private mutating func askNext(_ membership: UInt32) {
+    private mutating func askNextAudience(_ membership: UInt32) {
         let slot = memberships[membership]
-        let key = AudienceKey(application: slot.member.application, digest: slot.joined(slot.askedCount))
+        let key = AudienceKey(application: slot.member.application, digest: slot.joinedAudience(slot.askedCount))
         memberships[membership].next = .max
         guard let request = newestStateIndex[key] else {
             let request = newestStateRequests.allocate(NewestStateRequest(key, for: membership))
@@ -77,7 +77,7 @@ extension Audiences {
         } else {
             storeQueue.append(AudienceTicket(.newest, index: request))
         }
-        if let state { states[state].holders += 1 }
+        if let state { states[state].holderCount += 1 }
         var membership = slot.firstMembership
         while membership != .max {
             let next = memberships[membership].next
@@ -85,9 +85,9 @@ extension Audiences {
             memberships[membership].askedCount += 1
             if let state, let version = reply?.newest { offer(state, version, to: membership, now: now) }
             if memberships[membership].askedCount < memberships[membership].joinsCount {
-                askNext(membership)
+                askNextAudience(membership)
             } else {
-                queue(membership, now: now)
+                queueJoiner(membership, now: now)
             }
             membership = next
         }
@@ -117,7 +117,7 @@ extension Audiences {
         if slot.state != .max, states[slot.state].timestamp >= states[state].timestamp { return }
         releaseState(of: membership)
         memberships[membership].state = state
-        states[state].holders += 1
+        states[state].holderCount += 1
     }
 
     mutating func releaseState(of membership: UInt32) {
@@ -128,15 +128,15 @@ extension Audiences {
     }
 
     private mutating func releaseHolder(of state: UInt32) {
-        states[state].holders -= 1
-        guard states[state].holders == 0 else { return }
+        states[state].holderCount -= 1
+        guard states[state].holderCount == 0 else { return }
         states[state].body.free()
         states.free(state)
     }
 
     // MARK: - Pushes
 
-    private mutating func queue(_ membership: UInt32, now: Moment) {
+    private mutating func queueJoiner(_ membership: UInt32, now: Moment) {
         guard memberships[membership].state != .max, !mustGiveUp(membership, at: now.monotonicMilliseconds) else {
             return endMembership(membership)
         }
@@ -165,7 +165,7 @@ extension Audiences {
             if slot.next == .max { queues[application].lastJoiner[environment] = .max }
             memberships[membership].next = .max
             if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateMaxAgeMilliseconds {
-                ask(membership)
+                askForNewestStates(membership)
             } else if AgeRules.isExpired(states[slot.state].expiration, now: now.wallSeconds) {
                 endMembership(membership)
             } else if slot.attempts > 0, !permitsRetry {
@@ -182,7 +182,7 @@ extension Audiences {
         counters.joinerPushes &+= 1
         let slot = memberships[membership]
         let state = states[slot.state]
-        offered = OfferedMember(tag: PushTag(joiner: membership).value, sendPosition: 0)
+        offeredPush = OfferedPush(tag: PushTag(joiner: membership).value, sendPosition: 0)
         return AudiencePush(
             tag: PushTag(joiner: membership).value,
             token: slot.token,
@@ -216,15 +216,15 @@ extension Audiences {
         case .tokenDead: joinerTokenRefused(membership, result, now: now)
         case .tokenSuspect where result.acceptsOtherTokens: joinerTokenRefused(membership, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
-            retryState(membership, isPermitted: result.isRetryPermitted, now: now)
+            retryJoinerPush(membership, isPermitted: result.isRetryPermitted, now: now)
         }
     }
 
-    private mutating func retryState(_ membership: UInt32, isPermitted: Bool, now: Moment) {
+    private mutating func retryJoinerPush(_ membership: UInt32, isPermitted: Bool, now: Moment) {
         returnMembership(membership)
         let attempts = memberships[membership].attempts < .max ? memberships[membership].attempts + 1 : .max
         memberships[membership].attempts = attempts
-        var pause = retryPause(attempts: attempts)
+        var pause = retryPauseMilliseconds(attempts: attempts)
         if !isPermitted { pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds)) }
         backOff(membership, for: pause, now: now)
     }
@@ -260,15 +260,15 @@ extension Audiences {
 
     private mutating func joinerTokenRefused(_ membership: UInt32, _ result: PushResult, now: Moment) {
         let slot = memberships[membership]
-        let isKnownLater =
+        let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
         // APNs names the time since when a token is dead. A token that was registered later may be valid, so
         // the core tries it again. If the table of refused members is full, the core tries a dead token again
         // too, and APNs refuses it again.
-        guard !isKnownLater, !refusedMembers.isFull else {
-            return retryState(membership, isPermitted: result.isRetryPermitted, now: now)
+        guard !isRegisteredLater, !refusedMembers.isFull else {
+            return retryJoinerPush(membership, isPermitted: result.isRetryPermitted, now: now)
         }
-        recordJoiner(slot, of: states[slot.state].audience, result, now: now)
+        addRefusedJoiner(slot, of: states[slot.state].audience, result, now: now)
         endMembership(membership)
     }
 
@@ -288,9 +288,10 @@ extension Audiences {
             returnMembership(membership)
         }
         switch memberships[membership].stage {
-        case .backingOff where memberships[membership].dueMilliseconds <= now.monotonicMilliseconds: ask(membership)
+        case .backingOff where memberships[membership].dueMilliseconds <= now.monotonicMilliseconds:
+            askForNewestStates(membership)
         case .ready where mustGiveUp(membership, at: now.monotonicMilliseconds):
-            leaveJoinerQueue(membership)
+            removeFromJoinerQueue(membership)
             return endMembership(membership)
         case .ready, .asking, .underWay:
             // The member's pool or the store does not answer at present. The core checks the member again
@@ -302,7 +303,7 @@ extension Audiences {
         if memberships[membership].dueMilliseconds > now.monotonicMilliseconds { scheduleMembership(membership) }
     }
 
-    private mutating func leaveJoinerQueue(_ membership: UInt32) {
+    private mutating func removeFromJoinerQueue(_ membership: UInt32) {
         let (application, environment) = queueIndices(of: membership)
         var before = UInt32.max
         var current = queues[application].firstJoiner[environment]

@@ -6,30 +6,30 @@ import LiveActivity
 extension Audiences {
     /// Whether the shell may call ``receive(membership:now:)`` once more.
     public var canReceiveMembership: Bool {
-        !memberships.isFull && membershipOutcomes.count < configuration.membershipsMax
+        !memberships.isFull && returnedMembers.count < configuration.membershipsMax
     }
 
     /// Number of changes that are not finished.
     public var membershipsInProgress: Int { memberships.count }
 
-    /// Takes a change of a member's audiences. ``nextMembershipOutcome()`` returns the member, exactly once.
+    /// Takes a change of a member's audiences. ``nextReturnedMember()`` returns the member, exactly once.
     public mutating func receive(membership incoming: IncomingMembership, now: Moment) {
         counters.memberships &+= 1
         let membership = memberships.allocate(MembershipSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
-        guard let former = membershipIndex.updateValue(membership, forKey: key) else {
+        guard let previousMembership = membershipIndex.updateValue(membership, forKey: key) else {
             return notifyNextAudience(membership, now: now)
         }
-        switch memberships[former].stage {
-        case .queued, .notifying: memberships[former].successor = membership
+        switch memberships[previousMembership].stage {
+        case .queued, .notifying: memberships[previousMembership].successor = membership
         case .asking, .ready, .underWay, .backingOff:
-            overrideByLaterChange(former)
+            overrideByLaterChange(previousMembership)
             notifyNextAudience(membership, now: now)
         }
     }
 
     /// Returns the next member whose audiences all know of its change; nil if there is none.
-    public mutating func nextMembershipOutcome() -> ChangingMember? { membershipOutcomes.popFirst() }
+    public mutating func nextReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
 
     private mutating func notifyNextAudience(_ membership: UInt32, now: Moment) {
         memberships[membership].stage = .notifying
@@ -53,7 +53,7 @@ extension Audiences {
     mutating func returnMembership(_ membership: UInt32) {
         guard !memberships[membership].isReturned else { return }
         memberships[membership].isReturned = true
-        membershipOutcomes.append(memberships[membership].member)
+        returnedMembers.append(memberships[membership].member)
     }
 
     mutating func endMembership(_ membership: UInt32) {

@@ -7,7 +7,7 @@ public import LiveActivity
 /// A member gets its outcome only after Kafka has acknowledged the result, and the store the removal. So a
 /// crash loses neither.
 extension Audiences {
-    mutating func record(
+    mutating func addRefusedMember(
         _ tag: PushTag,
         _ content: AnsweredPush,
         _ outcome: MemberOutcome,
@@ -19,7 +19,7 @@ extension Audiences {
         let kind = kind(of: tag)
         let isActivity = kind == .activity
         let (application, audience) = (rounds[round].application, rounds[round].digest)
-        let hasTime = result.invalidAtMilliseconds >= 0
+        let hasInvalidationTime = result.invalidAtMilliseconds >= 0
         let registeredAt = registeredAtMilliseconds(tag)
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
@@ -33,11 +33,11 @@ extension Audiences {
                 kind: kind,
                 status: result.status,
                 attempts: UInt16(content.attempts) + 1,
-                invalidAtMilliseconds: hasTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
-                hasTime: hasTime,
+                invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
+                hasInvalidationTime: hasInvalidationTime,
                 sentMilliseconds: result.sentMilliseconds,
                 answeredMilliseconds: result.answeredMilliseconds,
-                atMilliseconds: registeredAt,
+                registeredAtMilliseconds: registeredAt,
                 unacknowledgedCount: isDead ? (isActivity ? 4 : 3) : 1
             )
         )
@@ -53,13 +53,13 @@ extension Audiences {
 
     /// Records that the token of a member which has just joined is dead. The member leaves the audience. It
     /// has no result, because its push belongs to no command.
-    mutating func recordJoiner(
+    mutating func addRefusedJoiner(
         _ member: MembershipSlot,
         of audience: AudienceDigest,
         _ result: PushResult,
         now: Moment
     ) {
-        let hasTime = result.invalidAtMilliseconds >= 0
+        let hasInvalidationTime = result.invalidAtMilliseconds >= 0
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: 0,
@@ -72,11 +72,11 @@ extension Audiences {
                 kind: .activity,
                 status: result.status,
                 attempts: UInt16(member.attempts) + 1,
-                invalidAtMilliseconds: hasTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
-                hasTime: hasTime,
+                invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
+                hasInvalidationTime: hasInvalidationTime,
                 sentMilliseconds: result.sentMilliseconds,
                 answeredMilliseconds: result.answeredMilliseconds,
-                atMilliseconds: member.registeredAtMilliseconds,
+                registeredAtMilliseconds: member.registeredAtMilliseconds,
                 unacknowledgedCount: 3
             )
         )
@@ -164,7 +164,7 @@ extension Audiences {
             let retirement = TokenRetirement(
                 token: token,
                 environment: slot.environment,
-                invalidAtMilliseconds: slot.hasTime ? slot.invalidAtMilliseconds : nil
+                invalidAtMilliseconds: slot.hasInvalidationTime ? slot.invalidAtMilliseconds : nil
             )
             return body(
                 StoreCall(

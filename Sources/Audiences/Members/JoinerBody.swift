@@ -5,30 +5,30 @@ import LiveActivity
 /// It is the body without its alert, then two bytes (little-endian): the offset of the timestamp in the body.
 /// The core needs the offset because the store may raise the timestamp above the command's.
 package enum JoinerBody {
-    private static let placeBytes = 2
+    private static let timestampOffsetBytes = 2
 
     /// - Parameter layout: the layout of `body`, which has no alert.
     package static func bytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> [UInt8] {
-        let stored = stored(body, layout)
+        let stored = storedBytes(body, layout)
         defer { stored.free() }
         return Array(stored.bytes)
     }
 
-    static func stored(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
-        let stored = HeapBytes(count: body.count + placeBytes)
+    static func storedBytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
+        let stored = HeapBytes(count: body.count + timestampOffsetBytes)
         stored.room.copyMemory(from: body)
-        let place = UInt16(truncatingIfNeeded: layout.timestampDigits.offset)
-        stored.room.storeBytes(of: place.littleEndian, toByteOffset: body.count, as: UInt16.self)
+        let timestampOffset = UInt16(truncatingIfNeeded: layout.timestampDigits.offset)
+        stored.room.storeBytes(of: timestampOffset.littleEndian, toByteOffset: body.count, as: UInt16.self)
         return stored
     }
 
-    /// - Returns: the body with the timestamp that the store chose; nil if ``stored(_:_:)`` did not make
+    /// - Returns: the body with the timestamp that the store chose; nil if ``storedBytes(_:_:)`` did not make
     ///   `stored`.
     static func body(of stored: UnsafeRawBufferPointer, timestamp: Int64) -> HeapBytes? {
-        let count = stored.count - placeBytes
+        let count = stored.count - timestampOffsetBytes
         guard count > 0 else { return nil }
-        let place = UInt32(UInt16(littleEndian: stored.loadUnaligned(fromByteOffset: count, as: UInt16.self)))
-        let digits = ByteRange(offset: place, count: 10)
+        let timestampOffset = UInt32(UInt16(littleEndian: stored.loadUnaligned(fromByteOffset: count, as: UInt16.self)))
+        let digits = ByteRange(offset: timestampOffset, count: 10)
         guard digits.end <= count, digits.bytes(in: stored).allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 })
         else {
             return nil

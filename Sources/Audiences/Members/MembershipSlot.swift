@@ -101,14 +101,14 @@ struct MembershipSlot: BitwiseCopyable {
         AudienceList(UnsafeRawBufferPointer(rebasing: texts.bytes[(identifierCount + tokenCount)...]))
     }
     var joinsCount: Int { audiences.count - departuresCount }
-    func joined(_ index: Int) -> AudienceDigest { audiences[departuresCount + index] }
+    func joinedAudience(_ index: Int) -> AudienceDigest { audiences[departuresCount + index] }
 
     /// The change that the next audience learns: the member left, joined, or moved (it has a new token or
     /// other new data).
-    var change: MembershipChangeKind { notifiedCount < departuresCount ? .left : wasMember ? .moved : .joined }
+    var nextChangeKind: MembershipChangeKind { notifiedCount < departuresCount ? .left : wasMember ? .moved : .joined }
 
     /// The member's entry for the next audience.
-    var entry: MemberEntry<UnsafeRawBufferPointer> {
+    var nextEntry: MemberEntry<UnsafeRawBufferPointer> {
         let isLeaving = notifiedCount < departuresCount
         return MemberEntry(
             location: MemberLocation(of: identifier),
@@ -163,5 +163,5 @@ struct StateSlot: BitwiseCopyable {
     /// The body of the push, without an alert.
     let body: HeapBytes
     /// The number of members that use the state.
-    var holders = 0
+    var holderCount = 0
 }

@@ -20,11 +20,11 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var attempts: UInt16
     var invalidAtMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
-    var hasTime: Bool
+    var hasInvalidationTime: Bool
     var sentMilliseconds: Int64
     var answeredMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
-    var atMilliseconds: Int64
+    var registeredAtMilliseconds: Int64
     /// Calls and productions that are not acknowledged yet.
     var unacknowledgedCount: UInt8
     private(set) var identifierCount = 0
@@ -45,10 +45,10 @@ struct RefusedMemberSlot: BitwiseCopyable {
         status: UInt16,
         attempts: UInt16,
         invalidAtMilliseconds: Int64,
-        hasTime: Bool,
+        hasInvalidationTime: Bool,
         sentMilliseconds: Int64,
         answeredMilliseconds: Int64,
-        atMilliseconds: Int64,
+        registeredAtMilliseconds: Int64,
         unacknowledgedCount: UInt8
     ) {
         self.tag = tag
@@ -62,31 +62,31 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.status = status
         self.attempts = attempts
         self.invalidAtMilliseconds = invalidAtMilliseconds
-        self.hasTime = hasTime
+        self.hasInvalidationTime = hasInvalidationTime
         self.sentMilliseconds = sentMilliseconds
         self.answeredMilliseconds = answeredMilliseconds
-        self.atMilliseconds = atMilliseconds
+        self.registeredAtMilliseconds = registeredAtMilliseconds
         self.unacknowledgedCount = unacknowledgedCount
     }
 
-    private static let tokenAt = 256
-    private static let reasonAt = 512
+    private static let tokenOffset = 256
+    private static let reasonOffset = 512
 
     mutating func setTexts(
         identifier: (UnsafeMutableRawBufferPointer) -> Int,
         token: (UnsafeMutableRawBufferPointer) -> Int,
         reason: UnsafeRawBufferPointer
     ) {
-        let cut = UnsafeRawBufferPointer(rebasing: reason.prefix(Self.reasonBytesMax))
+        let reasonPrefix = UnsafeRawBufferPointer(rebasing: reason.prefix(Self.reasonBytesMax))
         let counts = withUnsafeMutableBytes(of: &room) { bytes in
-            UnsafeMutableRawBufferPointer(rebasing: bytes[Self.reasonAt...]).copyMemory(from: cut)
+            UnsafeMutableRawBufferPointer(rebasing: bytes[Self.reasonOffset...]).copyMemory(from: reasonPrefix)
             return (
-                identifier(UnsafeMutableRawBufferPointer(rebasing: bytes[..<Self.tokenAt])),
-                token(UnsafeMutableRawBufferPointer(rebasing: bytes[Self.tokenAt..<Self.reasonAt]))
+                identifier(UnsafeMutableRawBufferPointer(rebasing: bytes[..<Self.tokenOffset])),
+                token(UnsafeMutableRawBufferPointer(rebasing: bytes[Self.tokenOffset..<Self.reasonOffset]))
             )
         }
         (identifierCount, tokenCount) = counts
-        reasonCount = cut.count
+        reasonCount = reasonPrefix.count
     }
 
     /// Passes the member's id, the digits of its token, and Apple's reason to `body`.
@@ -96,8 +96,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
         withUnsafeBytes(of: room) { bytes in
             body(
                 UnsafeRawBufferPointer(rebasing: bytes[..<identifierCount]),
-                UnsafeRawBufferPointer(rebasing: bytes[Self.tokenAt..<Self.tokenAt + tokenCount]),
-                UnsafeRawBufferPointer(rebasing: bytes[Self.reasonAt..<Self.reasonAt + reasonCount])
+                UnsafeRawBufferPointer(rebasing: bytes[Self.tokenOffset..<Self.tokenOffset + tokenCount]),
+                UnsafeRawBufferPointer(rebasing: bytes[Self.reasonOffset..<Self.reasonOffset + reasonCount])
             )
         }
     }

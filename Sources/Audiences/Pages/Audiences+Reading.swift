@@ -101,11 +101,11 @@ extension Audiences {
         queues[Int(application)].pageCount += 1
         queues[Int(application)].pageBytes += expectedBytes
         rounds[round].pageCount += 1
-        ask(page)
+        requestPage(page)
         return page
     }
 
-    private mutating func ask(_ page: UInt32) {
+    private mutating func requestPage(_ page: UInt32) {
         pageReads.append(AudienceTicket(pages[page].phase == .askingPage ? .page : .directory, index: page))
     }
 
@@ -137,7 +137,7 @@ extension Audiences {
         }
         pages[page].lowerBound = covering
         pages[page].phase = .askingPage
-        ask(page)
+        requestPage(page)
     }
 
     mutating func pageReceived(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
@@ -172,7 +172,7 @@ extension Audiences {
     private mutating func askDirectory(for page: UInt32, isMissing: Bool = true) {
         pages[page].missingBound = isMissing ? pages[page].lowerBound : nil
         pages[page].phase = .askingDirectory
-        ask(page)
+        requestPage(page)
     }
 
     /// Makes the page empty: the segment has no members up to the next page, or up to its end.

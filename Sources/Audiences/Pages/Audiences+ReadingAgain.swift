@@ -31,7 +31,7 @@ extension Audiences {
         let position = pages[page].start
         for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {
             if !parkedMembers.isFull, let content = pages[page].member(member) {
-                park(content, at: position, of: round, pause: 0, now: now)
+                park(content, at: position, of: round, pauseMilliseconds: 0, now: now)
             }
         }
         while rounds[round].restoredCheckpoint.nextParkedPosition == position {
@@ -65,14 +65,16 @@ extension Audiences {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isMember = false
         for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].start {
-            guard let content = pages[page].member(index), parkedMembers[member].isNamed(by: content) else { continue }
+            guard let content = pages[page].member(index), parkedMembers[member].hasIdentifier(of: content) else {
+                continue
+            }
             parkedMembers[member].update(from: content, readMilliseconds: now.monotonicMilliseconds)
             isMember = true
         }
         freePage(page)
         rounds[round].pendingMemberCount -= 1
         if isMember || rounds[round].phase != .running {
-            parkAgain(member, pause: 0, now: now)
+            parkAgain(member, pauseMilliseconds: 0, now: now)
         } else {
             finishParkedMember(member, .unregistered)
         }

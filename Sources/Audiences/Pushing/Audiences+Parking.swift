@@ -15,12 +15,12 @@ extension Audiences {
         page: UInt32 = .max,
         member: Int = 0,
         attempts: UInt8 = 0,
-        pause: Int64,
+        pauseMilliseconds: Int64,
         now: Moment
     ) {
         let first = rounds[round].firstParkedMember
         let readMilliseconds = page == .max ? now.monotonicMilliseconds : pages[page].readMilliseconds
-        let place = parkedMembers.allocate(
+        let index = parkedMembers.allocate(
             ParkedMember(
                 content,
                 round: round,
@@ -30,15 +30,15 @@ extension Audiences {
                 member: UInt16(truncatingIfNeeded: member),
                 attempts: attempts,
                 readMilliseconds: readMilliseconds,
-                dueMilliseconds: now.monotonicMilliseconds + pause
+                dueMilliseconds: now.monotonicMilliseconds + pauseMilliseconds
             )
         )
-        if first != .max { parkedMembers[first].previous = place }
-        rounds[round].firstParkedMember = place
+        if first != .max { parkedMembers[first].previous = index }
+        rounds[round].firstParkedMember = index
         rounds[round].parkedCount += 1
         rounds[round].lowestParkedPosition = min(rounds[round].lowestParkedPosition, position)
         rounds[round].revision += 1
-        noteParkedDue(place)
+        noteParkedDue(index)
     }
 
     private mutating func noteParkedDue(_ member: UInt32) {
@@ -50,13 +50,13 @@ extension Audiences {
         )
     }
 
-    /// Ends the present attempt for a parked member. The member may get its next attempt after `pause`
-    /// milliseconds.
-    mutating func parkAgain(_ member: UInt32, pause: Int64, now: Moment) {
+    /// Ends the present attempt for a parked member. The member may get its next attempt after the
+    /// pause.
+    mutating func parkAgain(_ member: UInt32, pauseMilliseconds: Int64, now: Moment) {
         parkedMembers[member].isUnderWay = false
         // Forget the version: it may be finished before the member gets its next attempt.
         parkedMembers[member].version = .max
-        parkedMembers[member].dueMilliseconds = now.monotonicMilliseconds + pause
+        parkedMembers[member].dueMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         noteParkedDue(member)
     }
 
@@ -93,11 +93,11 @@ extension Audiences {
         // A lost round has no pages any more, and reads its counts from the store again. So the outcome is
         // not kept.
         guard rounds[round].phase != .lost else { return unpark(member) }
-        let sent = slot.version == .max ? rounds[round].newestVersion : slot.version
+        let sentVersion = slot.version == .max ? rounds[round].newestVersion : slot.version
         if slot.position < rounds[round].watermark {
-            countOutcome(slot.position, outcome, under: sent, of: round)
+            countOutcome(slot.position, outcome, under: sentVersion, of: round)
         } else {
-            pages[slot.page].setVersion(Int(slot.member), sent)
+            pages[slot.page].setVersion(Int(slot.member), sentVersion)
             pages[slot.page].setState(Int(slot.member), MemberProgress.done(outcome))
         }
         unpark(member)
@@ -178,7 +178,7 @@ extension Audiences {
     }
 
     /// Returns a random time between a half and the whole of a pause that doubles with each attempt.
-    mutating func retryPause(attempts: UInt8) -> Int64 {
+    mutating func retryPauseMilliseconds(attempts: UInt8) -> Int64 {
         let doubled = configuration.retryBaseMilliseconds << min(Int64(attempts), 24)
         return randomness.jittered(min(configuration.retryMaxMilliseconds, doubled))
     }

@@ -3,7 +3,7 @@ import LiveActivity
 import Numbers
 
 /// The push that the shell got last, and the position that the round returns to if the push finds no stream.
-struct OfferedMember: BitwiseCopyable {
+struct OfferedPush: BitwiseCopyable {
     var tag: UInt64 = 0
     var sendPosition: UInt64 = 0
 }
@@ -15,7 +15,7 @@ extension Audiences {
     static var parkedMembersPerRoundMax: UInt32 { 256 }
     /// A pool that has requested no push for this long is treated as unavailable. Its members are parked, so
     /// that a round can reach the members of the app's other pool.
-    private static var absenceMilliseconds: Int64 { 1_000 }
+    private static var unavailableAfterMilliseconds: Int64 { 1_000 }
 
     /// A member that was read longer ago is read again: it may have left, or have another token.
     static var memberMaxAgeMilliseconds: Int64 { 1_000 }
@@ -59,10 +59,10 @@ extension Audiences {
             countPush(push)
             return push
         }
-        var blocked = 0
-        while blocked < queues[application].roundCount {
+        var blockedCount = 0
+        while blockedCount < queues[application].roundCount {
             let round = queues[application].firstRound
-            switch offer(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
+            switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
                 queues[application].pushesInFlight[environment] += 1
                 rounds[round].membersInFlight += 1
@@ -72,7 +72,7 @@ extension Audiences {
                 return push
             case .blocked:
                 moveToEndOfQueue(application)
-                blocked += 1
+                blockedCount += 1
             case .nothing: dequeueFirst(application)
             }
         }
@@ -91,7 +91,7 @@ extension Audiences {
         case nothing
     }
 
-    private mutating func offer(
+    private mutating func offerNextPush(
         of round: UInt32,
         _ environment: DeviceEnvironment,
         permitsRetry: Bool,
@@ -164,7 +164,15 @@ extension Audiences {
             guard content.environment == environment else {
                 guard isUnavailable(content.environment, of: round, now: now) else { return .blocked }
                 guard rounds[round].parkedCount < Self.parkedMembersPerRoundMax else { return .nothing }
-                park(content, at: next.position, of: round, page: next.page, member: next.member, pause: 0, now: now)
+                park(
+                    content,
+                    at: next.position,
+                    of: round,
+                    page: next.page,
+                    member: next.member,
+                    pauseMilliseconds: 0,
+                    now: now
+                )
                 advancePast(next, MemberProgress.parked.rawValue, version)
                 continue
             }
@@ -189,7 +197,7 @@ extension Audiences {
     /// Whether an app's pool has requested no push for a second or more.
     func isUnavailable(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
         queues[application].pushRequestedMilliseconds[Int(environment.rawValue)] < milliseconds
-            - Self.absenceMilliseconds
+            - Self.unavailableAfterMilliseconds
     }
 
     private mutating func offerPush(
@@ -200,14 +208,14 @@ extension Audiences {
     ) -> AudiencePush {
         let round = pages[next.page].round
         let tag = PushTag(page: next.page, member: next.member).value
-        offered = OfferedMember(tag: tag, sendPosition: rounds[round].sendPosition)
+        offeredPush = OfferedPush(tag: tag, sendPosition: rounds[round].sendPosition)
         let state = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
         advancePast(next, state.rawValue, version)
         pages[next.page].unfinishedCount += 1
-        let digits = content.writeToken(to: tokenDigits)
-        return push(
+        let digitCount = content.writeToken(to: tokenDigits)
+        return makePush(
             tag: tag,
-            digits: digits,
+            digitCount: digitCount,
             frequentUpdates: content.frequentUpdates,
             version: version,
             at: next.position,
@@ -219,13 +227,16 @@ extension Audiences {
     private mutating func offerPushToParkedMember(_ member: UInt32, now: Moment) -> AudiencePush {
         let slot = parkedMembers[member]
         let version = rounds[slot.round].newestVersion
-        offered = OfferedMember(tag: PushTag(parkedMember: member).value, sendPosition: rounds[slot.round].sendPosition)
+        offeredPush = OfferedPush(
+            tag: PushTag(parkedMember: member).value,
+            sendPosition: rounds[slot.round].sendPosition
+        )
         parkedMembers[member].isUnderWay = true
         parkedMembers[member].version = version
-        let digits = slot.writeToken(to: tokenDigits)
-        return push(
+        let digitCount = slot.writeToken(to: tokenDigits)
+        return makePush(
             tag: PushTag(parkedMember: member).value,
-            digits: digits,
+            digitCount: digitCount,
             frequentUpdates: slot.frequentUpdates,
             version: version,
             at: slot.position,
@@ -234,9 +245,9 @@ extension Audiences {
         )
     }
 
-    private mutating func push(
+    private mutating func makePush(
         tag: UInt64,
-        digits: Int,
+        digitCount: Int,
         frequentUpdates: Bool,
         version: UInt32,
         at position: UInt64,
@@ -248,7 +259,7 @@ extension Audiences {
         let grant = slot.pointee.record.instruction.grant
         return AudiencePush(
             tag: tag,
-            token: UnsafeRawBufferPointer(rebasing: tokenDigits[..<digits]),
+            token: UnsafeRawBufferPointer(rebasing: tokenDigits[..<digitCount]),
             body: body,
             priority: frequentUpdates ? grant.frequentPriority : grant.priority,
             expiration: sentExpiration(of: slot.pointee.record, from: now.wallSeconds),
@@ -260,8 +271,8 @@ extension Audiences {
     /// Takes back the push that ``nextPush(_:permitsRetry:inFlightMax:now:)`` returned last, because no
     /// stream was free. The core offers it again later.
     public mutating func pushReturned(_ push: AudiencePush) {
-        precondition(offered.tag == push.tag, "only the push that was offered last can be returned")
-        offered.tag = 0
+        precondition(offeredPush.tag == push.tag, "only the push that was offered last can be returned")
+        offeredPush.tag = 0
         let tag = PushTag(value: push.tag)
         counters.pushes &-= 1
         if push.isRetry { counters.retries &-= 1 }
@@ -283,7 +294,7 @@ extension Audiences {
             pages[tag.page].sendIndex -= 1
             pages[tag.page].unfinishedCount -= 1
             pages[tag.page].setState(tag.member, MemberProgress.unsent.rawValue)
-            rounds[round].sendPosition = offered.sendPosition
+            rounds[round].sendPosition = offeredPush.sendPosition
         }
         decrementInFlight(round, environment)
         enqueueRound(round)

@@ -9,7 +9,7 @@ extension Audiences {
 
     /// How often the core repeats a push without a pause, if APNs never processed it. Later attempts have a
     /// pause.
-    private static var attemptsAtOnceMax: UInt8 { 2 }
+    private static var immediateRetriesMax: UInt8 { 2 }
 
     /// Called when APNs has answered a push, or when no answer will come.
     ///
@@ -130,8 +130,8 @@ extension Audiences {
             return finishMember(tag, .superseded, now: now)
         }
         let attempts = content.attempts < .max ? content.attempts + 1 : .max
-        var pause = retryPause(attempts: attempts)
-        if result.disposition == .retryNow, attempts <= Self.attemptsAtOnceMax, result.isRetryPermitted { pause = 0 }
+        var pause = retryPauseMilliseconds(attempts: attempts)
+        if result.disposition == .retryNow, attempts <= Self.immediateRetriesMax, result.isRetryPermitted { pause = 0 }
         if isLimited { pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds)) }
         if !result.isRetryPermitted {
             pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
@@ -139,7 +139,7 @@ extension Audiences {
         if tag.isParked {
             parkedMembers[tag.parkedMember].attempts = attempts
             parkedMembers[tag.parkedMember].isLimited = isLimited
-            parkAgain(tag.parkedMember, pause: pause, now: now)
+            parkAgain(tag.parkedMember, pauseMilliseconds: pause, now: now)
         } else if let member = pages[tag.page].member(tag.member) {
             park(
                 member,
@@ -148,7 +148,7 @@ extension Audiences {
                 page: tag.page,
                 member: tag.member,
                 attempts: attempts,
-                pause: pause,
+                pauseMilliseconds: pause,
                 now: now
             )
             parkedMembers[rounds[round].firstParkedMember].isLimited = isLimited
@@ -163,15 +163,16 @@ extension Audiences {
     /// read.
     func registeredAtMilliseconds(_ tag: PushTag) -> Int64 {
         tag.isParked
-            ? parkedMembers[tag.parkedMember].atMilliseconds : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
+            ? parkedMembers[tag.parkedMember].registeredAtMilliseconds
+            : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
     }
 
     /// Records a dead token, so that its member leaves. If the token was registered at or after the time from
     /// which APNs calls it dead, the core sends the push again: APNs may not know the registration yet.
     private mutating func tokenRefused(_ tag: PushTag, _ content: AnsweredPush, _ result: PushResult, now: Moment) {
-        let isKnownLater =
+        let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds
-        if isKnownLater { return retryLater(tag, content, result, now: now) }
+        if isRegisteredLater { return retryLater(tag, content, result, now: now) }
         recordRefusal(tag, content, .unregistered, result, now: now)
     }
 
@@ -185,6 +186,6 @@ extension Audiences {
         // If the table of refused members is full, the refusal cannot be recorded. So the core sends the push
         // again later, and APNs refuses it again.
         guard !refusedMembers.isFull else { return retryLater(tag, content, result, now: now) }
-        record(tag, content, outcome, result, now: now)
+        addRefusedMember(tag, content, outcome, result, now: now)
     }
 }

@@ -29,7 +29,7 @@ struct ParkedMember: BitwiseCopyable {
     /// When the member was read. Monotonic milliseconds.
     var readMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
-    var atMilliseconds: Int64
+    var registeredAtMilliseconds: Int64
     private var identifierCount: UInt16 = 0
     private var tokenCount: UInt8 = 0
     private var identifierRoom = InlineArray<256, UInt8>(repeating: 0)
@@ -57,7 +57,7 @@ struct ParkedMember: BitwiseCopyable {
         environment = content.environment
         kind = content.kind
         frequentUpdates = content.frequentUpdates
-        atMilliseconds = content.atMilliseconds
+        registeredAtMilliseconds = content.atMilliseconds
         copyTexts(of: content)
     }
 
@@ -75,12 +75,12 @@ struct ParkedMember: BitwiseCopyable {
         self.readMilliseconds = readMilliseconds
         environment = content.environment
         frequentUpdates = content.frequentUpdates
-        atMilliseconds = content.atMilliseconds
+        registeredAtMilliseconds = content.atMilliseconds
         copyTexts(of: content)
     }
 
     /// Whether an entry of a page belongs to this member.
-    func isNamed(by content: PageMember) -> Bool {
+    func hasIdentifier(of content: PageMember) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytes, alignment: 1) { room in
             let count = content.writeIdentifier(to: room)
             return withIdentifier { isEqual($0, UnsafeRawBufferPointer(rebasing: room[..<count])) }

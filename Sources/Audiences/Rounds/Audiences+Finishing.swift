@@ -5,13 +5,18 @@ import LiveActivity
 extension Audiences {
     /// Adds the outcome of one member to the counts of every version whose window (the positions that the
     /// version must pass) includes the member's position.
-    mutating func countOutcome(_ position: UInt64, _ outcome: MemberOutcome, under sent: UInt32, of round: UInt32) {
+    mutating func countOutcome(
+        _ position: UInt64,
+        _ outcome: MemberOutcome,
+        under sentVersion: UInt32,
+        of round: UInt32
+    ) {
         queues[Int(rounds[round].application)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
         var version = rounds[round].oldestVersion
         while version != .max {
             let slot = versions.mutableAddress(of: version)
             if slot.pointee.stage == .underWay, slot.pointee.covers(position) {
-                slot.pointee.counts[version == sent ? outcome : .superseded] &+= 1
+                slot.pointee.counts[version == sentVersion ? outcome : .superseded] &+= 1
             }
             version = slot.pointee.next
         }

@@ -123,7 +123,7 @@ extension Audiences {
                     kind: slot.kind,
                     environment: slot.environment,
                     frequentUpdates: false,
-                    atMilliseconds: slot.atMilliseconds,
+                    atMilliseconds: slot.registeredAtMilliseconds,
                     identifier: identifier,
                     token: UnsafeRawBufferPointer(start: nil, count: 0)
                 )
@@ -131,7 +131,9 @@ extension Audiences {
             }
         case .changeMember:
             let slot = memberships[index]
-            return body(call(ticket, slot.member.application, slot.audiences[slot.notifiedCount], .append(slot.entry)))
+            return body(
+                call(ticket, slot.member.application, slot.audiences[slot.notifiedCount], .append(slot.nextEntry))
+            )
         case .newest:
             let key = newestStateRequests[index].key
             return body(call(ticket, key.application, key.digest, .newest))
@@ -195,17 +197,19 @@ extension Audiences {
         case .directory: directoryReceived(index, reply?.bytes, now: now)
         case .page: pageReceived(index, reply?.bytes, now: now)
         case .removeMember:
-            if reply != nil { count(.left, of: refusedMembers[index].application) }
+            if reply != nil { countMembershipChange(.left, of: refusedMembers[index].application) }
             refusedMemberAcknowledged(index, now: now)
         case .changeMember:
-            if reply != nil { count(memberships[index].change, of: memberships[index].member.application) }
+            if reply != nil {
+                countMembershipChange(memberships[index].nextChangeKind, of: memberships[index].member.application)
+            }
             audienceNotified(index, now: now)
         case .newest: newestStateReceived(index, reply, now: now)
         }
     }
 
     /// Counts, for its app, a change of a member's audiences that the audience has acknowledged.
-    private mutating func count(_ change: MembershipChangeKind, of application: UInt16) {
+    private mutating func countMembershipChange(_ change: MembershipChangeKind, of application: UInt16) {
         queues[Int(application)].membershipChangeCounts[Int(change.rawValue)] &+= 1
     }
 

@@ -53,7 +53,7 @@ extension Lane {
             audiences.receive(membership: IncomingMembership(change, delivery.view(change.member.record)), now: now)
             delivery.membershipChangeTaken()
         }
-        while let member = audiences.nextMembershipOutcome() { delivery.membershipChanged(member, now: now) }
+        while let member = audiences.nextReturnedMember() { delivery.membershipChanged(member, now: now) }
     }
 
     /// Takes back a partition's commands to audiences that still wait for their admission. The partition is

@@ -153,8 +153,8 @@ extension Simulation {
         }
     }
 
-    func takeMembershipOutcomes(_ worker: SimulatedWorker) {
-        while let member = worker.core.nextMembershipOutcome() {
+    func takeReturnedMembers(_ worker: SimulatedWorker) {
+        while let member = worker.core.nextReturnedMember() {
             guard workers[commandOwner] === worker, let index = changes.firstIndex(where: { $0.member == member })
             else { continue }
             let change = changes.remove(at: index)

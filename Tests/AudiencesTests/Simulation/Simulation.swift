@@ -227,7 +227,7 @@ final class Simulation {
             worker.core.advance(now: worker.moment(now))
             perform(worker)
             takeReturnedCommands(worker)
-            takeMembershipOutcomes(worker)
+            takeReturnedMembers(worker)
             commit(worker)
         }
     }
