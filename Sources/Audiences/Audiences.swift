@@ -217,7 +217,7 @@ public struct Audiences: ~Copyable {
 
     /// When `advance` must be called next (monotonic milliseconds); nil if nothing waits for the clock.
     public var nextDueMilliseconds: Int64? {
-        var due = timers.firstMilliseconds ?? .max
+        var due = timers.earliestDueMilliseconds ?? .max
         due = min(due, storeQueue.dueMilliseconds ?? .max)
         due = min(due, pageReads.sendDueMilliseconds ?? .max)
         due = min(due, activityQueue.dueMilliseconds ?? .max)

@@ -202,9 +202,9 @@ extension Audiences {
         let slot = broadcasts[broadcast]
         let channel = slot.record.instruction.channel ?? channels[slot.channel].apnsChannel
         let reason = slot.outcome == .failed ? slot.reason.bytes : UnsafeRawBufferPointer(start: nil, count: 0)
-        return composeResult(of: name(ofChannel: slot.channel), slot.record) { name, writer in
+        return composeResult(of: subject(ofChannel: slot.channel), slot.record) { command, writer in
             var result = BroadcastResultRecord(
-                command: name,
+                command: command,
                 channel: channel,
                 outcome: slot.outcome,
                 reason: reason,
@@ -221,17 +221,17 @@ extension Audiences {
         let slot = broadcasts[broadcast]
         return composeTotals(
             slot.totals,
-            of: name(ofChannel: slot.channel),
+            of: subject(ofChannel: slot.channel),
             slot.record,
             isSuperseded: slot.outcome == .superseded
         )
     }
 
-    private func name(ofChannel channel: UInt32) -> NamedAudience {
+    private func subject(ofChannel channel: UInt32) -> ResultSubject {
         let slot = channels[channel]
-        return NamedAudience(
+        return ResultSubject(
             application: slot.key.application,
-            key: slot.identifier.bytes,
+            identifier: slot.identifier.bytes,
             isChannel: slot.isManagedByProducer
         )
     }

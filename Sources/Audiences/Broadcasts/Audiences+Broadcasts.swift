@@ -136,7 +136,7 @@ extension Audiences {
     private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: UInt32) {
         broadcasts[broadcast].record.instruction.grant.timestamp = timestamp
         let record = broadcasts[broadcast].record
-        Body.setTimestamp(timestamp, in: record.body.room, record.layout)
+        Body.setTimestamp(timestamp, in: record.body.mutableBytes, record.layout)
     }
 
     /// Ends the older broadcast as superseded. The newer one takes over its alert, if the newer one has no

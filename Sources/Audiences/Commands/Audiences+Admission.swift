@@ -13,8 +13,8 @@ extension Audiences {
         commands[command].stage = .sizing
         commands[command].sampledBytes = 0
         commands[command].unacknowledgedCount = UInt16(Self.sampledSegments.count)
-        for part in Self.sampledSegments.indices {
-            storeQueue.append(AudienceTicket(.size, part: UInt8(part), index: command))
+        for sampleIndex in Self.sampledSegments.indices {
+            storeQueue.append(AudienceTicket(.size, sampleIndex: UInt8(sampleIndex), index: command))
         }
     }
 
@@ -23,8 +23,8 @@ extension Audiences {
     /// hashes of their ids.
     mutating func samplePageReceived(_ command: UInt32, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
-            let part = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
-            commands[command].sampledBytes += Double(bytes.count - MemberPage.Header.bytes) / max(part, 1e-6)
+            let coveredPart = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
+            commands[command].sampledBytes += Double(bytes.count - MemberPage.Header.bytes) / max(coveredPart, 1e-6)
         }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
@@ -124,7 +124,9 @@ extension Audiences {
         case .send:
             guard var grant = reply.grant, SegmentRange(index: 0, count: Int(grant.rangeCount)) != nil,
                 (Limits.timestampMin...Limits.timestampMax).contains(grant.timestamp)
-            else { return finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReply, now: now) }
+            else {
+                return finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)
+            }
             guard audiences[audience].channelEnvironment == nil else { return broadcast(command, grant) }
             commands[command].channels = reply.channels
             // A broadcast cannot begin activities. A start names the channel instead.
@@ -133,8 +135,8 @@ extension Audiences {
             guard !awaitMissingChannel(command, now: now) else { return }
             fanOut(command, grant)
         case .wait:
-            let most = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
-            let due = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most))
+            let waitMaxMilliseconds = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
+            let due = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMaxMilliseconds))
             audiences[audience].pausedUntilMilliseconds = due
             startTimer(.audience, audience, dueMilliseconds: due)
             putBackCurrentCommand(of: audience, now: now)
@@ -142,11 +144,11 @@ extension Audiences {
         case .duplicate: finishCurrentCommand(command, .outcome(.duplicate), now: now)
         case .unchanged: finishCurrentCommand(command, .outcome(.unchanged), now: now)
         case .ended: finishCurrentCommand(command, .outcome(.ended), now: now)
-        default: finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReply, now: now)
+        default: finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
-    static var unexpectedReply: StaticString { "unexpected reply of the audience script" }
+    static var unexpectedReplyReason: StaticString { "unexpected reply of the audience script" }
 
     /// - Parameter hasMembers: false for a command that names a channel itself, and so goes only to this
     ///   channel.

@@ -160,13 +160,13 @@ extension Audiences {
         _ layout: Body.Layout
     ) -> (HeapBytes, Body.Layout) {
         let newBody = HeapBytes(count: Body.count(body, layout, carryingAlertOf: alert.count))
-        return (newBody, Body.write(body, layout, carrying: alert, into: newBody.room))
+        return (newBody, Body.write(body, layout, carrying: alert, into: newBody.mutableBytes))
     }
 
     static func bodyWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> (HeapBytes, Body.Layout) {
         guard !layout.alert.isAbsent else { return (HeapBytes(copying: body), layout) }
         let quietBody = HeapBytes(count: Body.countWithoutAlert(body, layout))
-        return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.room))
+        return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.mutableBytes))
     }
 
     private mutating func append(_ command: UInt32, to audience: UInt32) {

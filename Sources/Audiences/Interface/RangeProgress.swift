@@ -3,16 +3,16 @@ public import LiveActivity
 /// The state of a range's round at its last checkpoint. `causeway inspect` prints it.
 public struct RangeProgress: Sendable, Equatable {
     /// A version that is on its way through the range's members.
-    public struct UnderWay: Sendable, Equatable {
+    public struct VersionProgress: Sendable, Equatable {
         public let version: Version
         /// How far the round has taken the version through its members, 0 to 1.
-        public let share: Double
+        public let progressFraction: Double
         public let counts: MemberCounts
         public let times: RoundTimes
     }
 
     /// The versions under way, oldest first. Empty: the round has ended.
-    public let versions: [UnderWay]
+    public let versions: [VersionProgress]
     /// The number of members that get another attempt, because APNs refused their push for a temporary
     /// reason.
     public let parkedCount: Int
@@ -24,9 +24,9 @@ public struct RangeProgress: Sendable, Equatable {
         versions = checkpoint.entries.map { entry in
             let length = entry.length ?? lap
             let passed = min(length, checkpoint.watermark - entry.start)
-            return UnderWay(
+            return VersionProgress(
                 version: entry.version,
-                share: length == 0 ? 1 : Double(passed) / Double(length),
+                progressFraction: length == 0 ? 1 : Double(passed) / Double(length),
                 counts: entry.counts,
                 times: entry.times
             )

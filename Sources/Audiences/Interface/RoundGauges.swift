@@ -103,7 +103,7 @@ public struct FinishedRound: Sendable, BitwiseCopyable {
     public var event: Event
     public var priority: UInt8
     /// Members whose turn is over.
-    public var members: UInt32
+    public var memberCount: UInt32
 }
 
 extension Audiences {
@@ -122,23 +122,23 @@ extension Audiences {
 
     /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other
     /// productions. The caller must ask before ``productionReported(_:_:now:)``, which may free the content.
-    public func finished(by production: AudienceProduction) -> FinishedRound? {
+    public func finishedRound(of production: AudienceProduction) -> FinishedRound? {
         switch production.kind {
         case .rangeResult:
             let slot = versions[production.index]
-            return finished(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
+            return finishedRound(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
         case .commandResult:
             let slot = versions[production.index]
-            return finished(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
+            return finishedRound(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
         case .broadcastTotals:
             let slot = broadcasts[production.index]
             let isSuperseded = slot.outcome == .superseded
-            return finished(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
+            return finishedRound(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
         case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil
         }
     }
 
-    private func finished(
+    private func finishedRound(
         _ record: FanoutRecord,
         _ members: MemberCounts,
         _ times: RoundTimes,
@@ -153,7 +153,7 @@ extension Audiences {
             receivedMilliseconds: record.receivedMilliseconds,
             event: record.event,
             priority: record.instruction.grant.priority,
-            members: UInt32(clamping: members.total)
+            memberCount: UInt32(clamping: members.total)
         )
     }
 }

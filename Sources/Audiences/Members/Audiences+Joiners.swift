@@ -57,7 +57,7 @@ extension Audiences {
         guard let request = newestStateIndex[key] else {
             let request = newestStateRequests.allocate(NewestStateRequest(key, for: membership))
             newestStateIndex[key] = request
-            return storeQueue.append(AudienceTicket(.newest, index: request))
+            return storeQueue.append(AudienceTicket(.newestState, index: request))
         }
         memberships[membership].next = newestStateRequests[request].firstLaterMembership
         newestStateRequests[request].firstLaterMembership = membership
@@ -75,7 +75,7 @@ extension Audiences {
             newestStateIndex[slot.key] = nil
             newestStateRequests.free(request)
         } else {
-            storeQueue.append(AudienceTicket(.newest, index: request))
+            storeQueue.append(AudienceTicket(.newestState, index: request))
         }
         if let state { states[state].holderCount += 1 }
         var membership = slot.firstMembership

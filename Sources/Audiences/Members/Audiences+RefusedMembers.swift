@@ -43,7 +43,7 @@ extension Audiences {
         )
         setTexts(of: refusedMember, tag, reason: result.reason)
         rounds[round].pendingMemberCount += 1
-        if !tag.isParked { pages[tag.page].setState(tag.member, MemberProgress.refused.rawValue) }
+        if !tag.isParked { pages[tag.page].setProgress(tag.member, MemberProgress.refused.rawValue) }
         productions.append(AudienceProduction(kind: .memberResult, index: refusedMember))
         guard isDead else { return }
         productions.append(AudienceProduction(kind: .invalidation, index: refusedMember))

@@ -16,9 +16,9 @@ package enum JoinerBody {
 
     static func storedBytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
         let stored = HeapBytes(count: body.count + timestampOffsetBytes)
-        stored.room.copyMemory(from: body)
+        stored.mutableBytes.copyMemory(from: body)
         let timestampOffset = UInt16(truncatingIfNeeded: layout.timestampDigits.offset)
-        stored.room.storeBytes(of: timestampOffset.littleEndian, toByteOffset: body.count, as: UInt16.self)
+        stored.mutableBytes.storeBytes(of: timestampOffset.littleEndian, toByteOffset: body.count, as: UInt16.self)
         return stored
     }
 
@@ -36,7 +36,7 @@ package enum JoinerBody {
         let body = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: stored[..<count]))
         var layout = Body.Layout.none
         layout.timestampDigits = digits
-        Body.setTimestamp(timestamp, in: body.room, layout)
+        Body.setTimestamp(timestamp, in: body.mutableBytes, layout)
         return body
     }
 }

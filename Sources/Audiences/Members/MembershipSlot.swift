@@ -80,11 +80,12 @@ struct MembershipSlot: BitwiseCopyable {
         departuresCount = departures.count
         let audiences = departures + incoming.joins
         texts = HeapBytes(count: identifierCount + tokenCount + audiences.count * AudienceList.digestBytes)
-        UnsafeMutableRawBufferPointer(rebasing: texts.room[..<identifierCount]).copyMemory(from: incoming.identifier)
-        UnsafeMutableRawBufferPointer(rebasing: texts.room[identifierCount...].prefix(tokenCount))
+        UnsafeMutableRawBufferPointer(rebasing: texts.mutableBytes[..<identifierCount])
+            .copyMemory(from: incoming.identifier)
+        UnsafeMutableRawBufferPointer(rebasing: texts.mutableBytes[identifierCount...].prefix(tokenCount))
             .copyMemory(from: incoming.token)
         for (index, audience) in audiences.enumerated() {
-            texts.room.storeBytes(
+            texts.mutableBytes.storeBytes(
                 of: audience.value.littleEndian,
                 toByteOffset: identifierCount + tokenCount + index * AudienceList.digestBytes,
                 as: UInt64.self

@@ -27,9 +27,9 @@ extension Audiences {
     }
 
     /// Notes that the shell gets the push to this member, and moves on to the next member.
-    mutating func advancePast(_ next: NextMember, _ state: UInt8, _ version: UInt32) {
+    mutating func advancePast(_ next: NextMember, _ progress: UInt8, _ version: UInt32) {
         pages[next.page].setVersion(next.member, version)
-        pages[next.page].setState(next.member, state)
+        pages[next.page].setProgress(next.member, progress)
         pages[next.page].sendIndex += 1
         rounds[pages[next.page].round].sendPosition = next.position + 1
     }

@@ -24,11 +24,11 @@ extension Audiences {
         let end = readEnd(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pageCount < Self.pagesPerRoundMax {
-            let continued = pageToContinue(of: round, end: end)
-            guard continued != nil || wantsSegment(round, end: end) else { return }
+            let precedingPage = pageToContinue(of: round, end: end)
+            guard precedingPage != nil || mayReadNextSegment(round, end: end) else { return }
             guard isFirstInQueue ? hasFreePage(of: round) : hasPage(for: round) else { return awaitPage(round) }
             isFirstInQueue = false
-            if let continued { continuePage(continued, of: round) } else { readSegment(of: round) }
+            if let precedingPage { continuePage(precedingPage, of: round) } else { readSegment(of: round) }
         }
     }
 
@@ -49,7 +49,7 @@ extension Audiences {
 
     /// Whether the round may read the next segment. It must not read a segment while members of this segment
     /// are under way from its previous pass through the range.
-    private func wantsSegment(_ round: UInt32, end: UInt64) -> Bool {
+    private func mayReadNextSegment(_ round: UInt32, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.readPosition < end else { return false }
         guard slot.firstPage != .max else { return true }
@@ -80,15 +80,15 @@ extension Audiences {
 
     private mutating func continuePage(_ before: UInt32, of round: UInt32) {
         pages[before].needsContinuation = false
-        let page = addPage(round, start: pages[before].end, isBound: true)
+        let page = addPage(round, start: pages[before].end, isLowerBound: true)
         pages[page].next = pages[before].next
         pages[before].next = page
         if rounds[round].lastPage == before { rounds[round].lastPage = page }
     }
 
-    mutating func addPage(_ round: UInt32, start: UInt64, isBound: Bool = false) -> UInt32 {
+    mutating func addPage(_ round: UInt32, start: UInt64, isLowerBound: Bool = false) -> UInt32 {
         let (application, expectedBytes) = (rounds[round].application, rounds[round].expectedPageBytes)
-        let isKnown = isBound || UInt32(truncatingIfNeeded: start) == 0
+        let isKnown = isLowerBound || UInt32(truncatingIfNeeded: start) == 0
         let page = pages.allocate(
             PageSlot(
                 round: round,
@@ -111,7 +111,7 @@ extension Audiences {
 
     func segment(of page: UInt32) -> UInt8 {
         let round = rounds[pages[page].round]
-        let ordinal = round.range.ordinals.lowerBound + pages[page].start % round.length
+        let ordinal = round.range.ordinals.lowerBound + pages[page].start % round.lapLength
         return MemberLocation(ordinal: ordinal).segment
     }
 
@@ -119,41 +119,42 @@ extension Audiences {
 
     mutating func directoryReceived(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }
-        let wanted = UInt32(truncatingIfNeeded: pages[page].start)
-        var covering: UInt32?
-        var following: UInt32?
+        let wantedPosition = UInt32(truncatingIfNeeded: pages[page].start)
+        var coveringBound: UInt32?
+        var followingBound: UInt32?
         let bounds = bytes ?? UnsafeRawBufferPointer(start: nil, count: 0)
         for offset in stride(from: 0, to: bounds.count / 4 * 4, by: 4) {
             let bound = UInt32(littleEndian: bounds.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
-            if bound <= wanted {
-                covering = max(covering ?? 0, bound)
+            if bound <= wantedPosition {
+                coveringBound = max(coveringBound ?? 0, bound)
             } else {
-                following = min(following ?? .max, bound)
+                followingBound = min(followingBound ?? .max, bound)
             }
         }
         pages[page].attempts += 1
-        guard let covering, covering != pages[page].missingBound, pages[page].attempts < Self.attemptsMax else {
-            return makeEmptyPage(page, upTo: following, now: now)
+        guard let coveringBound, coveringBound != pages[page].missingBound, pages[page].attempts < Self.attemptsMax
+        else {
+            return makeEmptyPage(page, upTo: followingBound, now: now)
         }
-        pages[page].lowerBound = covering
+        pages[page].lowerBound = coveringBound
         pages[page].phase = .askingPage
         requestPage(page)
     }
 
     mutating func pageReceived(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }
-        let wanted = UInt32(truncatingIfNeeded: pages[page].start)
+        let wantedPosition = UInt32(truncatingIfNeeded: pages[page].start)
         guard let bytes, !bytes.isEmpty else { return askDirectory(for: page) }
         guard let content = MemberPage(bytes) else {
             counters.pagesDamaged &+= 1
             return askDirectory(for: page)
         }
-        guard content.contains(wanted) else { return askDirectory(for: page, isMissing: false) }
+        guard content.contains(wantedPosition) else { return askDirectory(for: page, isMissing: false) }
         let (count, isWhole) = content.members(into: memberScratch)
         if !isWhole { counters.pagesDamaged &+= 1 }
         counters.pagesRead &+= 1
         var first = 0
-        while first < count, memberScratch[first].position < wanted { first += 1 }
+        while first < count, memberScratch[first].position < wantedPosition { first += 1 }
         pages[page].load(bytes, members: UnsafeBufferPointer(rebasing: memberScratch[first..<count]))
         makeReady(page, upTo: content.nextBound, now: now)
     }
@@ -162,7 +163,7 @@ extension Audiences {
     ///
     /// A page that is larger than expected is kept. The app requests no other page until there is room again.
     private mutating func correctPageBytes(_ page: UInt32) {
-        let bytes = pages[page].block.room.count
+        let bytes = pages[page].block.mutableBytes.count
         queues[Int(pages[page].application)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
@@ -204,7 +205,7 @@ extension Audiences {
         while case let page = rounds[round].firstPage, page != .max, isDone(page, of: round) {
             let slot = pages[page]
             for member in 0..<Int(slot.sendIndex) {
-                guard let outcome = MemberProgress.outcome(slot.state(member)) else { continue }
+                guard let outcome = MemberProgress.outcome(slot.progress(member)) else { continue }
                 countOutcome(slot.position(member), outcome, under: slot.version(member), of: round)
             }
             let end = readEnd(of: round)
@@ -215,7 +216,7 @@ extension Audiences {
             // read again.
             let continues = slot.needsContinuation && slot.end < end && rounds[round].phase == .running
             if slot.end >= end { rounds[round].readPosition = rounds[round].watermark }
-            detachFirst(of: round)
+            detachFirstPage(of: round)
             if continues { readNextPage(from: slot.end, of: round, inPlaceOf: page) } else { freePage(page) }
         }
         finishVersions(of: round)
@@ -229,7 +230,7 @@ extension Audiences {
         return slot.sendIndex == slot.memberCount || slot.position(Int(slot.sendIndex)) >= readEnd(of: round)
     }
 
-    private mutating func detachFirst(of round: UInt32) {
+    private mutating func detachFirstPage(of round: UInt32) {
         let page = rounds[round].firstPage
         rounds[round].firstPage = pages[page].next
         if rounds[round].lastPage == page { rounds[round].lastPage = .max }
@@ -241,7 +242,7 @@ extension Audiences {
     /// progress.
     private mutating func readNextPage(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
         releasePage(counted)
-        let page = addPage(round, start: start, isBound: true)
+        let page = addPage(round, start: start, isLowerBound: true)
         pages[page].next = rounds[round].firstPage
         rounds[round].firstPage = page
         if rounds[round].lastPage == .max { rounds[round].lastPage = page }
@@ -252,19 +253,19 @@ extension Audiences {
     ///
     /// The caller must call ``offerFreePages(_:)`` afterwards.
     mutating func truncatePages(of round: UInt32) {
-        var kept = UInt32.max
+        var lastKeptPage = UInt32.max
         var page = rounds[round].firstPage
         while page != .max, pages[page].phase == .ready {
-            if pages[page].sendIndex > 0 { kept = page }
+            if pages[page].sendIndex > 0 { lastKeptPage = page }
             page = pages[page].next
         }
-        guard kept != .max else { return releasePages(of: round) }
-        pages[kept].truncate(at: rounds[round].sendPosition)
+        guard lastKeptPage != .max else { return releasePages(of: round) }
+        pages[lastKeptPage].truncate(at: rounds[round].sendPosition)
         let first = rounds[round].firstPage
-        rounds[round].firstPage = pages[kept].next
-        pages[kept].next = .max
+        rounds[round].firstPage = pages[lastKeptPage].next
+        pages[lastKeptPage].next = .max
         releasePages(of: round)
-        (rounds[round].firstPage, rounds[round].lastPage) = (first, kept)
+        (rounds[round].firstPage, rounds[round].lastPage) = (first, lastKeptPage)
     }
 
     /// Drops the pages that were read ahead, so that they are read again: members may have joined or left
@@ -327,14 +328,14 @@ extension Audiences {
     mutating func offerFreePages(_ application: Int) {
         let last = queues[application].lastRoundAwaitingPage
         while case let first = queues[application].firstRoundAwaitingPage, first != .max, hasFreePage(of: first),
-            let waiting = popAwaitingPage(application)
+            let waitingRound = popRoundAwaitingPage(application)
         {
-            if rounds[waiting].phase == .restoring {
-                wake(waiting, at: 0)
+            if rounds[waitingRound].phase == .restoring {
+                wake(waitingRound, at: 0)
             } else {
-                prefetchPages(of: waiting, isFirstInQueue: true)
+                prefetchPages(of: waitingRound, isFirstInQueue: true)
             }
-            if waiting == last { return }
+            if waitingRound == last { return }
         }
     }
 

@@ -8,8 +8,8 @@ import Delivery
 struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others.
     static var waitMilliseconds: Int64 { 20 }
-    /// The requests leave at once when they are at least this part of all pages: a quarter.
-    private static var pagesPerRequestDivisor: Int { 4 }
+    /// The requests leave at once if there are at most this many pages in use for each request.
+    private static var pagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
     /// The time of the last check, and the time when the oldest request has waited long enough. Monotonic
@@ -36,7 +36,7 @@ struct PageReadBatch: ~Copyable {
     mutating func mustSend(pages: Int, now: Moment) -> Bool {
         nowMilliseconds = now.monotonicMilliseconds
         guard !tickets.isEmpty else { return false }
-        return tickets.count * Self.pagesPerRequestDivisor >= pages || dueMilliseconds <= nowMilliseconds
+        return tickets.count * Self.pagesPerRequestMax >= pages || dueMilliseconds <= nowMilliseconds
     }
 
     mutating func popFirst() -> AudienceTicket? { tickets.popFirst() }

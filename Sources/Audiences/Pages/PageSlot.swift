@@ -2,7 +2,7 @@ import LiveActivity
 
 /// A page of a round, from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
-    /// The memory for the longest page that Redis may have, together with the states of as many members as
+    /// The memory for the longest page that Redis may have, together with the progress of as many members as
     /// such a page usually has.
     static let bytesMax = 48 << 10
     enum Phase: UInt8, BitwiseCopyable {
@@ -44,13 +44,13 @@ struct PageSlot: BitwiseCopyable {
     var readMilliseconds: Int64 = .max
 
     /// The page's bytes, then for all its members: their references, the versions that they were sent, and
-    /// their states.
+    /// their progress.
     private(set) var block = HeapBytes.none
-    private(set) var byteCount = 0
+    private(set) var referencesOffset = 0
     /// The number of members on the page, and how many of them are left after ``truncate(at:)``.
-    private var capacity: UInt16 = 0
-    private var lastMember: UInt16 = 0
-    var memberCount: UInt16 { lastMember }
+    private var loadedMemberCount: UInt16 = 0
+    private var keptMemberCount: UInt16 = 0
+    var memberCount: UInt16 { keptMemberCount }
     /// The next member whose push the shell gets.
     var sendIndex: UInt16 = 0
     /// The number of members whose push the shell has got and that have no outcome yet. Parked members are
@@ -70,31 +70,33 @@ struct PageSlot: BitwiseCopyable {
     var segmentBase: UInt64 { start & ~(MemberLocation.positionsPerSegment - 1) }
 
     mutating func load(_ page: UnsafeRawBufferPointer, members: UnsafeBufferPointer<MemberReference>) {
-        byteCount = (page.count + 7) & ~7
-        capacity = UInt16(members.count)
-        lastMember = capacity
+        referencesOffset = (page.count + 7) & ~7
+        loadedMemberCount = UInt16(members.count)
+        keptMemberCount = loadedMemberCount
         let perMember = MemoryLayout<MemberReference>.size + MemoryLayout<UInt32>.size + 1
-        block = HeapBytes(count: byteCount + members.count * perMember)
-        block.room.copyMemory(from: page)
-        guard let base = block.room.baseAddress, !members.isEmpty else { return }
-        (base + byteCount)
+        block = HeapBytes(count: referencesOffset + members.count * perMember)
+        block.mutableBytes.copyMemory(from: page)
+        guard let base = block.mutableBytes.baseAddress, !members.isEmpty else { return }
+        (base + referencesOffset)
             .copyMemory(from: UnsafeRawPointer(members.baseAddress.unsafelyUnwrapped), byteCount: members.count * 8)
-        (statesBase).initializeMemory(as: UInt8.self, repeating: MemberProgress.unsent.rawValue, count: members.count)
-        pageBytes = page.count
+        (progressBase).initializeMemory(as: UInt8.self, repeating: MemberProgress.unsent.rawValue, count: members.count)
+        pageByteCount = page.count
     }
 
     /// Removes the members whose pushes the shell has not got.
     mutating func truncate(at position: UInt64) {
-        lastMember = sendIndex
+        keptMemberCount = sendIndex
         end = min(end, position)
         needsContinuation = false
     }
 
-    private var pageBytes = 0
+    private var pageByteCount = 0
 
-    private var referencesBase: UnsafeMutableRawPointer { block.room.baseAddress.unsafelyUnwrapped + byteCount }
-    private var versionsBase: UnsafeMutableRawPointer { referencesBase + Int(capacity) * 8 }
-    private var statesBase: UnsafeMutableRawPointer { versionsBase + Int(capacity) * 4 }
+    private var referencesBase: UnsafeMutableRawPointer {
+        block.mutableBytes.baseAddress.unsafelyUnwrapped + referencesOffset
+    }
+    private var versionsBase: UnsafeMutableRawPointer { referencesBase + Int(loadedMemberCount) * 8 }
+    private var progressBase: UnsafeMutableRawPointer { versionsBase + Int(loadedMemberCount) * 4 }
 
     func reference(_ member: Int) -> MemberReference {
         referencesBase.load(fromByteOffset: member &* 8, as: MemberReference.self)
@@ -108,26 +110,28 @@ struct PageSlot: BitwiseCopyable {
         versionsBase.storeBytes(of: version, toByteOffset: member &* 4, as: UInt32.self)
     }
 
-    func state(_ member: Int) -> UInt8 { statesBase.load(fromByteOffset: member, as: UInt8.self) }
+    func progress(_ member: Int) -> UInt8 { progressBase.load(fromByteOffset: member, as: UInt8.self) }
 
-    func setState(_ member: Int, _ state: UInt8) {
-        statesBase.storeBytes(of: state, toByteOffset: member, as: UInt8.self)
+    func setProgress(_ member: Int, _ progress: UInt8) {
+        progressBase.storeBytes(of: progress, toByteOffset: member, as: UInt8.self)
     }
 
     /// Returns a member's content. It is nil only if the bytes are no page, which was checked before they
     /// were loaded.
     func member(_ member: Int) -> PageMember? {
-        MemberPage(UnsafeRawBufferPointer(start: block.room.baseAddress, count: pageBytes))?[reference(member)]
+        MemberPage(UnsafeRawBufferPointer(start: block.mutableBytes.baseAddress, count: pageByteCount))?[
+            reference(member)
+        ]
     }
 
     func freeBytes() { block.free() }
 }
 
-/// The state of a member of a page. A value from `done` on also contains the outcome.
+/// The progress of a member of a page. A value from `done` on also contains the outcome.
 enum MemberProgress: UInt8 {
     case unsent
     case inFlight
-    /// A push to the member is in flight in the sandbox. The state tells this so that the core need not read
+    /// A push to the member is in flight in the sandbox. The value tells this so that the core need not read
     /// the member's entry when the answer comes: by then, the entry is no longer in the processor's cache.
     case inFlightToSandbox
     /// The member is parked. The counts do not include it before it has its outcome.
@@ -136,12 +140,12 @@ enum MemberProgress: UInt8 {
     case refused
     /// An activity where devices are wanted, or a device where activities are wanted. Not a member for this
     /// command.
-    case passedOver
+    case otherKind
     case done = 8
 
     static func done(_ outcome: MemberOutcome) -> UInt8 { done.rawValue + outcome.rawValue }
 
-    static func outcome(_ state: UInt8) -> MemberOutcome? {
-        state >= done.rawValue ? MemberOutcome(rawValue: state - done.rawValue) : nil
+    static func outcome(_ progress: UInt8) -> MemberOutcome? {
+        progress >= done.rawValue ? MemberOutcome(rawValue: progress - done.rawValue) : nil
     }
 }

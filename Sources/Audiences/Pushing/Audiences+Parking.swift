@@ -98,7 +98,7 @@ extension Audiences {
             countOutcome(slot.position, outcome, under: sentVersion, of: round)
         } else {
             pages[slot.page].setVersion(Int(slot.member), sentVersion)
-            pages[slot.page].setState(Int(slot.member), MemberProgress.done(outcome))
+            pages[slot.page].setProgress(Int(slot.member), MemberProgress.done(outcome))
         }
         unpark(member)
     }

@@ -140,7 +140,7 @@ extension Audiences {
         let end = readEnd(of: round)
         while let next = nextMember(of: round, end: end) {
             let lowestParkedPosition = rounds[round].lowestParkedPosition
-            guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].length else {
+            guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].lapLength else {
                 return .nothing
             }
             guard isFresh(next.page, now: now) else {
@@ -150,7 +150,7 @@ extension Audiences {
             }
             let version = version(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .activity else {
-                advancePast(next, MemberProgress.passedOver.rawValue, version)
+                advancePast(next, MemberProgress.otherKind.rawValue, version)
                 continue
             }
             if isExpired(version, now: now) {
@@ -209,8 +209,8 @@ extension Audiences {
         let round = pages[next.page].round
         let tag = PushTag(page: next.page, member: next.member).value
         offeredPush = OfferedPush(tag: tag, sendPosition: rounds[round].sendPosition)
-        let state = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
-        advancePast(next, state.rawValue, version)
+        let progress = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
+        advancePast(next, progress.rawValue, version)
         pages[next.page].unfinishedCount += 1
         let digitCount = content.writeToken(to: tokenDigits)
         return makePush(
@@ -293,7 +293,7 @@ extension Audiences {
             environment = pages[tag.page].member(tag.member)?.environment ?? .production
             pages[tag.page].sendIndex -= 1
             pages[tag.page].unfinishedCount -= 1
-            pages[tag.page].setState(tag.member, MemberProgress.unsent.rawValue)
+            pages[tag.page].setProgress(tag.member, MemberProgress.unsent.rawValue)
             rounds[round].sendPosition = offeredPush.sendPosition
         }
         decrementInFlight(round, environment)

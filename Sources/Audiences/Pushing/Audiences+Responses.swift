@@ -55,7 +55,7 @@ extension Audiences {
                 attempts = slot.pointee.attempts
             } else {
                 let page = pages.address(of: tag.page)
-                switch MemberProgress(rawValue: page.pointee.state(tag.member)) {
+                switch MemberProgress(rawValue: page.pointee.progress(tag.member)) {
                 case .inFlight: environment = .production
                 case .inFlightToSandbox: environment = .sandbox
                 default: return nil
@@ -88,7 +88,7 @@ extension Audiences {
             return advance(round, now: now)
         }
         let page = pages.mutableAddress(of: tag.page)
-        page.pointee.setState(tag.member, MemberProgress.done(outcome))
+        page.pointee.setProgress(tag.member, MemberProgress.done(outcome))
         page.pointee.unfinishedCount -= 1
         pagePushEnded(tag.page, now: now)
     }
@@ -152,7 +152,7 @@ extension Audiences {
                 now: now
             )
             parkedMembers[rounds[round].firstParkedMember].isLimited = isLimited
-            pages[tag.page].setState(tag.member, MemberProgress.parked.rawValue)
+            pages[tag.page].setProgress(tag.member, MemberProgress.parked.rawValue)
             pages[tag.page].unfinishedCount -= 1
             pagePushEnded(tag.page, now: now)
         }

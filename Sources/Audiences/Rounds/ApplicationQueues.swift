@@ -115,7 +115,7 @@ extension Audiences {
         queues[application].lastRoundAwaitingPage = round
     }
 
-    mutating func popAwaitingPage(_ application: Int) -> UInt32? {
+    mutating func popRoundAwaitingPage(_ application: Int) -> UInt32? {
         let round = queues[application].firstRoundAwaitingPage
         guard round != .max else { return nil }
         queues[application].firstRoundAwaitingPage = rounds[round].nextAwaitingPage

@@ -86,7 +86,7 @@ extension Audiences {
         counters.versionsFinished &+= 1
         if versions[version].isSuperseded { counters.versionsSuperseded &+= 1 }
         productions.append(AudienceProduction(kind: .rangeResult, index: version))
-        storeQueue.append(AudienceTicket(.finish, index: version))
+        storeQueue.append(AudienceTicket(.finishRange, index: version))
     }
 
     /// Finishes a version whose record came after a newer version, and that was not under way. Its outcome is

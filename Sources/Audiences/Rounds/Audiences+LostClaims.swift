@@ -25,19 +25,19 @@ import Numbers
 /// round was claimed may have no result (simulation `partitions`, seeds 9 and 123). So add partitions only
 /// while no command is under way.
 extension Audiences {
-    private static var pauseMilliseconds: Int64 { 500 }
+    private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
     /// Called when the store has no claim for the round's range, or the claim of another worker.
-    mutating func claimLost(_ round: UInt32, membersAreLost: Bool, now: Moment) {
+    mutating func claimLost(_ round: UInt32, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
         let doublings = min(rounds[round].lossCount, Self.pauseDoublingsMax)
         rounds[round].lossCount = doublings + 1
-        let pause = randomness.jittered(Self.pauseMilliseconds << Int64(doublings))
+        let pause = randomness.jittered(Self.claimPauseMilliseconds << Int64(doublings))
         rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds + pause
-        if membersAreLost {
+        if areMembersLost {
             rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
             storeLostMilliseconds = now.monotonicMilliseconds
         }
@@ -93,7 +93,7 @@ extension Audiences {
         let waitBegan = max(slot.membersLostMilliseconds, slot.nextClaimMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBegan >= Self.membersWaitMillisecondsMax
         guard slot.membersLostMilliseconds < membersLastCompleteMilliseconds || isWaitOver else {
-            return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
+            return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !isFinishing(round) else { return }
         if isWaitOver { rounds[round].membersAwaitedCount = Self.membersAwaitedMax }

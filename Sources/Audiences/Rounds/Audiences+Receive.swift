@@ -131,8 +131,8 @@ extension Audiences {
             withUnescaped(command.policy, from: value) { policies.index(of: $0) }
             ?? UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
         let body = HeapBytes(count: command.bodyCount)
-        let layout = Body.write(command, from: value, into: body.room)
-        Body.setTimestamp(instruction.grant.timestamp, in: body.room, layout)
+        let layout = Body.write(command, from: value, into: body.mutableBytes)
+        Body.setTimestamp(instruction.grant.timestamp, in: body.mutableBytes, layout)
         return FanoutRecord(
             partition: record.partition,
             epoch: epoch,
@@ -205,7 +205,7 @@ extension Audiences {
                 partition: partition,
                 epoch: epoch,
                 claim: randomness.next(),
-                length: ordinals.upperBound - ordinals.lowerBound
+                lapLength: ordinals.upperBound - ordinals.lowerBound
             )
         )
         roundIndex[key] = round

@@ -68,10 +68,10 @@ extension Audiences {
         guard let version, version > rounds[round].newestAdmittedVersion else { return }
         rounds[round].newestAdmittedVersion = version
         let newest = rounds[round].newestVersion
-        let known =
+        let newestSeen =
             newest == .max
             ? rounds[round].lastSettledVersion : max(versions[newest].record.version, rounds[round].lastSettledVersion)
-        rounds[round].newerVersionMissingSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
+        rounds[round].newerVersionMissingSinceMilliseconds = version > newestSeen ? now.monotonicMilliseconds : .max
     }
 
     /// Whether the round waits for the record of a newer version that was admitted. The round does not wait
@@ -239,19 +239,19 @@ extension Audiences {
         var checkpoint = Checkpoint(watermark: slot.watermark, lastSettledVersion: slot.lastSettledVersion)
         var version = slot.oldestVersion
         while version != .max {
-            let under = versions[version]
+            let versionSlot = versions[version]
             var entry = Checkpoint.Entry(
-                version: under.record.version,
-                start: min(under.start, slot.watermark),
-                counts: under.counts,
-                times: under.times
+                version: versionSlot.record.version,
+                start: min(versionSlot.start, slot.watermark),
+                counts: versionSlot.counts,
+                times: versionSlot.times
             )
-            let isClosedEarly = under.end - under.start != slot.length
+            let isClosedEarly = versionSlot.end - versionSlot.start != slot.lapLength
             // A version that was closed early must end at the watermark or below it. The next owner sends to
             // the members above the watermark again, and adds them to the counts of newer versions.
-            if isClosedEarly { entry.length = max(entry.start, min(under.end, slot.watermark)) - entry.start }
-            if under.stage != .received { checkpoint.entries.append(entry) }
-            version = under.next
+            if isClosedEarly { entry.length = max(entry.start, min(versionSlot.end, slot.watermark)) - entry.start }
+            if versionSlot.stage != .received { checkpoint.entries.append(entry) }
+            version = versionSlot.next
         }
         checkpoint.entries += restoredEntries(of: round)
         var member = slot.firstParkedMember
@@ -259,10 +259,10 @@ extension Audiences {
             checkpoint.parkedPositions.append(parkedMembers[member].position)
             member = parkedMembers[member].next
         }
-        var unread = slot.restoredCheckpoint
-        while let position = unread.nextParkedPosition {
+        var unreadCheckpoint = slot.restoredCheckpoint
+        while let position = unreadCheckpoint.nextParkedPosition {
             checkpoint.parkedPositions.append(position)
-            unread.readParkedCount += 1
+            unreadCheckpoint.readParkedCount += 1
         }
         checkpoint.parkedPositions.sort()
         rounds[round].sentRevision = slot.revision
@@ -282,7 +282,7 @@ extension Audiences {
         noteNewestAdmitted(reply?.newest, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .foreign || verdict == .lost {
             counters.roundsLost &+= 1
-            return claimLost(round, membersAreLost: verdict == .lost, now: now)
+            return claimLost(round, areMembersLost: verdict == .lost, now: now)
         }
         if reply?.verdict == .settled {
             rounds[round].recordedText.free()

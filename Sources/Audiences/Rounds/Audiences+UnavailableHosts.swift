@@ -44,8 +44,8 @@ extension Audiences {
         let end = readEnd(of: round)
         while let next = nextMember(of: round, end: end) {
             let isMember = pages[next.page].member(next.member)?.kind == .activity
-            let state = isMember ? MemberProgress.done(.expired) : MemberProgress.passedOver.rawValue
-            advancePast(next, state, version(at: next.position, of: round))
+            let progress = isMember ? MemberProgress.done(.expired) : MemberProgress.otherKind.rawValue
+            advancePast(next, progress, version(at: next.position, of: round))
         }
     }
 }

@@ -18,7 +18,7 @@ extension Audiences {
         if let entry = restoredEntry(of: number, in: round) {
             append(version, to: round)
             versions[version].start = entry.start
-            versions[version].end = entry.start + (entry.length ?? rounds[round].length)
+            versions[version].end = entry.start + (entry.length ?? rounds[round].lapLength)
             versions[version].isSuperseded = entry.length != nil
             versions[version].counts = entry.counts
             versions[version].times = entry.times
@@ -29,7 +29,7 @@ extension Audiences {
             }
         } else if number <= rounds[round].lastSettledVersion || isKnown(number, in: round) {
             settleWithoutResult(version)
-        } else if number < newestKnown(of: round) {
+        } else if number < newestKnownVersion(of: round) {
             finishLate(version, of: round)
         } else {
             takeOver(version, of: round, now: now)
@@ -49,7 +49,7 @@ extension Audiences {
         return false
     }
 
-    private func newestKnown(of round: UInt32) -> Version {
+    private func newestKnownVersion(of round: UInt32) -> Version {
         let newest = rounds[round].newestVersion
         return newest == .max
             ? rounds[round].restoredCheckpoint.newestVersion
@@ -75,7 +75,7 @@ extension Audiences {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
         noteStalled(of: round, at: start, now: now)
         versions[version].start = start
-        versions[version].end = start + rounds[round].length
+        versions[version].end = start + rounds[round].lapLength
         append(version, to: round)
         if rounds[round].phase == .closing { rounds[round].phase = .running }
         // A member that joins is shown only states that were admitted before it joined. Pages that are read
@@ -83,15 +83,15 @@ extension Audiences {
         // pages may lack such entries.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: version, of: round, now: now)
-        closeUnsent(of: round, start: start)
-        closeOldest(of: round)
+        closeUnsentVersions(of: round, start: start)
+        closeOldestVersion(of: round)
         closeOlderWhileUnavailable(of: round, now: now)
         supersedeParkedMembers(to: version, of: round, now: now)
     }
 
     /// Closes the versions that were never sent because a newer version came at the same position. A version
     /// whose alert the newest one carries stays open.
-    private mutating func closeUnsent(of round: UInt32, start: UInt64) {
+    private mutating func closeUnsentVersions(of round: UInt32, start: UInt64) {
         let newest = rounds[round].newestVersion
         var version = rounds[round].oldestVersion
         while version != newest {
@@ -111,18 +111,18 @@ extension Audiences {
             && versions[version].record.alertVersion == versions[newest].record.alertVersion
     }
 
-    private mutating func closeOldest(of round: UInt32) {
-        var open = 0
+    private mutating func closeOldestVersion(of round: UInt32) {
+        var openCount = 0
         var oldest = UInt32.max
         var version = rounds[round].oldestVersion
         while version != .max {
             if versions[version].stage == .underWay, versions[version].end > rounds[round].sendPosition {
                 if oldest == .max { oldest = version }
-                open += 1
+                openCount += 1
             }
             version = versions[version].next
         }
-        if open > Self.versionsPerRoundMax { closeEarly(oldest, of: round) }
+        if openCount > Self.versionsPerRoundMax { closeEarly(oldest, of: round) }
     }
 
     /// Ends a version at the round's present position. Newer versions reach the members above this position.
@@ -145,7 +145,7 @@ extension Audiences {
         let (start, end): (UInt64, UInt64)
         let alert: UnsafeRawBufferPointer
         if slot.record.hasAlert {
-            (start, end) = (slot.start, slot.start + rounds[round].length)
+            (start, end) = (slot.start, slot.start + rounds[round].lapLength)
             alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.carriesAlert {
             (start, end) = (slot.alertStart, slot.alertEnd)
@@ -154,7 +154,7 @@ extension Audiences {
             return
         }
         let newer = versions[version]
-        guard end > lowestOpen(of: round), !isAlertOld(older, now: now),
+        guard end > lowestUnfinishedPosition(of: round), !isAlertOld(older, now: now),
             Body.count(newer.record.body.bytes, newer.record.layout, carryingAlertOf: alert.count) <= Limits.bodyBytes
         else { return }
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.layout)
@@ -167,7 +167,7 @@ extension Audiences {
     }
 
     /// Returns the position below which every member has its outcome.
-    private func lowestOpen(of round: UInt32) -> UInt64 {
+    private func lowestUnfinishedPosition(of round: UInt32) -> UInt64 {
         let slot = rounds[round]
         return min(slot.watermark, slot.lowestParkedPosition, slot.restoredCheckpoint.nextParkedPosition ?? .max)
     }
@@ -192,21 +192,21 @@ extension Audiences {
     func version(at position: UInt64, of round: UInt32) -> UInt32 {
         let newest = rounds[round].newestVersion
         guard position < versions[newest].start else { return newest }
-        var found = newest
+        var versionAtPosition = newest
         var version = rounds[round].oldestVersion
         while version != newest {
-            if versions[version].stage == .underWay, versions[version].start <= position { found = version }
+            if versions[version].stage == .underWay, versions[version].start <= position { versionAtPosition = version }
             version = versions[version].next
         }
-        return found
+        return versionAtPosition
     }
 
     /// Returns the body of a version for the member at a position, with or without an alert.
     mutating func body(of version: UInt32, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
         let slot = versions.mutableAddress(of: version)
         if slot.pointee.carriesAlert {
-            let rides = slot.pointee.carriesAlert(to: position) && !isAlertOld(version, now: now)
-            return rides ? slot.pointee.alternateBody.bytes : slot.pointee.record.body.bytes
+            let carriesAlert = slot.pointee.carriesAlert(to: position) && !isAlertOld(version, now: now)
+            return carriesAlert ? slot.pointee.alternateBody.bytes : slot.pointee.record.body.bytes
         }
         guard slot.pointee.record.hasAlert, isAlertOld(version, now: now) else { return slot.pointee.record.body.bytes }
         if slot.pointee.alternateBody.isNone {

@@ -54,7 +54,7 @@ struct RoundSlot: BitwiseCopyable {
     /// the store may not know the round's versions even after the members are back.
     var membersAwaitedCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members.
-    var length: UInt64
+    var lapLength: UInt64
 
     // The round's versions, oldest first.
     var oldestVersion: UInt32 = .max

@@ -37,7 +37,7 @@ struct VersionSlot: BitwiseCopyable {
     /// The second body. For a version with its own alert: without that alert, for when it is too old.
     /// Otherwise: with the alert of an older version, for the members from `alertStart` to below `alertEnd`.
     var alternateBody = HeapBytes.none
-    /// The bytes of the carried alert in `=`.
+    /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
     /// The positions, from `alertStart` to below `alertEnd`, that the older version whose alert this version
     /// carries had to pass. Only members at these positions get the alert.

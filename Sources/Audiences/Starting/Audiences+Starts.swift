@@ -9,7 +9,7 @@ import LiveActivity
 extension Audiences {
     /// How soon a round tries again to produce starts, after it found that Kafka has not acknowledged
     /// `startsMax` starts yet.
-    private static var pauseMilliseconds: Int64 { 20 }
+    private static var startsPauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.
     mutating func produceStarts(of round: UInt32, now: Moment) {
@@ -22,12 +22,12 @@ extension Audiences {
         let end = readEnd(of: round)
         while let next = nextMember(of: round, end: end) {
             guard startsUnderWay < configuration.startsMax else {
-                return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
+                return wake(round, at: now.monotonicMilliseconds + Self.startsPauseMilliseconds)
             }
             guard isFresh(next.page, now: now) else { return refreshPages(of: round) }
             let version = version(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .device else {
-                advancePast(next, MemberProgress.passedOver.rawValue, version)
+                advancePast(next, MemberProgress.otherKind.rawValue, version)
                 continue
             }
             if isExpired(version, now: now) {

@@ -29,7 +29,7 @@ extension Audiences {
         // A slot may have two entries with the same time, if another time replaced it in between. Keep one of
         // them.
         var slots: Set<UInt64> = []
-        for entry in timers.removeAll() where isCurrent(entry) && slots.insert(entry.slot).inserted {
+        for entry in timers.removeAll() where isCurrent(entry) && slots.insert(entry.slotKey).inserted {
             timers.append(entry)
         }
     }

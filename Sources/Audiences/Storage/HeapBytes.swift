@@ -18,11 +18,11 @@ struct HeapBytes: BitwiseCopyable {
 
     init(copying bytes: UnsafeRawBufferPointer) {
         self.init(count: bytes.count)
-        room.copyMemory(from: bytes)
+        mutableBytes.copyMemory(from: bytes)
     }
 
     var isNone: Bool { base == nil }
-    var room: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base, count: count) }
+    var mutableBytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base, count: count) }
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
     func free() { base?.deallocate() }

@@ -11,7 +11,7 @@ struct TimerQueue: ~Copyable {
         var index: UInt32
 
         /// A number that identifies the entry's slot among the slots of all owners.
-        var slot: UInt64 { UInt64(owner.rawValue) << 32 | UInt64(index) }
+        var slotKey: UInt64 { UInt64(owner.rawValue) << 32 | UInt64(index) }
     }
 
     private var entries: [Entry] = []
@@ -21,7 +21,7 @@ struct TimerQueue: ~Copyable {
 
     var isFull: Bool { entries.count == limit }
 
-    var firstMilliseconds: Int64? { entries.first?.dueMilliseconds }
+    var earliestDueMilliseconds: Int64? { entries.first?.dueMilliseconds }
 
     mutating func append(_ entry: Entry) {
         precondition(!isFull, "stale timers are removed first")

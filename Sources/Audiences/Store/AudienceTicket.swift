@@ -10,7 +10,7 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         case claim
         case checkpoint
         /// Adds the counts of a version that has ended in a range to its command's counts.
-        case finish
+        case finishRange
         /// Adds a broadcast that has ended to its command's counts.
         case finishBroadcast
         // Calls that read the members of a segment for a round: first the list of pages, then a page.
@@ -21,24 +21,24 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         /// Tells one audience about a change of a member: it joins, leaves or stays. See ``MembershipSlot``.
         case changeMember
         /// Requests an audience's newest state; see ``NewestStateRequest``.
-        case newest
+        case newestState
     }
 
     var purpose: Purpose
-    /// For `size`: the index of the segment.
-    var part: UInt8 = 0
+    /// For `size`: the index of the segment in ``Audiences/sampledSegments``.
+    var sampleIndex: UInt8 = 0
     var index: UInt32
 
-    init(_ purpose: Purpose, part: UInt8 = 0, index: UInt32) {
+    init(_ purpose: Purpose, sampleIndex: UInt8 = 0, index: UInt32) {
         self.purpose = purpose
-        self.part = part
+        self.sampleIndex = sampleIndex
         self.index = index
     }
 
-    var tag: UInt64 { UInt64(purpose.rawValue) << 48 | UInt64(part) << 32 | UInt64(index) }
+    var tag: UInt64 { UInt64(purpose.rawValue) << 48 | UInt64(sampleIndex) << 32 | UInt64(index) }
 
     init?(tag: UInt64) {
         guard let purpose = Purpose(rawValue: UInt8(truncatingIfNeeded: tag >> 48)) else { return nil }
-        self.init(purpose, part: UInt8(truncatingIfNeeded: tag >> 32), index: UInt32(truncatingIfNeeded: tag))
+        self.init(purpose, sampleIndex: UInt8(truncatingIfNeeded: tag >> 32), index: UInt32(truncatingIfNeeded: tag))
     }
 }

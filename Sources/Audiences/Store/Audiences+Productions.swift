@@ -79,9 +79,9 @@ extension Audiences {
 
     private mutating func composeRangeResult(_ version: UInt32) -> ComposedRecord {
         let slot = versions[version]
-        return composeResult(of: name(ofRound: slot.round), slot.record) { name, writer in
+        return composeResult(of: subject(ofRound: slot.round), slot.record) { command, writer in
             var result = RangeResultRecord(
-                command: name,
+                command: command,
                 range: slot.record.instruction.range,
                 members: slot.counts,
                 times: slot.times
@@ -95,27 +95,27 @@ extension Audiences {
         let slot = versions[version]
         return composeTotals(
             slot.totals,
-            of: name(ofRound: slot.round),
+            of: subject(ofRound: slot.round),
             slot.record,
             isSuperseded: slot.isSuperseded
         )
     }
 
-    private func name(ofRound round: UInt32) -> NamedAudience {
+    private func subject(ofRound round: UInt32) -> ResultSubject {
         let slot = rounds[round]
-        return NamedAudience(application: slot.application, key: slot.identifier.bytes, isChannel: false)
+        return ResultSubject(application: slot.application, identifier: slot.identifier.bytes, isChannel: false)
     }
 
     /// Writes the result of a command over all its ranges and channels.
     mutating func composeTotals(
         _ totals: AudienceTotals,
-        of audience: NamedAudience,
+        of subject: ResultSubject,
         _ record: FanoutRecord,
         isSuperseded: Bool
     ) -> ComposedRecord {
-        composeResult(of: audience, record) { name, writer in
+        composeResult(of: subject, record) { command, writer in
             var result = AudienceResultRecord(
-                command: name,
+                command: command,
                 members: totals.members,
                 times: totals.times,
                 timestamp: record.instruction.grant.timestamp,
@@ -135,22 +135,22 @@ extension Audiences {
 
     /// Writes a result with `write`, which gets the fields that name the fan-out record's command.
     mutating func composeResult(
-        of audience: NamedAudience,
+        of subject: ResultSubject,
         _ record: FanoutRecord,
         _ write: (AudienceCommandReference, inout JSONWriter) -> Void
     ) -> ComposedRecord {
         configuration.commandsTopic.withUnsafeBytes { topic in
-            let name = AudienceCommandReference(
+            let command = AudienceCommandReference(
                 identifier: record.identifier.isNone ? nil : record.identifier.bytes,
-                app: applicationNames[audience.application],
-                audience: audience.isChannel ? nil : audience.key,
+                app: applicationNames[subject.application],
+                audience: subject.isChannel ? nil : subject.identifier,
                 sourceTopic: topic,
                 sourcePartition: record.instruction.partition,
                 sourceOffset: record.instruction.offset
             )
-            write(name, &writer)
+            write(command, &writer)
         }
-        return ComposedRecord(key: audience.key, value: writer.bytes, instruction: nil, trace: record.trace.bytes)
+        return ComposedRecord(key: subject.identifier, value: writer.bytes, instruction: nil, trace: record.trace.bytes)
     }
 
     private mutating func composeRefusedMember(_ production: AudienceProduction) -> ComposedRecord {
@@ -205,11 +205,11 @@ extension Audiences {
     }
 }
 
-/// The audience or channel that a result names. `key` is also the Kafka key of the result: the audience's id,
+/// The audience or channel that a result names. `identifier` is also the Kafka key of the result: the audience's id,
 /// or the channel's id if the command names the channel.
-struct NamedAudience {
+struct ResultSubject {
     var application: UInt16
-    var key: UnsafeRawBufferPointer
+    var identifier: UnsafeRawBufferPointer
     var isChannel: Bool
 }
 

@@ -85,7 +85,7 @@ extension Audiences {
             let audience = audiences[commands[index].audience]
             let operation: Operation =
                 switch ticket.purpose {
-                case .size: .page(segment: Self.sampledSegments[Int(ticket.part)], lowerBound: 0)
+                case .size: .page(segment: Self.sampledSegments[Int(ticket.sampleIndex)], lowerBound: 0)
                 case .admit: .admit(admission(of: index, now: now))
                 default: .settle(version: commands[index].version)
                 }
@@ -93,7 +93,7 @@ extension Audiences {
         case .claim, .checkpoint:
             let slot = rounds[index]
             return body(call(ticket, slot.application, slot.progressDigest, .claim(slot.range, claim: slot.claim)))
-        case .finish:
+        case .finishRange:
             let version = versions[index]
             let slot = rounds[version.round]
             return body(
@@ -134,7 +134,7 @@ extension Audiences {
             return body(
                 call(ticket, slot.member.application, slot.audiences[slot.notifiedCount], .append(slot.nextEntry))
             )
-        case .newest:
+        case .newestState:
             let key = newestStateRequests[index].key
             return body(call(ticket, key.application, key.digest, .newest))
         }
@@ -186,13 +186,13 @@ extension Audiences {
         case .size: samplePageReceived(index, reply?.bytes)
         case .admit:
             guard let reply else {
-                return finishCurrentCommand(index, .outcome(.failed), reason: Self.refusedCall, now: now)
+                return finishCurrentCommand(index, .outcome(.failed), reason: Self.refusedCallReason, now: now)
             }
             admissionAnswered(index, reply, now: now)
         case .settle: commandSettled(index, now: now)
         case .claim: claimAnswered(index, reply, now: now)
         case .checkpoint: checkpointAnswered(index, reply, now: now)
-        case .finish: rangeCounted(index, reply, now: now)
+        case .finishRange: rangeCounted(index, reply, now: now)
         case .finishBroadcast: broadcastCounted(index, reply, now: now)
         case .directory: directoryReceived(index, reply?.bytes, now: now)
         case .page: pageReceived(index, reply?.bytes, now: now)
@@ -204,7 +204,7 @@ extension Audiences {
                 countMembershipChange(memberships[index].nextChangeKind, of: memberships[index].member.application)
             }
             audienceNotified(index, now: now)
-        case .newest: newestStateReceived(index, reply, now: now)
+        case .newestState: newestStateReceived(index, reply, now: now)
         }
     }
 
@@ -213,5 +213,5 @@ extension Audiences {
         queues[Int(application)].membershipChangeCounts[Int(change.rawValue)] &+= 1
     }
 
-    private static var refusedCall: StaticString { "Redis refused the admission" }
+    private static var refusedCallReason: StaticString { "Redis refused the admission" }
 }

@@ -10,7 +10,7 @@ extension Lane {
     func countAcknowledged(_ production: AudienceProduction) {
         let application = audiences.application(of: production)
         if production.kind == .invalidation { metrics.add(.invalidations, application) }
-        guard let finished = audiences.finished(by: production) else { return }
+        guard let finished = audiences.finishedRound(of: production) else { return }
         if production.kind == .rangeResult {
             metrics.add(.audienceRanges, application, Int(finished.outcome.rawValue))
         }

@@ -29,7 +29,7 @@ extension Lane {
     ) -> (carried: CarriedTrace?, finished: FinishedTrace?) {
         guard var trace = CarriedTrace(record.trace) else { return (nil, nil) }
         if let instruction = record.instruction { return (traces.fanout(trace, offset: instruction.offset), nil) }
-        guard let round = audiences.finished(by: production),
+        guard let round = audiences.finishedRound(of: production),
             let finished = traces.finished(
                 trace,
                 FinishedRange(round),
@@ -51,7 +51,7 @@ extension FinishedRange {
             offset: round.offset,
             event: round.event,
             outcome: round.outcome,
-            members: round.members,
+            members: round.memberCount,
             priority: round.priority,
             receivedMilliseconds: round.receivedMilliseconds
         )

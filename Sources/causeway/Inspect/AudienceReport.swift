@@ -92,7 +92,9 @@ extension AudienceReport.UnderWay {
                 let stands = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
                 let version = stands.versions.first(where: { $0.version == round.version })
             else { continue }
-            ranges.append(AudienceReport.Range(range: entry.range, share: version.share, counts: version.counts))
+            ranges.append(
+                AudienceReport.Range(range: entry.range, share: version.progressFraction, counts: version.counts)
+            )
             counts.add(version.counts)
             times.add(version.times)
             parkedCount += stands.parkedCount
