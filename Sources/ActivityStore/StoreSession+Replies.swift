@@ -134,7 +134,7 @@ extension StoreSession {
         var result = StoreReply<Bytes>(verdict)
         var rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.word.utf8CodeUnitCount...])
         if verdict == .registered, rest.first == UInt8(ascii: "+") {
-            result.wasMember = true
+            result.wasMemberOfAll = true
             rest = UnsafeRawBufferPointer(rebasing: rest[1...])
         }
         if verdict == .duplicate, kind == .end, rest.first == UInt8(ascii: "-") {

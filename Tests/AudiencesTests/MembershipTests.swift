@@ -54,7 +54,7 @@ import Testing
         #expect(harness.changes == [0, 0, 0])
         harness.settle()
         harness.now += 1
-        harness.register(name, record: 2, wasMember: true)
+        harness.register(name, record: 2, wasMemberOfAll: true)
         harness.settle()
         harness.now += 1
         harness.register(name, record: 3, isLeaving: true)

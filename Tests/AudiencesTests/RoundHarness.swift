@@ -198,7 +198,7 @@ final class RoundHarness {
         _ name: String,
         record: UInt32 = 1,
         shows: Version? = nil,
-        wasMember: Bool = false,
+        wasMemberOfAll: Bool = false,
         isLeaving: Bool = false
     ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
@@ -212,7 +212,7 @@ final class RoundHarness {
                         member: ChangingMember(record: record, application: 0, kind: .activity),
                         identifier: UnsafeRawBufferPointer(name),
                         joins: AudienceList(isLeaving ? none : digests),
-                        wasMember: wasMember,
+                        wasMemberOfAll: wasMemberOfAll,
                         departures: AudienceList(isLeaving ? digests : none),
                         leftAtMilliseconds: isLeaving ? now : 0,
                         token: UnsafeRawBufferPointer(token),

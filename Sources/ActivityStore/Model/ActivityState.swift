@@ -248,7 +248,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if list != nil { reply.departures = departures }
             return (reply, .unchanged)
         }
-        reply.wasMember = audiences.containsAll(of: list)
+        reply.wasMemberOfAll = audiences.containsAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
         _ = takes(registration)
         if source == .readAgain { lastTimestamp = max(lastTimestamp, now / 1_000) }

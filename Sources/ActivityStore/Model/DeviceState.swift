@@ -80,7 +80,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let held = next(slots[type]?.held ?? [], after: step.heldStart)
         guard isTaken || held != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
-        if isNewer, let list { reply.wasMember = MemberAudiences.isIn(MemberAudiences.digests(list), of: before) }
+        if isNewer, let list { reply.wasMemberOfAll = MemberAudiences.isIn(MemberAudiences.digests(list), of: before) }
         if reply.departures == nil { reply.heldCommand = held?.command }
         return (reply, isTaken ? .renewed : .unchanged)
     }

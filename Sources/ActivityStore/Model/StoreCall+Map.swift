@@ -140,7 +140,7 @@ extension StoreReply {
         reply.budgetLeft = budgetLeft
         reply.heldCommand = heldCommand.map(transform)
         reply.retiredToken = retiredToken
-        reply.wasMember = wasMember
+        reply.wasMemberOfAll = wasMemberOfAll
         reply.wasNotShown = wasNotShown
         reply.departures = departures.map(transform)
         return reply

@@ -11,7 +11,7 @@ public struct IncomingMembership {
     public var joins: AudienceList
     /// Whether the member was already in every audience of `joins`. The change then brings only a new token
     /// or other new data.
-    public var wasMember: Bool
+    public var wasMemberOfAll: Bool
     public var departures: AudienceList
     /// The time of the leave, UNIX milliseconds. Entries that the member registered later stay valid.
     public var leftAtMilliseconds: Int64
@@ -30,7 +30,7 @@ public struct IncomingMembership {
         member: ChangingMember,
         identifier: UnsafeRawBufferPointer,
         joins: AudienceList,
-        wasMember: Bool = false,
+        wasMemberOfAll: Bool = false,
         departures: AudienceList,
         leftAtMilliseconds: Int64,
         token: UnsafeRawBufferPointer,
@@ -43,7 +43,7 @@ public struct IncomingMembership {
         self.member = member
         self.identifier = identifier
         self.joins = joins
-        self.wasMember = wasMember
+        self.wasMemberOfAll = wasMemberOfAll
         self.departures = departures
         self.leftAtMilliseconds = leftAtMilliseconds
         self.token = token

@@ -28,7 +28,7 @@ struct MembershipSlot: BitwiseCopyable {
     let registeredAtMilliseconds: Int64
     let leftAtMilliseconds: Int64
     let shownVersion: Version?
-    private let wasMember: Bool
+    private let wasMemberOfAll: Bool
     /// The member's id, the digits of its token, the audiences that it leaves, and the audiences that it
     /// joins.
     private let texts: HeapBytes
@@ -69,7 +69,7 @@ struct MembershipSlot: BitwiseCopyable {
         registeredAtMilliseconds = incoming.registeredAtMilliseconds
         leftAtMilliseconds = incoming.leftAtMilliseconds
         shownVersion = incoming.shownVersion
-        wasMember = incoming.wasMember
+        wasMemberOfAll = incoming.wasMemberOfAll
         identifierCount = incoming.identifier.count
         tokenCount = incoming.token.count
         // If the member leaves and joins the same audience, the leave is dropped, unless it is later than the
@@ -106,7 +106,9 @@ struct MembershipSlot: BitwiseCopyable {
 
     /// The change that the next audience learns: the member left, joined, or moved (it has a new token or
     /// other new data).
-    var nextChangeKind: MembershipChangeKind { notifiedCount < departuresCount ? .left : wasMember ? .moved : .joined }
+    var nextChangeKind: MembershipChangeKind {
+        notifiedCount < departuresCount ? .left : wasMemberOfAll ? .moved : .joined
+    }
 
     /// The member's entry for the next audience.
     var nextEntry: MemberEntry<UnsafeRawBufferPointer> {

@@ -99,7 +99,7 @@ extension IncomingMembership {
             member: change.member,
             identifier: view.member(change.member.kind),
             joins: change.joins,
-            wasMember: change.wasMember,
+            wasMemberOfAll: change.wasMemberOfAll,
             departures: change.departures,
             leftAtMilliseconds: change.leftAtMilliseconds,
             token: view.token,

@@ -27,7 +27,7 @@ extension Delivery {
         return MembershipChange(
             member: member,
             joins: AudienceList(joins),
-            wasMember: change.wasMember,
+            wasMemberOfAll: change.wasMemberOfAll,
             departures: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
             leftAtMilliseconds: departures?.atMilliseconds ?? 0
         )
@@ -96,10 +96,10 @@ extension Delivery {
             records[record].awaitAcknowledgement()
             memberships.begin(
                 member,
-                .init(joins: joins, wasMember: reply.wasMember, continuation: continuation)
+                .init(joins: joins, wasMemberOfAll: reply.wasMemberOfAll, continuation: continuation)
             )
         } else {
-            memberships.set(continuation, joins: joins, wasMember: reply.wasMember, of: member)
+            memberships.set(continuation, joins: joins, wasMemberOfAll: reply.wasMemberOfAll, of: member)
         }
         return true
     }

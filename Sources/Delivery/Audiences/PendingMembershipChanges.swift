@@ -25,7 +25,7 @@ struct PendingMembershipChanges: ~Copyable {
         /// Whether the member joins the audiences that its registration names.
         var joins = false
         /// Whether the member was already in all of the audiences that it joins.
-        var wasMember = false
+        var wasMemberOfAll = false
         var continuation: Continuation
     }
 
@@ -53,11 +53,11 @@ struct PendingMembershipChanges: ~Copyable {
     mutating func set(
         _ continuation: Continuation,
         joins: Bool = false,
-        wasMember: Bool = false,
+        wasMemberOfAll: Bool = false,
         of member: ChangingMember
     ) {
         guard var change = changes[member] else { preconditionFailure("no such change has begun") }
-        (change.continuation, change.joins, change.wasMember) = (continuation, joins, wasMember)
+        (change.continuation, change.joins, change.wasMemberOfAll) = (continuation, joins, wasMemberOfAll)
         changes[member] = change
     }
 

@@ -32,7 +32,7 @@ public struct MembershipChange {
     public let member: ChangingMember
     public let joins: AudienceList
     /// Whether the member was already in all of the audiences in `joins`.
-    public let wasMember: Bool
+    public let wasMemberOfAll: Bool
     public let departures: AudienceList
     /// When the member left `departures`, UNIX milliseconds. A registration from this time or earlier does not
     /// make it a member again.

@@ -86,7 +86,7 @@ public struct StoreReply<Bytes> {
     public var retiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was a member of all audiences that
     /// the registration names. Then only its token may have changed.
-    public var wasMember = false
+    public var wasMemberOfAll = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown.
     public var wasNotShown = false
     /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know

@@ -59,13 +59,13 @@ extension AudienceReport.UnderWay {
         .members([
             "timestamp": .integer(version.timestamp), "sequence": .integer(Int64(clamping: version.sequence)),
             "admittedAt": .integer(admittedAtMilliseconds), "ranges": .integer(Int64(rangeCount)),
-            "rangesFinished": .integer(Int64(rangesFinished)), "share": .number(share),
+            "rangesFinished": .integer(Int64(rangesFinished)), "share": .number(progressFraction),
             "perSecond": perSecond(now: now).map(JSONValue.number) ?? .null, "members": counts.json,
             "times": times.json, "parked": .integer(Int64(parkedCount)),
             "progress": .array(
                 ranges.map { range in
                     .members([
-                        "range": .integer(Int64(range.range.index)), "share": .number(range.share),
+                        "range": .integer(Int64(range.range.index)), "share": .number(range.progressFraction),
                         "members": range.counts.json,
                     ])
                 }

@@ -69,7 +69,7 @@ extension AudienceReport {
     private func progressText(_ round: UnderWay) -> String {
         let parked = round.parkedCount == 0 ? "" : ", \(round.parkedCount) members are tried again"
         let broadcasts = round.rangesFinished == round.rangeCount ? ", broadcasts not finished" : ""
-        return "\(text(round.version)): \(Self.percent(round.share)) of the way, \(round.rangesFinished) of "
+        return "\(text(round.version)): \(Self.percent(round.progressFraction)) of the way, \(round.rangesFinished) of "
             + "\(round.rangeCount) ranges finished\(parked)\(broadcasts)"
     }
 
@@ -79,9 +79,9 @@ extension AudienceReport {
     }
 
     private func rangesText(_ round: UnderWay) -> String {
-        let last = round.ranges.sorted { $0.share < $1.share }.prefix(Self.rangesMax)
+        let last = round.ranges.sorted { $0.progressFraction < $1.progressFraction }.prefix(Self.rangesMax)
         guard !last.isEmpty else { return "" }
-        let names = last.map { "\($0.range.index) at \(Self.percent($0.share))" }.joined(separator: ", ")
+        let names = last.map { "\($0.range.index) at \(Self.percent($0.progressFraction))" }.joined(separator: ", ")
         return "\(round.ranges.count) under way; furthest behind: \(names)"
     }
 

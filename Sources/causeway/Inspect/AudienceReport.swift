@@ -18,7 +18,9 @@ struct AudienceReport {
         var parkedCount = 0
 
         /// The share of the audience's members that the version has passed, from 0 to 1.
-        var share: Double { (Double(rangesFinished) + ranges.reduce(0) { $0 + $1.share }) / Double(rangeCount) }
+        var progressFraction: Double {
+            (Double(rangesFinished) + ranges.reduce(0) { $0 + $1.progressFraction }) / Double(rangeCount)
+        }
 
         /// Returns how many members per second got the version, since APNs' first answer.
         func perSecond(now: Int64) -> Double? {
@@ -31,7 +33,7 @@ struct AudienceReport {
     /// The progress of a version in one range.
     struct Range {
         var range: SegmentRange
-        var share: Double
+        var progressFraction: Double
         var counts: MemberCounts
     }
 
@@ -93,7 +95,11 @@ extension AudienceReport.UnderWay {
                 let version = stands.versions.first(where: { $0.version == round.version })
             else { continue }
             ranges.append(
-                AudienceReport.Range(range: entry.range, share: version.progressFraction, counts: version.counts)
+                AudienceReport.Range(
+                    range: entry.range,
+                    progressFraction: version.progressFraction,
+                    counts: version.counts
+                )
             )
             counts.add(version.counts)
             times.add(version.times)
