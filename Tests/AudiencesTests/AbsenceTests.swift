@@ -15,7 +15,7 @@ import Testing
     private func harness(hasAlert: Bool, answer: PushResult.Disposition) -> RoundHarness {
         let harness = RoundHarness()
         for name in Self.names { harness.join(name) }
-        harness.command(1, hasAlert: hasAlert)
+        harness.appendCommand(1, hasAlert: hasAlert)
         harness.settle()
         #expect(harness.send(atMost: 2).count == 2)
         harness.answerPushes(answer)
@@ -23,15 +23,16 @@ import Testing
     }
 
     /// Writes a command every five seconds for an hour, and checks that the core never has more than
-    /// `heldMax` records.
-    private func hour(_ harness: RoundHarness, _ numbers: ClosedRange<Int> = 2...720, heldMax: Int) {
-        var most = 0
+    /// `recordsMax` records.
+    private func sendCommandsForAnHour(_ harness: RoundHarness, _ numbers: ClosedRange<Int> = 2...720, recordsMax: Int)
+    {
+        var mostRecords = 0
         for number in numbers {
-            harness.command(number)
+            harness.appendCommand(number)
             harness.pass(milliseconds: Self.periodMilliseconds)
-            most = max(most, harness.core.recordsInProgress)
+            mostRecords = max(mostRecords, harness.core.recordsInProgress)
         }
-        #expect(most <= heldMax)
+        #expect(mostRecords <= recordsMax)
     }
 
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
@@ -39,7 +40,7 @@ import Testing
         let harness = harness(hasAlert: false, answer: answer)
         // At most four records are in the core at once: those that it read before it noticed the outage, and
         // one that waits for its version's checkpoint.
-        hour(harness, heldMax: 4)
+        sendCommandsForAnHour(harness, recordsMax: 4)
         #expect(harness.core.recordsInProgress == 1)
         #expect(harness.committableOffset == 719, "the newest is not settled, and all before it are")
         #expect(harness.finish().map(\.content) == [720, 720, 720, 720])
@@ -53,7 +54,7 @@ import Testing
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func `An alert that must still be sent holds only its own version`(answer: PushResult.Disposition) {
         let harness = harness(hasAlert: true, answer: answer)
-        hour(harness, 2...600, heldMax: 4)
+        sendCommandsForAnHour(harness, 2...600, recordsMax: 4)
         #expect(harness.core.recordsInProgress == 2)
         #expect(harness.committableOffset == 0)
         let heard = harness.finish().filter { $0.alert == 1 }.map(\.member)
@@ -65,7 +66,7 @@ import Testing
 
     @Test func `An alert that is too old holds no version`() {
         let harness = harness(hasAlert: true, answer: .retryLater)
-        hour(harness, 2...730, heldMax: 4)
+        sendCommandsForAnHour(harness, 2...730, recordsMax: 4)
         #expect(harness.core.recordsInProgress == 1)
         #expect(harness.committableOffset == 729)
     }
@@ -74,7 +75,7 @@ import Testing
     /// reach.
     @Test func `The next owner takes over the remaining versions`() {
         let first = harness(hasAlert: true, answer: .retryLater)
-        hour(first, 2...100, heldMax: 4)
+        sendCommandsForAnHour(first, 2...100, recordsMax: 4)
         #expect(first.revoke())
         let progress = first.core.progress(first.partitionIndex)
         #expect(progress?.committableOffset == 0)

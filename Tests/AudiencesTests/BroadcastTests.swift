@@ -33,11 +33,11 @@ import Testing
 
     @Test func `A channel gets one push`() throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel())
+        harness.appendCommand(1, channel: try channel())
         harness.settle()
         let sent = harness.send()
         #expect(sent.map(\.member) == [Self.identifier] && sent.map(\.content) == [1])
-        let push = try #require(harness.underWay.first?.push)
+        let push = try #require(harness.unansweredPushes.first?.push)
         #expect(push.isBroadcast && push.expiration == harness.now / 1_000 + 3_600 && push.priority == 5)
         harness.answerPushes()
         #expect(outcome(of: 1, in: harness) == "delivered")
@@ -48,9 +48,9 @@ import Testing
     /// APNs refuses every expiration except zero for a channel without storage.
     @Test func `The expiration is zero on a channel without storage`() throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel(storage: .none))
+        harness.appendCommand(1, channel: try channel(storage: .none))
         harness.send()
-        #expect(harness.underWay.map(\.push.expiration) == [0])
+        #expect(harness.unansweredPushes.map(\.push.expiration) == [0])
     }
 
     /// The channel gets the first state at once, and then the newest state once a second.
@@ -59,7 +59,7 @@ import Testing
         var sent: [(at: Int64, content: Int)] = []
         let start = harness.now
         for number in 1...40 {
-            harness.command(number, channel: try channel())
+            harness.appendCommand(number, channel: try channel())
             harness.settle()
             sent += harness.send().map { (harness.now - start, $0.content) }
             harness.answerPushes()
@@ -82,11 +82,11 @@ import Testing
     @Test(arguments: [2, 5] as [Int64])
     func `A new version is sent although Redis forgot the last timestamp`(seconds: Int64) throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel(), grantedTimestamp: 1_790_000_000 + seconds)
+        harness.appendCommand(1, channel: try channel(), grantedTimestamp: 1_790_000_000 + seconds)
         harness.send()
         harness.answerPushes()
         harness.pass(milliseconds: 1_000)
-        harness.command(2, channel: try channel())
+        harness.appendCommand(2, channel: try channel())
         let sent = harness.send()
         #expect(sent.map(\.content) == [2])
         #expect(sent.map(\.timestamp) == [1_790_000_001 + Int(seconds)])
@@ -99,12 +99,12 @@ import Testing
     /// the end, Kafka repeats the update.
     @Test func `An update from before a later state is not sent again`() throws {
         let harness = RoundHarness()
-        harness.command(5, channel: try channel())
+        harness.appendCommand(5, channel: try channel())
         harness.send()
         harness.answerPushes()
         let record = try #require(harness.log.last)
         harness.pass(milliseconds: 1_000)
-        harness.command(4, event: .end, channel: try channel(), grantedTimestamp: 1_790_000_006)
+        harness.appendCommand(4, event: .end, channel: try channel(), grantedTimestamp: 1_790_000_006)
         #expect(harness.send().map(\.content) == [4])
         harness.answerPushes()
         harness.pass(milliseconds: 1_000)
@@ -117,7 +117,7 @@ import Testing
 
     @Test func `Limits double the spacing, and successes halve it`() throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel())
+        harness.appendCommand(1, channel: try channel())
         harness.settle()
         for spacing in [2_000, 4_000, 8_000] as [Int64] {
             #expect(harness.send().count == 1)
@@ -129,7 +129,7 @@ import Testing
         #expect(harness.send().count == 1)
         harness.answerPushes()
         for (number, spacing) in [(2, 8_000), (3, 4_000), (4, 2_000), (5, 1_000)] as [(Int, Int64)] {
-            harness.command(number, channel: try channel())
+            harness.appendCommand(number, channel: try channel())
             harness.pass(milliseconds: spacing - 1)
             #expect(harness.send().isEmpty)
             harness.pass(milliseconds: 1)
@@ -141,11 +141,11 @@ import Testing
     /// An alert that waits is sent once, with the newer state.
     @Test func `An alert rides on a newer state`() throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel())
+        harness.appendCommand(1, channel: try channel())
         #expect(harness.finish().map(\.alert) == [nil])
-        harness.command(2, hasAlert: true, channel: try channel())
-        harness.command(3, channel: try channel())
-        harness.command(4, channel: try channel())
+        harness.appendCommand(2, hasAlert: true, channel: try channel())
+        harness.appendCommand(3, channel: try channel())
+        harness.appendCommand(4, channel: try channel())
         // The record with the alert settles only when the alert has been sent.
         harness.settle()
         #expect(harness.committableOffset == 1 && outcome(of: 2, in: harness) == nil)
@@ -153,7 +153,7 @@ import Testing
         let sent = harness.finish()
         #expect(sent.map(\.content) == [4] && sent.map(\.alert) == [2])
         #expect([2, 3, 4].map { outcome(of: $0, in: harness) } == ["superseded", "superseded", "delivered"])
-        harness.command(5, channel: try channel())
+        harness.appendCommand(5, channel: try channel())
         harness.pass(milliseconds: 1_000)
         #expect(harness.finish().map(\.alert) == [nil])
         #expect(harness.committableOffset == 5 && harness.core.recordsInProgress == 0)
@@ -161,7 +161,7 @@ import Testing
 
     @Test func `An old alert is not sent`() throws {
         let harness = RoundHarness()
-        harness.command(1, hasAlert: true, channel: try channel())
+        harness.appendCommand(1, hasAlert: true, channel: try channel())
         harness.settle()
         for _ in 0..<3 {
             harness.send()
@@ -176,7 +176,7 @@ import Testing
     /// again, the newest state is sent.
     @Test func `After a fault of the service the broadcast waits`() throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel())
+        harness.appendCommand(1, channel: try channel())
         harness.settle()
         for disposition in [PushResult.Disposition.retryLater, .retryNow, .ambiguous, .retryLater] {
             #expect(harness.send().map(\.content) == [1])
@@ -184,7 +184,7 @@ import Testing
             harness.pass(milliseconds: 60_000)
         }
         #expect(harness.send().map(\.content) == [1])
-        harness.command(2, channel: try channel())
+        harness.appendCommand(2, channel: try channel())
         harness.answerPushes(.retryLater)
         #expect(outcome(of: 1, in: harness) == "superseded")
         harness.pass(milliseconds: 60_000)
@@ -194,7 +194,7 @@ import Testing
 
     @Test func `The result of a refusal says what to do`() throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel())
+        harness.appendCommand(1, channel: try channel())
         harness.settle()
         harness.send()
         harness.answerPushes(.rejected, reason: "FeatureNotEnabled", advice: "enable Broadcast Capability")
@@ -207,13 +207,17 @@ import Testing
     /// A new channel replaces one that another program has deleted, and gets the newest state.
     @Test func `A lost channel is replaced`() throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel())
+        harness.appendCommand(1, channel: try channel())
         harness.settle()
         harness.send()
         harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         let gone = try channel()
-        #expect(harness.needs() == [ChannelNeed(kind: .lost(gone), application: 0, audience: RoundHarness.audience)])
-        harness.command(2, channel: try channel())
+        #expect(
+            harness.takeChannelNeeds() == [
+                ChannelNeed(kind: .lost(gone), application: 0, audience: RoundHarness.audience)
+            ]
+        )
+        harness.appendCommand(2, channel: try channel())
         harness.pass(milliseconds: 5_000)
         #expect(harness.send().isEmpty)
         harness.core.channelKnown(
@@ -229,21 +233,21 @@ import Testing
     /// A new channel has no subscribers, so an end on it would reach nobody.
     @Test func `If an end's channel is lost, no new channel is requested`() throws {
         let harness = RoundHarness()
-        harness.command(1, event: .end, channel: try channel())
+        harness.appendCommand(1, event: .end, channel: try channel())
         harness.settle()
         harness.send()
         harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
-        #expect(harness.needs().isEmpty)
+        #expect(harness.takeChannelNeeds().isEmpty)
         #expect(outcome(of: 1, in: harness) == "failed")
         #expect(harness.committableOffset == 1 && harness.core.recordsInProgress == 0)
     }
 
     @Test func `An older version is never sent behind a newer one`() throws {
         let harness = RoundHarness()
-        harness.command(2, channel: try channel())
+        harness.appendCommand(2, channel: try channel())
         #expect(harness.finish().map(\.content) == [2])
-        harness.command(1, channel: try channel())
-        harness.command(2, channel: try channel())
+        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(2, channel: try channel())
         harness.pass(milliseconds: 500)
         #expect(harness.finish().isEmpty)
         #expect(outcome(of: 1, in: harness) == "superseded")
@@ -253,8 +257,8 @@ import Testing
     @Test func `The command's sum has its broadcasts`() throws {
         let harness = RoundHarness()
         harness.join(SimulatedNames.names[0][0])
-        harness.command(1, channel: try channel(), broadcastCount: 1)
-        harness.command(1, broadcastCount: 1)
+        harness.appendCommand(1, channel: try channel(), broadcastCount: 1)
+        harness.appendCommand(1, broadcastCount: 1)
         #expect(harness.finish().count == 2)
         harness.pass(milliseconds: 1_000)
         let sums = harness.results.filter { SimulatedText.contains("\"ranges\"", in: $0) }
@@ -266,10 +270,10 @@ import Testing
     /// waits.
     @Test func `A revoked partition sends nothing more`() throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel())
+        harness.appendCommand(1, channel: try channel())
         harness.settle()
         #expect(harness.send().count == 1)
-        harness.command(2, channel: try channel())
+        harness.appendCommand(2, channel: try channel())
         #expect(!harness.revoke())
         #expect(harness.send().isEmpty)
         harness.answerPushes()
@@ -282,10 +286,10 @@ import Testing
 
     @Test func `A released partition forgets its pushes in flight`() throws {
         let harness = RoundHarness()
-        harness.command(1, hasAlert: true, channel: try channel())
+        harness.appendCommand(1, hasAlert: true, channel: try channel())
         harness.settle()
         #expect(harness.send().count == 1)
-        harness.command(2, channel: try channel())
+        harness.appendCommand(2, channel: try channel())
         harness.core.release(partition: 0, now: harness.moment)
         harness.answerPushes()
         #expect(harness.core.recordsInProgress == 0 && harness.core.channels.count == 0 && harness.results.isEmpty)
@@ -293,7 +297,7 @@ import Testing
 
     @Test func `A push that finds no stream is sent again`() throws {
         let harness = RoundHarness()
-        harness.command(1, channel: try channel())
+        harness.appendCommand(1, channel: try channel())
         harness.settle()
         let pool = PoolIndex(application: 0, environment: .production)
         let offered = harness.core.nextPush(pool, inFlightMax: 10, now: harness.moment)

@@ -17,7 +17,7 @@ import Testing
     }
 
     /// Returns what the core requests when Redis admits a command to `match-1`.
-    private func needs(
+    private func channelNeeds(
         _ event: Event,
         _ rule: ChannelRule?,
         _ channel: AudienceChannel? = nil,
@@ -29,46 +29,53 @@ import Testing
         }
         harness.handOver(1, event, expiration: expiration)
         harness.settle()
-        return harness.needs().map(\.kind)
+        return harness.takeChannelNeeds().map(\.kind)
     }
 
     @Test func `A star in a pattern matches any text that follows`() {
-        for (pattern, isMeant) in [
+        for (pattern, matches) in [
             ("match-*", true), ("match-1", true), ("*", true), ("match-", false), ("match-10", false),
         ] {
-            #expect((needs(.update, rule(pattern)) == [.wanted]) == isMeant, "\(pattern)")
+            #expect((channelNeeds(.update, rule(pattern)) == [.wanted]) == matches, "\(pattern)")
         }
-        #expect(needs(.update, rule("cup-*", "match-1")) == [.wanted])
-        #expect(needs(.update, rule()).isEmpty && needs(.update, nil).isEmpty)
+        #expect(channelNeeds(.update, rule("cup-*", "match-1")) == [.wanted])
+        #expect(channelNeeds(.update, rule()).isEmpty && channelNeeds(.update, nil).isEmpty)
     }
 
     @Test func `No channel is requested if there is one`() throws {
-        #expect(needs(.update, rule("*"), try channel()).isEmpty)
+        #expect(channelNeeds(.update, rule("*"), try channel()).isEmpty)
         let both = ChannelRule(patterns: ["*"], environments: [.production, .sandbox])
-        #expect(needs(.update, both, try channel()) == [.wanted])
+        #expect(channelNeeds(.update, both, try channel()) == [.wanted])
     }
 
     /// The audience may have ended before, so the deletion of its channel may already be scheduled.
     @Test func `A start requests a channel even if there is one`() throws {
-        #expect(needs(.start, nil, try channel()) == [.wanted])
-        #expect(needs(.start, nil).isEmpty)
+        #expect(channelNeeds(.start, nil, try channel()) == [.wanted])
+        #expect(channelNeeds(.start, nil).isEmpty)
     }
 
     @Test func `An end says until when APNs may deliver it`() throws {
         let now = RoundHarness().now / 1_000
         #expect(
-            needs(.end, rule("*"), try channel(), expiration: now + 60) == [
+            channelNeeds(.end, rule("*"), try channel(), expiration: now + 60) == [
                 .ended(storedUntilMilliseconds: (now + 60) * 1_000)
             ]
         )
-        let most = now + ChannelStorage.secondsMax
+        let storageEndSeconds = now + ChannelStorage.secondsMax
         #expect(
-            needs(.end, nil, try channel(), expiration: now + 86_400) == [.ended(storedUntilMilliseconds: most * 1_000)]
+            channelNeeds(.end, nil, try channel(), expiration: now + 86_400) == [
+                .ended(storedUntilMilliseconds: storageEndSeconds * 1_000)
+            ]
         )
-        #expect(needs(.end, nil, try channel(.none), expiration: now + 60) == [.ended(storedUntilMilliseconds: 0)])
+        #expect(
+            channelNeeds(.end, nil, try channel(.none), expiration: now + 60) == [.ended(storedUntilMilliseconds: 0)]
+        )
         // The core knows no channel, but the rule matches, so the keeper may be creating one now.
-        #expect(needs(.end, rule("*")) == [.ended(storedUntilMilliseconds: 0)])
-        #expect(needs(.end, rule("cup-*")).isEmpty && needs(.end, nil).isEmpty, "there is no channel to be deleted")
+        #expect(channelNeeds(.end, rule("*")) == [.ended(storedUntilMilliseconds: 0)])
+        #expect(
+            channelNeeds(.end, rule("cup-*")).isEmpty && channelNeeds(.end, nil).isEmpty,
+            "there is no channel to be deleted"
+        )
     }
 
     /// The list of requests is limited, because the keeper may take none for a long time. A later command
@@ -79,6 +86,6 @@ import Testing
         for _ in 0..<Audiences.channelNeedsMax + 10 {
             audience.withUnsafeBytes { _ = harness.core.appendChannelNeed(.wanted, application: 0, audience: $0) }
         }
-        #expect(harness.needs().count == Audiences.channelNeedsMax)
+        #expect(harness.takeChannelNeeds().count == Audiences.channelNeedsMax)
     }
 }

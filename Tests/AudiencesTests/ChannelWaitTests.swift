@@ -42,53 +42,53 @@ import Testing
     @Test func `The first command is broadcast to the channel that it requested`() throws {
         let harness = harness(.production)
         handOver(1, to: harness)
-        #expect(harness.orders.isEmpty)
-        #expect(harness.needs().map(\.kind) == [.wanted])
+        #expect(harness.instructions.isEmpty)
+        #expect(harness.takeChannelNeeds().map(\.kind) == [.wanted])
         create(try channel(), harness)
-        #expect(harness.orders.contains { $0.channel?.environment == .production })
-        #expect(harness.orders.allSatisfy { $0.channelAbsence == nil && $0.grant.broadcastCount <= 1 })
+        #expect(harness.instructions.contains { $0.channel?.environment == .production })
+        #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil && $0.grant.broadcastCount <= 1 })
         #expect(harness.core.commandsAwaitingChannel == 0)
     }
 
     @Test func `A start waits for the channel and names it`() throws {
         let harness = harness(.production)
         handOver(1, .start, to: harness)
-        #expect(harness.orders.isEmpty)
+        #expect(harness.instructions.isEmpty)
         create(try channel(), harness)
-        #expect(!harness.orders.isEmpty)
-        #expect(harness.orders.allSatisfy { $0.startChannels.production != nil && $0.channel == nil })
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.startChannels.production != nil && $0.channel == nil })
     }
 
     /// No pattern of the configuration matches the audience, but the command itself requests a channel.
     @Test func `A command may request a channel`() throws {
         let harness = RoundHarness(channelRule: ChannelRule(patterns: [], environments: [.production]))
         handOver(1, to: harness)
-        #expect(!harness.orders.isEmpty && harness.needs().isEmpty)
-        harness.orders.removeAll()
+        #expect(!harness.instructions.isEmpty && harness.takeChannelNeeds().isEmpty)
+        harness.instructions.removeAll()
         harness.pass(milliseconds: 30_000)
         harness.handOver(40, .update, requestsChannel: true)
         harness.settle()
-        #expect(harness.orders.isEmpty)
-        #expect(harness.needs().map(\.kind) == [.wanted])
+        #expect(harness.instructions.isEmpty)
+        #expect(harness.takeChannelNeeds().map(\.kind) == [.wanted])
         create(try channel(), harness)
-        #expect(harness.orders.contains { $0.channel != nil })
+        #expect(harness.instructions.contains { $0.channel != nil })
     }
 
     @Test func `An end does not wait for a channel`() {
         let harness = harness(.production)
         handOver(1, .end, to: harness)
-        #expect(!harness.orders.isEmpty)
-        #expect(harness.orders.allSatisfy { $0.channelAbsence == nil })
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil })
     }
 
     @Test func `After two seconds a command continues without a channel`() {
         let harness = harness(.production)
         handOver(1, to: harness)
         harness.pass(milliseconds: Audiences.channelWaitMilliseconds - 1)
-        #expect(harness.orders.isEmpty)
+        #expect(harness.instructions.isEmpty)
         harness.pass(milliseconds: 1)
-        #expect(!harness.orders.isEmpty)
-        #expect(harness.orders.allSatisfy { $0.channel == nil && $0.channelAbsence == .notInTime })
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.channel == nil && $0.channelAbsence == .notInTime })
         #expect(harness.core.commandsAwaitingChannel == 0)
     }
 
@@ -96,31 +96,31 @@ import Testing
         let harness = harness(.production)
         handOver(1, to: harness)
         harness.pass(milliseconds: Audiences.channelWaitMilliseconds)
-        harness.orders.removeAll()
+        harness.instructions.removeAll()
         create(try channel(), harness)
-        #expect(harness.orders.isEmpty)
+        #expect(harness.instructions.isEmpty)
         harness.pass(milliseconds: 30_000)
         handOver(40, to: harness)
-        #expect(harness.orders.contains { $0.channel != nil })
-        #expect(harness.orders.allSatisfy { $0.channelAbsence == nil })
+        #expect(harness.instructions.contains { $0.channel != nil })
+        #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil })
     }
 
     @Test func `After a refusal a command does not wait`() {
         let harness = harness(.production)
         handOver(1, to: harness)
         refuse(.production, harness)
-        #expect(!harness.orders.isEmpty)
-        #expect(harness.orders.allSatisfy { $0.channel == nil && $0.channelAbsence == .refused })
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.channel == nil && $0.channelAbsence == .refused })
     }
 
     @Test func `A command waits for the channel of each environment`() throws {
         let harness = harness(.production, .sandbox)
         handOver(1, to: harness)
         create(try channel(.sandbox), harness)
-        #expect(harness.orders.isEmpty)
+        #expect(harness.instructions.isEmpty)
         refuse(.production, harness)
-        #expect(harness.orders.compactMap(\.channel?.environment) == [.sandbox])
-        #expect(harness.orders.allSatisfy { $0.channelAbsence == .refused })
+        #expect(harness.instructions.compactMap(\.channel?.environment) == [.sandbox])
+        #expect(harness.instructions.allSatisfy { $0.channelAbsence == .refused })
     }
 
     /// The management service may not answer for hours. So after one command has waited, the commands of the
@@ -129,26 +129,26 @@ import Testing
         let harness = harness(.production)
         handOver(1, to: harness)
         harness.pass(milliseconds: Audiences.channelWaitMilliseconds)
-        harness.orders.removeAll()
+        harness.instructions.removeAll()
         for number in [2, 3] {
             harness.pass(milliseconds: Audiences.channelWaitPauseMilliseconds / 2 - 1)
             handOver(number * 30, to: harness)
-            #expect(!harness.orders.isEmpty)
-            #expect(harness.orders.allSatisfy { $0.channelAbsence == .notAwaited })
-            harness.orders.removeAll()
+            #expect(!harness.instructions.isEmpty)
+            #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notAwaited })
+            harness.instructions.removeAll()
         }
         harness.pass(milliseconds: 2)
         harness.pass(milliseconds: 30_000)
         handOver(200, to: harness)
-        #expect(harness.orders.isEmpty, "it waits again")
+        #expect(harness.instructions.isEmpty, "it waits again")
     }
 
     @Test func `Commands beyond the limit do not wait`() {
         let harness = harness(.production)
         harness.core.commandsAwaitingChannel = Audiences.commandsAwaitingChannelMax
         handOver(1, to: harness)
-        #expect(!harness.orders.isEmpty)
-        #expect(harness.orders.allSatisfy { $0.channelAbsence == .notAwaited })
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notAwaited })
     }
 
     /// After a command has waited for a channel without success, its audience pauses: the next commands do
@@ -161,11 +161,11 @@ import Testing
                 harness.moment.monotonicMilliseconds + Audiences.channelWaitPauseMilliseconds
         }
         handOver(1, to: harness)
-        #expect(harness.orders.contains { $0.channelAbsence == .notAwaited })
-        harness.orders.removeAll()
+        #expect(harness.instructions.contains { $0.channelAbsence == .notAwaited })
+        harness.instructions.removeAll()
         harness.pass(milliseconds: Audiences.channelWaitPauseMilliseconds)
         handOver(80, to: harness)
-        #expect(harness.orders.isEmpty, "the command waits")
+        #expect(harness.instructions.isEmpty, "the command waits")
         #expect(harness.core.channelWaitPauses.isEmpty)
     }
 
@@ -173,7 +173,7 @@ import Testing
         let harness = harness(.production)
         handOver(1, to: harness)
         harness.pass(milliseconds: Audiences.channelWaitMilliseconds)
-        harness.log = zip(harness.results, harness.orders)
+        harness.log = zip(harness.results, harness.instructions)
             .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
         harness.results.removeAll()
         harness.read()

@@ -13,14 +13,14 @@ import Testing
         harness.admit(1, timestamp: 1_790_000_000, hasAlert: true)
         harness.register(name)
         harness.settle()
-        #expect(harness.registered().isEmpty)
+        #expect(harness.takeReturnedRegistrations().isEmpty)
         let sent = harness.send()
         #expect(sent == [.init(member: name, content: 1, alert: nil, timestamp: 1_790_000_000, priority: 5)])
         harness.answerPushes()
-        #expect(harness.registered() == [1])
+        #expect(harness.takeReturnedRegistrations() == [1])
         #expect(harness.core.membershipsInProgress == 0)
         // Later commands reach the new member, too.
-        harness.command(2)
+        harness.appendCommand(2)
         #expect(harness.finish().map(\.member) == [name])
     }
 
@@ -51,7 +51,7 @@ import Testing
     @Test func `Changes are counted when their audiences have stored them`() {
         let harness = RoundHarness()
         harness.register(name)
-        #expect(harness.changes == [0, 0, 0])
+        #expect(harness.membershipChangeCounts == [0, 0, 0])
         harness.settle()
         harness.now += 1
         harness.register(name, record: 2, wasMemberOfAll: true)
@@ -59,7 +59,7 @@ import Testing
         harness.now += 1
         harness.register(name, record: 3, isLeaving: true)
         harness.settle()
-        #expect(harness.changes == [1, 1, 1])
+        #expect(harness.membershipChangeCounts == [1, 1, 1])
     }
 
     /// The store granted a higher timestamp than the command's own.
@@ -87,7 +87,7 @@ import Testing
         harness.register(name, shows: Version(timestamp: 1_790_000_000, sequence: 3))
         harness.settle()
         #expect(harness.send().isEmpty)
-        #expect(harness.registered() == [1])
+        #expect(harness.takeReturnedRegistrations() == [1])
     }
 
     @Test func `Members that join together share one call`() {
@@ -96,17 +96,17 @@ import Testing
         for (index, name) in SimulatedNames.names[0].prefix(50).enumerated() {
             harness.register(name, record: UInt32(index))
         }
-        var questions = 0
+        var newestStateCalls = 0
         while let call = harness.nextCall() {
-            if case .newest = call.operation { questions += 1 }
+            if case .newest = call.operation { newestStateCalls += 1 }
             harness.answer(call)
         }
         // The core asks the store when the first member joins. The other members join before the store's
         // answer, so one more call serves all of them.
-        #expect(questions <= 2)
+        #expect(newestStateCalls <= 2)
         #expect(harness.send().count == 50)
         harness.answerPushes()
-        #expect(harness.registered().count == 50)
+        #expect(harness.takeReturnedRegistrations().count == 50)
     }
 
     /// The pool accepts nothing. After a second the registration settles without the member's push. After a
@@ -117,9 +117,9 @@ import Testing
         harness.register(name)
         harness.settle()
         harness.pass(milliseconds: 999)
-        #expect(harness.registered().isEmpty)
+        #expect(harness.takeReturnedRegistrations().isEmpty)
         harness.pass(milliseconds: 1)
-        #expect(harness.registered() == [1])
+        #expect(harness.takeReturnedRegistrations() == [1])
         harness.pass(milliseconds: 59_000)
         #expect(harness.core.membershipsInProgress == 1)
         harness.pass(milliseconds: 1)
@@ -134,7 +134,7 @@ import Testing
         harness.settle()
         #expect(harness.send().map(\.content) == [1])
         harness.answerPushes(.retryLater)
-        #expect(harness.registered() == [1])
+        #expect(harness.takeReturnedRegistrations() == [1])
         harness.now += 2_000
         harness.admit(2, timestamp: 1_790_000_002)
         harness.pass(milliseconds: 1)
@@ -151,9 +151,9 @@ import Testing
         harness.now += 1
         harness.register(name, record: 2)
         harness.settle()
-        #expect(harness.registered() == [1])
+        #expect(harness.takeReturnedRegistrations() == [1])
         #expect(harness.send().count == 1)
         harness.answerPushes()
-        #expect(harness.registered() == [2])
+        #expect(harness.takeReturnedRegistrations() == [2])
     }
 }

@@ -15,10 +15,10 @@ import Testing
             harness.results.removeAll()
             harness.handOver(number, event, channel: Self.channel)
             harness.settle()
-            harness.log += zip(harness.results, harness.orders)
+            harness.log += zip(harness.results, harness.instructions)
                 .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
             harness.results.removeAll()
-            harness.orders.removeAll()
+            harness.instructions.removeAll()
             harness.read()
             harness.settle()
         }
@@ -42,7 +42,7 @@ import Testing
         #expect(result.contains(#""channel":"\#(Self.channel)","environment":"production","outcome":"delivered""#))
         #expect(!result.contains("audience"))
         #expect(harness.core.recordsInProgress == 0 && harness.committableOffset == 1)
-        #expect(harness.needs().isEmpty, "the keeper has nothing to do with it")
+        #expect(harness.takeChannelNeeds().isEmpty, "the keeper has nothing to do with it")
     }
 
     @Test func `A version is sent once, and no older one after it`() {
@@ -63,17 +63,17 @@ import Testing
         let harness = RoundHarness()
         handOver(1, to: harness)
         harness.send()
-        #expect(try #require(harness.underWay.first?.push).expiration > 0)
+        #expect(try #require(harness.unansweredPushes.first?.push).expiration > 0)
         harness.answerPushes(.rejected, reason: "BadExpirationDate")
         harness.pass(milliseconds: 1_000)
         harness.send()
-        #expect(harness.underWay.map(\.push.expiration) == [0])
+        #expect(harness.unansweredPushes.map(\.push.expiration) == [0])
         harness.answerPushes()
         #expect(harness.results.count { $0.contains(#""outcome":"delivered""#) } == 1)
         harness.pass(milliseconds: 30_000)
         handOver(60, to: harness)
         harness.send()
-        #expect(harness.underWay.map(\.push.expiration) == [0])
+        #expect(harness.unansweredPushes.map(\.push.expiration) == [0])
     }
 
     @Test func `An unknown channel fails at once`() throws {
@@ -83,6 +83,6 @@ import Testing
         harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         let result = try #require(harness.results.first)
         #expect(result.contains(#""outcome":"failed""#) && result.contains("ChannelNotRegistered"))
-        #expect(harness.needs().isEmpty && harness.core.recordsInProgress == 0)
+        #expect(harness.takeChannelNeeds().isEmpty && harness.core.recordsInProgress == 0)
     }
 }

@@ -30,14 +30,14 @@ import Testing
     @Test func `An app whose host is away leaves room for the other apps`() {
         let harness = harness(audiences: 200)
         for number in 1...200 {
-            harness.command(number, audience(number))
+            harness.appendCommand(number, audience(number))
             harness.settle()
         }
         #expect(harness.passedOverCount > 0)
         #expect(harness.core.recordsInProgress + harness.passedOverCount == 200)
         #expect(harness.gauges.oldestRoundMilliseconds == 1_790_000_000_000)
         for number in 201...260 {
-            harness.command(number, application: 1)
+            harness.appendCommand(number, application: 1)
             #expect(harness.finish(application: 1).map(\.content) == [number])
             harness.pass(milliseconds: 60_000 / 60)
         }
@@ -51,14 +51,14 @@ import Testing
         let harness = harness(audiences: 60)
         for round in 0..<5 {
             for number in 1...60 {
-                harness.command(round * 60 + number, hasAlert: round == 3, audience(number))
+                harness.appendCommand(round * 60 + number, hasAlert: round == 3, audience(number))
                 harness.settle()
             }
             harness.now += 15_000
         }
         #expect(harness.passedOverCount > 0)
         #expect(harness.rereadings.isEmpty, "there was no room")
-        var sent: [RoundHarness.Sent] = []
+        var sent: [RoundHarness.SentPush] = []
         for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
             sent += harness.finish()
             harness.now += 5_000
@@ -82,7 +82,7 @@ import Testing
         for _ in 0..<720 {
             for audience in 1...8 {
                 number += 1
-                harness.command(number, self.audience(audience))
+                harness.appendCommand(number, self.audience(audience))
             }
             harness.pass(milliseconds: 5_000)
         }
@@ -111,8 +111,8 @@ import Testing
         let harness = RoundHarness(recordBytesMax: 100)
         for name in Self.names { harness.join(name) }
         harness.record(try #require(checkpoint.text()))
-        harness.command(1)
-        harness.command(2)
+        harness.appendCommand(1)
+        harness.appendCommand(2)
         #expect(harness.passedOverCount == 1)
         #expect(harness.finish() == [])
         harness.pass(milliseconds: 5_000)
@@ -127,10 +127,10 @@ import Testing
     /// every few seconds.
     @Test func `A full ledger stops the partition for a while`() {
         let harness = harness(audiences: 1, window: 64)
-        harness.command(1, audience(1))
+        harness.appendCommand(1, audience(1))
         harness.settle()
         for number in 2...100 {
-            harness.command(number, application: 1)
+            harness.appendCommand(number, application: 1)
             _ = harness.finish(application: 1)
             harness.pass(milliseconds: 1_000)
         }
@@ -149,7 +149,7 @@ import Testing
     @Test func `Records that are gone from the log are settled`() {
         let harness = harness(audiences: 60)
         for number in 1...60 {
-            harness.command(number, audience(number))
+            harness.appendCommand(number, audience(number))
             harness.settle()
         }
         let first = 60 - harness.passedOverCount
@@ -178,11 +178,11 @@ import Testing
     @Test func `Idle channels make room for the next channels of every app`() throws {
         let harness = RoundHarness(recordsMax: 8)
         for number in 1...40 {
-            harness.command(number, audience(number), channel: try channel())
+            harness.appendCommand(number, audience(number), channel: try channel())
             #expect(harness.finish().map(\.content) == [number])
             harness.pass(milliseconds: 1_000)
         }
-        harness.command(41, application: 1, channel: try channel())
+        harness.appendCommand(41, application: 1, channel: try channel())
         #expect(harness.finish(application: 1).map(\.content) == [41])
         #expect(harness.core.channels.count == harness.core.channels.limit)
         // Kafka repeats the records of the ten channels that were used last.
@@ -197,7 +197,7 @@ import Testing
     @Test func `The timers of a busy channel stay within their limit`() throws {
         let harness = RoundHarness(recordsMax: 4, membershipsMax: 4, commandsMax: 4)
         for number in 1...200 {
-            harness.command(number, channel: try channel())
+            harness.appendCommand(number, channel: try channel())
             #expect(harness.finish().map(\.content) == [number])
             harness.pass(milliseconds: 1_000)
         }
@@ -212,12 +212,12 @@ import Testing
     @Test func `A channel keeps its slot during the spacing after its push`() throws {
         let harness = RoundHarness(recordsMax: 4)
         for number in 1...8 {
-            harness.command(number, audience(number), channel: try channel())
+            harness.appendCommand(number, audience(number), channel: try channel())
             #expect(harness.finish().map(\.content) == [number])
         }
-        harness.command(9, audience(1), channel: try channel())
+        harness.appendCommand(9, audience(1), channel: try channel())
         #expect(harness.passedOverCount == 0, "the channel has a slot")
-        harness.command(10, audience(10), channel: try channel())
+        harness.appendCommand(10, audience(10), channel: try channel())
         #expect(harness.passedOverCount == 1)
         #expect(harness.finish().isEmpty)
         harness.pass(milliseconds: 1_000)

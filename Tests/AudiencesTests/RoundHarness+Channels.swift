@@ -88,7 +88,7 @@ extension RoundHarness {
         read()
     }
 
-    func needs() -> [ChannelNeed] {
+    func takeChannelNeeds() -> [ChannelNeed] {
         var needs: [ChannelNeed] = []
         while let need = core.nextChannelNeed() { needs.append(need) }
         return needs

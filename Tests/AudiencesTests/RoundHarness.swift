@@ -9,10 +9,10 @@ final class RoundHarness {
     static let application = Array("com.example.match".utf8)
     static let audience = Array("match-1".utf8)
     static let digest = audience.withUnsafeBytes { AudienceDigest(of: $0) }
-    static let neighbour = Array("com.example.neighbour".utf8)
-    private static let applications = [application, neighbour]
+    static let secondApplication = Array("com.example.neighbour".utf8)
+    private static let applications = [application, secondApplication]
 
-    struct Sent: Equatable {
+    struct SentPush: Equatable {
         var member: String
         var content: Int
         var alert: Int?
@@ -27,15 +27,15 @@ final class RoundHarness {
     var log: [SimulatedFanout] = []
     var results: [String] = []
     /// The instructions in the headers of the produced fan-out records.
-    var orders: [FanoutInstruction] = []
+    var instructions: [FanoutInstruction] = []
     private(set) var partitionIndex: UInt32
     private var nextOffset = 0
-    private var names: [String: String] = [:]
-    private(set) var underWay: [(push: AudiencePush, sent: Sent)] = []
+    private var namesByToken: [String: String] = [:]
+    private(set) var unansweredPushes: [(push: AudiencePush, sent: SentPush)] = []
 
     /// Each time when the core read the partition again, and from which offset.
     private(set) var rereadings: [FanoutRereading] = []
-    private var pausedUntil = Int64.min
+    private var pausedUntilMilliseconds = Int64.min
 
     var moment: Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
@@ -90,8 +90,8 @@ final class RoundHarness {
         environment: DeviceEnvironment = .production,
         supportsChannels: Bool = false
     ) {
-        let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
-        names[token] = name
+        let token = String(repeating: "0", count: 60) + String(1_000 + namesByToken.count)
+        namesByToken[token] = name
         let entry = MemberEntry<[UInt8]>(
             location: SimulatedNames.location(of: name),
             isLeaving: false,
@@ -114,7 +114,7 @@ final class RoundHarness {
     }
 
     /// Appends a fan-out record of the only range or of a channel, as another worker would have written it.
-    func command(
+    func appendCommand(
         _ number: Int,
         event: Event = .update,
         hasAlert: Bool = false,
@@ -186,7 +186,7 @@ final class RoundHarness {
     }
 
     /// The numbers of members that joined, that left, and that stayed and got another token, in this order.
-    var changes: [UInt64] {
+    var membershipChangeCounts: [UInt64] {
         let counted = core.membershipChangeCounts(of: 0)
         return counted.indices.map { counted[$0] }
     }
@@ -201,8 +201,8 @@ final class RoundHarness {
         wasMemberOfAll: Bool = false,
         isLeaving: Bool = false
     ) {
-        let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
-        names[token] = name
+        let token = String(repeating: "0", count: 60) + String(1_000 + namesByToken.count)
+        namesByToken[token] = name
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         withUnsafeBytes(of: Self.digest.value.littleEndian) { digests in
             var (name, token) = (name, token)
@@ -228,7 +228,7 @@ final class RoundHarness {
     }
 
     /// Returns the records of the registrations that have ended since the last call.
-    func registered() -> [UInt32] {
+    func takeReturnedRegistrations() -> [UInt32] {
         var records: [UInt32] = []
         while let member = core.nextReturnedMember() { records.append(member.record) }
         return records
@@ -256,9 +256,9 @@ final class RoundHarness {
             core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
             rereadings.append(rereading)
             nextOffset = Int(rereading.offset)
-            pausedUntil = now + rereading.pauseMilliseconds
+            pausedUntilMilliseconds = now + rereading.pauseMilliseconds
         }
-        guard now >= pausedUntil else { return }
+        guard now >= pausedUntilMilliseconds else { return }
         while nextOffset < log.count {
             let record = log[nextOffset]
             record.value.withUnsafeBytes { value in
@@ -309,7 +309,7 @@ final class RoundHarness {
             while let production = core.nextProduction(now: moment) {
                 let record = core.compose(production)
                 results.append(String(decoding: record.value, as: UTF8.self))
-                if let instruction = record.instruction { orders.append(instruction) }
+                if let instruction = record.instruction { instructions.append(instruction) }
                 core.productionTaken()
                 core.productionReported(production, .acknowledged, now: moment)
                 isBusy = true
@@ -326,21 +326,21 @@ final class RoundHarness {
     ///
     /// - Parameter inFlightMax: how many pushes the pool may have in flight.
     @discardableResult
-    func send(atMost count: Int = .max, application: UInt16 = 0, inFlightMax: Int = 1_000) -> [Sent] {
+    func send(atMost count: Int = .max, application: UInt16 = 0, inFlightMax: Int = 1_000) -> [SentPush] {
         let pool = PoolIndex(application: application, environment: .production)
-        var sent: [Sent] = []
+        var sent: [SentPush] = []
         while sent.count < count, let push = core.nextPush(pool, inFlightMax: inFlightMax, now: moment) {
             let text = String(decoding: push.body, as: UTF8.self)
             let token = String(decoding: push.token, as: UTF8.self)
-            let one = Sent(
-                member: names[token] ?? token,
+            let sentPush = SentPush(
+                member: namesByToken[token] ?? token,
                 content: SimulatedText.number(after: "\"c\":", in: text) ?? -1,
                 alert: SimulatedText.number(after: "alert-", in: text),
                 timestamp: SimulatedText.number(after: "\"timestamp\":", in: text) ?? -1,
                 priority: push.priority
             )
-            underWay.append((push, one))
-            sent.append(one)
+            unansweredPushes.append((push, sentPush))
+            sent.append(sentPush)
         }
         return sent
     }
@@ -348,8 +348,8 @@ final class RoundHarness {
     /// Gives all unanswered pushes the same answer.
     func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "", advice: StaticString = "")
     {
-        let pushes = underWay
-        underWay.removeAll()
+        let pushes = unansweredPushes
+        unansweredPushes.removeAll()
         let reason = Array(reason.utf8)
         for (push, _) in pushes {
             reason.withUnsafeBytes { reason in
@@ -372,8 +372,8 @@ final class RoundHarness {
     }
 
     /// Sends and accepts pushes until none are left.
-    func finish(application: UInt16 = 0) -> [Sent] {
-        var all: [Sent] = []
+    func finish(application: UInt16 = 0) -> [SentPush] {
+        var all: [SentPush] = []
         var idleTurns = 0
         // `send` may return no push and still make the core read a parked member again. The next turn then returns
         // that member's push, so the loop ends only after two turns without a push.

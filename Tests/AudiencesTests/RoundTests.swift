@@ -21,7 +21,7 @@ import Testing
 
     @Test func `Every member is reached once, and counted`() {
         let harness = harness()
-        harness.command(1)
+        harness.appendCommand(1)
         #expect(harness.finish().map(\.member) == names)
         harness.pass(milliseconds: 1_000)
         #expect(members(of: 1, in: harness) == "{\"delivered\":4}")
@@ -31,7 +31,7 @@ import Testing
 
     @Test func `The result of a refused member counts its requests to APNs`() throws {
         let harness = harness()
-        harness.command(1)
+        harness.appendCommand(1)
         harness.settle()
         #expect(harness.send(atMost: 1).map(\.member) == [names[0]])
         harness.answerPushes(.rejected, reason: "BadExpirationDate")
@@ -56,11 +56,11 @@ import Testing
     /// it goes through the members before this position.
     @Test func `A newer version continues at the position of the older one`() {
         let harness = harness()
-        harness.command(1)
+        harness.appendCommand(1)
         harness.settle()
         #expect(harness.send(atMost: 2).map(\.content) == [1, 1])
         harness.answerPushes()
-        harness.command(2)
+        harness.appendCommand(2)
         let sent = harness.finish()
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
         #expect(sent.map(\.content) == [2, 2, 2, 2])
@@ -72,9 +72,9 @@ import Testing
 
     @Test func `A version of which nothing was sent ends at once`() {
         let harness = harness()
-        harness.command(1)
+        harness.appendCommand(1)
         harness.settle()
-        harness.command(2)
+        harness.appendCommand(2)
         #expect(harness.finish().map(\.content) == [2, 2, 2, 2])
         harness.pass(milliseconds: 1_000)
         #expect(members(of: 1, in: harness) == "{}")
@@ -85,15 +85,15 @@ import Testing
     /// The newer version carries the alert to exactly those members that the older version did not reach.
     @Test func `An alert rides on for the members that have not heard it`() {
         let harness = harness()
-        harness.command(1, hasAlert: true)
+        harness.appendCommand(1, hasAlert: true)
         harness.settle()
         #expect(harness.send(atMost: 1).map(\.alert) == [1])
         harness.answerPushes()
-        harness.command(2)
+        harness.appendCommand(2)
         harness.settle()
         #expect(harness.send(atMost: 1).map(\.alert) == [1])
         harness.answerPushes()
-        harness.command(3)
+        harness.appendCommand(3)
         let sent = harness.finish()
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
         #expect(sent.map(\.content) == [3, 3, 3, 3])
@@ -104,11 +104,11 @@ import Testing
     /// alert, and does not wait until the round reaches the member again.
     @Test func `A parked member gets the older alert with the newer state`() {
         let harness = harness()
-        harness.command(1, hasAlert: true)
+        harness.appendCommand(1, hasAlert: true)
         harness.settle()
         #expect(harness.send().count == 4)
         harness.answerPushes(.retryLater)
-        harness.command(2)
+        harness.appendCommand(2)
         harness.pass(milliseconds: 60_000)
         harness.settle()
         var heard: [String: Int] = [:]
@@ -121,7 +121,7 @@ import Testing
         let many = Array(SimulatedNames.names[0].prefix(60))
         for name in many { harness.join(name) }
         for number in 1...40 {
-            harness.command(number)
+            harness.appendCommand(number)
             harness.settle()
             #expect(harness.send(atMost: 1).map(\.content) == [number])
             harness.answerPushes()
@@ -144,7 +144,7 @@ import Testing
     /// claimed the round again.
     @Test func `A lost round is claimed again`() {
         let first = harness()
-        first.command(1)
+        first.appendCommand(1)
         first.settle()
         #expect(first.send().count == 4)
         let second = RoundHarness(store: first.store, seed: 2)
@@ -171,7 +171,7 @@ import Testing
 
     @Test func `The next owner continues from the checkpoint`() {
         let first = harness()
-        first.command(1)
+        first.appendCommand(1)
         first.settle()
         #expect(first.send(atMost: 2).count == 2)
         first.answerPushes()
@@ -194,9 +194,9 @@ import Testing
         let harness = RoundHarness()
         let all = SimulatedNames.longNames[0]
         for name in all.prefix(45) { harness.join(name) }
-        harness.command(1)
+        harness.appendCommand(1)
         var reached: [String] = []
-        var joined = 45
+        var joinedCount = 45
         for _ in 0..<400 {
             guard let call = harness.nextCall() else {
                 reached += harness.send().map(\.member)
@@ -205,10 +205,10 @@ import Testing
                 harness.now += 500
                 continue
             }
-            if case .page = call.operation, joined < all.count {
+            if case .page = call.operation, joinedCount < all.count {
                 // The joins may split the page that the core has just asked for.
-                for name in all[joined...].prefix(7) { harness.join(name) }
-                joined = min(all.count, joined + 7)
+                for name in all[joinedCount...].prefix(7) { harness.join(name) }
+                joinedCount = min(all.count, joinedCount + 7)
             }
             harness.answer(call)
         }
@@ -222,18 +222,18 @@ import Testing
     @Test func `Pages are requested together`() {
         let harness = RoundHarness()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { harness.join(name) }
-        harness.command(1)
+        harness.appendCommand(1)
         // The store's model has not admitted the version, so the core claims the round a second time.
         for _ in 0..<2 { if let claim = harness.nextCall() { harness.answer(claim) } }
-        var asked: [AudienceCall<[UInt8]>] = []
-        while let call = harness.nextCall() { asked.append(call) }
-        #expect(asked.count > 8)
-        let held = harness.core.pageReads.count + asked.count
+        var pageCalls: [AudienceCall<[UInt8]>] = []
+        while let call = harness.nextCall() { pageCalls.append(call) }
+        #expect(pageCalls.count > 8)
+        let requestedPageCount = harness.core.pageReads.count + pageCalls.count
         // A further read waits until a quarter of all pages wait, or until `PageReadBatch.waitMilliseconds`
         // are over.
-        harness.answer(asked.removeFirst())
-        while harness.core.pageReads.isEmpty, !asked.isEmpty { harness.answer(asked.removeFirst()) }
-        #expect(!harness.core.pageReads.isEmpty && harness.core.pageReads.count * 4 < held)
+        harness.answer(pageCalls.removeFirst())
+        while harness.core.pageReads.isEmpty, !pageCalls.isEmpty { harness.answer(pageCalls.removeFirst()) }
+        #expect(!harness.core.pageReads.isEmpty && harness.core.pageReads.count * 4 < requestedPageCount)
         #expect(harness.nextCall() == nil)
         #expect(harness.core.nextDueMilliseconds == harness.now + PageReadBatch.waitMilliseconds)
         harness.now += PageReadBatch.waitMilliseconds
@@ -248,20 +248,20 @@ import Testing
         let names = SimulatedNames.names[0].prefix(3) + SimulatedNames.names[1].prefix(3)
         for number in 1...40 {
             for name in names { harness.join(name, "match-\(number)") }
-            harness.command(number, "match-\(number)")
+            harness.appendCommand(number, "match-\(number)")
         }
-        var (held, sent) = (0, [RoundHarness.Sent]())
+        var (mostPages, sent) = (0, [RoundHarness.SentPush]())
         for _ in 0..<10_000 where harness.core.roundsInProgress > 0 {
             harness.core.advance(now: harness.moment)
             if let due = harness.core.pageReads.sendDueMilliseconds { harness.now = max(harness.now, due) }
             var calls: [AudienceCall<[UInt8]>] = []
             while let call = harness.nextCall() { calls.append(call) }
-            held = max(held, harness.core.pages.count)
+            mostPages = max(mostPages, harness.core.pages.count)
             #expect(harness.core.queues[0].pageBytes <= 8 * PageSlot.bytesMax)
             for call in calls { harness.answer(call) }
             if calls.isEmpty { sent += harness.finish() }
         }
-        #expect(held > 100)
+        #expect(mostPages > 100)
         #expect(sent.count == 40 * names.count)
         #expect(harness.core.queues[0].pageBytes == 0 && harness.core.queues[0].pageCount == 0)
     }
@@ -271,11 +271,11 @@ import Testing
         let harness = RoundHarness(pagesMax: 8)
         let all = SimulatedNames.longNames[0]
         for name in all { harness.join(name) }
-        harness.command(1, hasAlert: true)
+        harness.appendCommand(1, hasAlert: true)
         harness.settle()
         let first = harness.send()
         #expect((1..<all.count).contains(first.count))
-        harness.command(2)
+        harness.appendCommand(2)
         harness.settle()
         harness.answerPushes()
         let sent = harness.finish()

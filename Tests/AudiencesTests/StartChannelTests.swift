@@ -107,13 +107,13 @@ import Testing
         harness.store.set(channels.production, in: .production, of: RoundHarness.digest, app: RoundHarness.application)
         harness.handOver(1, .start)
         harness.settle()
-        #expect(!harness.orders.isEmpty)
-        #expect(harness.orders.allSatisfy { $0.startChannels == channels && $0.channel == nil })
-        harness.orders.removeAll()
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.startChannels == channels && $0.channel == nil })
+        harness.instructions.removeAll()
         harness.pass(milliseconds: 30_000)
         harness.handOver(2, .update)
         harness.settle()
-        #expect(harness.orders.contains { $0.channel == channels.production })
-        #expect(harness.orders.allSatisfy { $0.startChannels.count == 0 })
+        #expect(harness.instructions.contains { $0.channel == channels.production })
+        #expect(harness.instructions.allSatisfy { $0.startChannels.count == 0 })
     }
 }

@@ -13,10 +13,10 @@ import Testing
 
     /// Returns a core whose round had reached some members when the store lost all data. The core has noticed
     /// the loss.
-    private func benchAfterLoss() -> (harness: RoundHarness, reached: Set<String>) {
+    private func harnessAfterLoss() -> (harness: RoundHarness, reached: Set<String>) {
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }
-        harness.command(1, hasAlert: true)
+        harness.appendCommand(1, hasAlert: true)
         harness.settle()
         let reached = Set(harness.send(atMost: 30).map(\.member))
         harness.answerPushes()
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func `After a loss of the store a round waits for its members, and reaches them with the alert`() throws {
-        let (harness, reached) = benchAfterLoss()
+        let (harness, reached) = harnessAfterLoss()
         for _ in 0..<20 {
             harness.pass(milliseconds: 500)
             _ = harness.finish()
@@ -39,7 +39,7 @@ import Testing
 
         for name in Self.members { harness.join(name) }
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
-        var sent: [RoundHarness.Sent] = []
+        var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
             harness.pass(milliseconds: 500)
             sent += harness.finish()
@@ -77,7 +77,7 @@ import Testing
     @Test func `A round whose version the store does not know waits for the next poll`() {
         let harness = RoundHarness()
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
-        harness.command(1, hasAlert: true)
+        harness.appendCommand(1, hasAlert: true)
         harness.settle()
         harness.pass(milliseconds: 10)
         #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
@@ -92,7 +92,7 @@ import Testing
         harness.pass(milliseconds: 590_000)
         #expect(harness.finish().isEmpty)
         harness.pass(milliseconds: 11_000)
-        var sent: [RoundHarness.Sent] = []
+        var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
             harness.pass(milliseconds: 500)
             sent += harness.finish()
@@ -105,7 +105,7 @@ import Testing
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }
         admit(1, in: harness)
-        var sent: [RoundHarness.Sent] = []
+        var sent: [RoundHarness.SentPush] = []
         for _ in 0..<20 {
             harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
             harness.pass(milliseconds: 1_000)
@@ -130,11 +130,11 @@ import Testing
             expiration: 0
         )
         #expect(harness.store.perform(harness.call(.admit(admission))).verdict == .send)
-        harness.command(number, hasAlert: true)
+        harness.appendCommand(number, hasAlert: true)
         harness.settle()
     }
 
-    private func passUntilMembersReturn(to harness: RoundHarness) -> [RoundHarness.Sent] {
+    private func passUntilMembersReturn(to harness: RoundHarness) -> [RoundHarness.SentPush] {
         for _ in 0..<20 {
             harness.pass(milliseconds: 500)
             #expect(harness.finish().isEmpty)
@@ -142,7 +142,7 @@ import Testing
         #expect(harness.result(of: 1) == nil, "pages without members end no range")
         for name in Self.members { harness.join(name) }
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
-        var sent: [RoundHarness.Sent] = []
+        var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
             harness.pass(milliseconds: 500)
             sent += harness.finish()
@@ -152,7 +152,7 @@ import Testing
 
     /// The shell read the marks just before the loss. It reports them after the core has noticed the loss.
     @Test func `A check before the loss releases no round`() {
-        let (harness, reached) = benchAfterLoss()
+        let (harness, reached) = harnessAfterLoss()
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds - 3_000
         harness.pass(milliseconds: 10_000)
         #expect(harness.finish().isEmpty)
@@ -163,11 +163,11 @@ import Testing
     }
 
     @Test func `A newer version takes over as usual`() throws {
-        let (harness, _) = benchAfterLoss()
-        harness.command(2)
+        let (harness, _) = harnessAfterLoss()
+        harness.appendCommand(2)
         for name in Self.members { harness.join(name) }
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
-        var sent: [RoundHarness.Sent] = []
+        var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
             harness.pass(milliseconds: 500)
             sent += harness.finish()
@@ -185,6 +185,6 @@ import Testing
         for number in 1...3 { harness.handOver(number, .update) }
         harness.settle()
         harness.pass(milliseconds: 2_000)
-        #expect(harness.orders.map(\.offset) == [3])
+        #expect(harness.instructions.map(\.offset) == [3])
     }
 }

@@ -13,7 +13,7 @@ import Testing
     @Test func `A round leaves the last tenth of the streams while a single command waits`() {
         let harness = RoundHarness()
         for name in SimulatedNames.names[0].prefix(24) { harness.join(name) }
-        harness.command(1)
+        harness.appendCommand(1)
         harness.settle()
         func send(whileSingleCommandsWait isWaiting: Bool) -> Int {
             harness.send(inFlightMax: Audiences.inFlightMax(streams: 10, singleCommandsWait: isWaiting)).count

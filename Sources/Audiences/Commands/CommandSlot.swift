@@ -55,7 +55,8 @@ struct CommandSlot: BitwiseCopyable {
     var grant: AudienceGrant?
     /// The audience's channels at the time of the admission.
     var channels = AudienceChannels()
-    /// Environments whose channel the command waits for, one bit each (``DeviceEnvironment/rawValue``).
+    /// The environments whose channel the command waits for, as a set of bits: bit `DeviceEnvironment.rawValue`
+    /// stands for an environment.
     var awaitedEnvironmentBits: UInt8 = 0
     /// Until when the command waits for a channel. Monotonic milliseconds.
     var channelWaitEndMilliseconds: Int64 = .max

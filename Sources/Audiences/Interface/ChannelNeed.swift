@@ -37,8 +37,8 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Environments in which an audience with these channels lacks one, one bit each
-    /// (`DeviceEnvironment.rawValue`).
+    /// Returns the environments of the rule for which `channels` has no channel, as a set of bits: bit
+    /// `DeviceEnvironment.rawValue` stands for an environment.
     func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

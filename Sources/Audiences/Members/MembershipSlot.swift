@@ -129,8 +129,8 @@ struct MembershipSlot: BitwiseCopyable {
     func freeBytes() { texts.free() }
 }
 
-/// Identifies a member whose changes must reach its audiences one after the other. The place is a hash of the
-/// id. If two members have the same place, one waits for the other, which does no harm.
+/// Identifies a member whose changes must reach its audiences one after the other. The location is a hash
+/// of the id. If two members have the same location, one waits for the other, which does no harm.
 struct MemberKey: Hashable {
     let application: UInt16
     let kind: StoreSubjectKind

@@ -3,16 +3,16 @@ import LiveActivity
 /// A member of the audience: the state that its phone shows, and the alerts that have rung.
 struct SimulatedPhone {
     let identifier: String
-    var location: MemberLocation
+    let location: MemberLocation
     var environment: DeviceEnvironment
     var frequentUpdates: Bool
     /// Whether the member is a device, which gets starts only.
     var isDevice = false
     var token: String
     /// When the phone registered the token, in UNIX milliseconds.
-    var registeredAt: Int64
+    var registeredAtMilliseconds: Int64
     /// Whether the phone has been a member since before the first command, with the same token.
-    var isThroughout = true
+    var wasMemberThroughout = true
     var hasLeft = false
     /// When the core reported the member's leave as done, in virtual milliseconds.
     var leftAcknowledgedMilliseconds = Int64.max
@@ -27,23 +27,23 @@ struct SimulatedPhone {
     var shownTimestamp: Int64 = 0
     var shownContent = -1
     /// How many pushes brought an older state with an older timestamp.
-    var olderStates = 0
+    var olderStateCount = 0
     /// States that the phone ignored, because they came with an older timestamp than the shown state.
-    var ignored: Set<Int> = []
-    var pushes = 0
+    var ignoredContents: Set<Int> = []
+    var pushCount = 0
     /// How many times each command's alert rang, by command.
-    var heard: [Int: Int] = [:]
+    var alertCounts: [Int: Int] = [:]
     /// How many times each command's start was produced for this device, by command.
-    var starts: [Int: Int] = [:]
+    var startCounts: [Int: Int] = [:]
     /// The workers that sent each command to this phone, by command.
-    var sentBy: [Int: Set<Int>] = [:]
+    var senders: [Int: Set<Int>] = [:]
 
     mutating func receive(timestamp: Int64, content: Int, alert: Int?) {
-        pushes += 1
-        if let alert { heard[alert, default: 0] += 1 }
+        pushCount += 1
+        if let alert { alertCounts[alert, default: 0] += 1 }
         if timestamp < shownTimestamp {
-            if content < shownContent { olderStates += 1 }
-            ignored.insert(content)
+            if content < shownContent { olderStateCount += 1 }
+            ignoredContents.insert(content)
             return
         }
         shownTimestamp = timestamp

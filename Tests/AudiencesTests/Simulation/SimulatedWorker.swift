@@ -4,18 +4,18 @@ import LiveActivity
 
 /// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
-    struct Assigned {
+    struct PartitionAssignment {
         var coreIndex: UInt32
         var nextOffset: Int64
         var isRevoking = false
         /// When the core reads the partition's passed-over records again; `.min` if it does not pause.
-        var pausedUntil = Int64.min
+        var pausedUntilMilliseconds = Int64.min
     }
 
     enum PushFate {
         case answered
         case refused(PushResult.Disposition, status: UInt16)
-        case lostBefore, lostAfter
+        case lostBeforeDelivery, lostAfterDelivery
     }
 
     struct Push {
@@ -27,7 +27,7 @@ final class SimulatedWorker {
         var environment: DeviceEnvironment
     }
 
-    struct Produced {
+    struct PendingProduction {
         var dueMilliseconds: Int64
         var production: AudienceProduction
         var isAcknowledged: Bool
@@ -37,15 +37,15 @@ final class SimulatedWorker {
 
     let number: Int
     var core: Audiences
-    var assigned: [Int: Assigned] = [:]
+    var assignments: [Int: PartitionAssignment] = [:]
     var storeCalls: [(dueMilliseconds: Int64, call: AudienceCall<[UInt8]>)] = []
     var activityCalls: [(dueMilliseconds: Int64, tag: UInt64)] = []
     var pushes: [Push] = []
-    var productions: [Produced] = []
+    var productions: [PendingProduction] = []
     /// When the worker last took a broadcast for the audience's channel, by environment.
-    var broadcastAt: [DeviceEnvironment: Int64] = [:]
+    var lastBroadcastMilliseconds: [DeviceEnvironment: Int64] = [:]
     /// The checkpoint that the store returned with the claim of each range, by range.
-    var claimed: [SegmentRange: [UInt8]] = [:]
+    var claimedCheckpoints: [SegmentRange: [UInt8]] = [:]
 
     init(number: Int, parameters: SimulationParameters, seed: UInt64) {
         self.number = number
@@ -76,8 +76,10 @@ final class SimulatedWorker {
     }
 
     /// Whether records that were passed over wait to be read again.
-    func hasPassedOver(at now: Int64) -> Bool {
-        assigned.values.contains { !$0.isRevoking && (core.passedOverCount($0.coreIndex) > 0 || $0.pausedUntil > now) }
+    func hasPassedOverRecords(at now: Int64) -> Bool {
+        assignments.values.contains {
+            !$0.isRevoking && (core.passedOverCount($0.coreIndex) > 0 || $0.pausedUntilMilliseconds > now)
+        }
     }
 
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
@@ -97,7 +99,7 @@ final class SimulatedWorker {
     var isIdle: Bool {
         core.commandsInProgress == 0 && core.recordsInProgress == 0 && core.roundsInProgress == 0
             && core.membershipsInProgress == 0
-            && storeCalls.isEmpty && !assigned.values.contains { core.passedOverCount($0.coreIndex) > 0 }
+            && storeCalls.isEmpty && !assignments.values.contains { core.passedOverCount($0.coreIndex) > 0 }
             && activityCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }
 }

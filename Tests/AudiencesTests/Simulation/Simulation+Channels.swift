@@ -9,18 +9,19 @@ import LiveActivity
 struct SimulatedSubscribers {
     var shownTimestamp: Int64 = -1
     var shownContent = -1
-    var heard: [Int: Int] = [:]
+    var alertCounts: [Int: Int] = [:]
     /// Whether an alert may ring again, because the answer to its broadcast was lost.
     var isUncertain = false
     /// The number of broadcasts with an older content than the shown one.
-    var olderStates = 0
+    var olderStateCount = 0
 }
 
 /// The audience's channels.
 extension Simulation {
     func makeChannels() {
         guard parameters.kind == .channels else { return }
-        for environment in DeviceEnvironment.allCases where environment == .production || parameters.sandbox > 0 {
+        for environment in DeviceEnvironment.allCases where environment == .production || parameters.sandboxPerMille > 0
+        {
             let text = environment == .production ? "cHJvZHVjdGlvbg==" : "c2FuZGJveA=="
             guard let identifier = ChannelIdentifier(text) else { preconditionFailure("base64 text") }
             let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
@@ -31,12 +32,12 @@ extension Simulation {
     }
 
     /// Checks that a worker broadcasts to a channel at most once a second while it has the partition.
-    func noteSent(_ push: AudiencePush, _ environment: DeviceEnvironment, _ worker: SimulatedWorker) {
+    func checkBroadcastSpacing(_ push: AudiencePush, _ environment: DeviceEnvironment, _ worker: SimulatedWorker) {
         guard push.isBroadcast else { return }
-        if let last = worker.broadcastAt[environment], now - last < 1_000 {
+        if let last = worker.lastBroadcastMilliseconds[environment], now - last < 1_000 {
             violations.append("two broadcasts within \(now - last) ms")
         }
-        worker.broadcastAt[environment] = now
+        worker.lastBroadcastMilliseconds[environment] = now
     }
 
     func receiveBroadcast(_ push: SimulatedWorker.Push, isResponseLost: Bool) {
@@ -51,16 +52,16 @@ extension Simulation {
         }
         trace?("\(now % 1_000_000) broadcast \(content) at \(timestamp)")
         if isResponseLost { all.isUncertain = true }
-        if let alert = SimulatedText.number(after: "alert-", in: text) { all.heard[alert, default: 0] += 1 }
+        if let alert = SimulatedText.number(after: "alert-", in: text) { all.alertCounts[alert, default: 0] += 1 }
         if timestamp < all.shownTimestamp {
-            all.olderStates += 1
+            all.olderStateCount += 1
         } else {
             (all.shownTimestamp, all.shownContent) = (Int64(timestamp), content)
         }
         subscribers[push.environment] = all
     }
 
-    func noteBroadcast(_ text: String) {
+    func recordBroadcastResult(_ text: String) {
         trace?("\(now % 1_000_000) \(text)")
         guard let command = SimulatedText.number(after: "\"command\":\"", in: text) else {
             return violations.append("a broadcast's result names no command: \(text)")
@@ -74,22 +75,22 @@ extension Simulation {
     func checkChannels() {
         let sent = commands.filter { $0.isSent && !$0.isStart }
         for (environment, all) in subscribers {
-            if let last = sent.last, all.shownContent != last.content, parameters.rejected == 0 {
+            if let last = sent.last, all.shownContent != last.content, parameters.rejectionPerMille == 0 {
                 violations.append("the channel of \(environment) shows \(all.shownContent), not \(last.content)")
             }
             for command in sent where broadcastResults[command.number]?[environment] == nil {
                 violations.append("\(command.number) has no result of its broadcast in \(environment)")
             }
             guard !hadCrash, !hadForcedMove else { continue }
-            if all.olderStates > 0 { violations.append("the channel of \(environment) went back") }
-            guard !all.isUncertain, parameters.rejected == 0 else { continue }
+            if all.olderStateCount > 0 { violations.append("the channel of \(environment) went back") }
+            guard !all.isUncertain, parameters.rejectionPerMille == 0 else { continue }
             // If a record was produced twice, two workers may read it, one after the other. Then its alert
             // may ring twice.
-            for (alert, count) in all.heard where count > 1 && parameters.productionFailure == 0 {
+            for (alert, count) in all.alertCounts where count > 1 && parameters.productionFailurePerMille == 0 {
                 violations.append("the channel of \(environment) heard the alert of \(alert) \(count) times")
             }
             guard let newest = sent.last(where: \.hasAlert)?.number else { continue }
-            if all.heard.keys.allSatisfy({ $0 < newest }) {
+            if all.alertCounts.keys.allSatisfy({ $0 < newest }) {
                 violations.append("the channel of \(environment) did not get the alert of \(newest)")
             }
         }

@@ -20,13 +20,13 @@ extension Simulation {
         var isReached = true
         for worker in workers {
             let gauges = worker.gauges
-            let hasPassedOver = worker.hasPassedOver(at: now)
-            if hasPassedOver { isReached = false }
+            let hasPassedOverRecords = worker.hasPassedOverRecords(at: now)
+            if hasPassedOverRecords { isReached = false }
             if gauges.rounds > worker.core.roundsInProgress {
                 violations.append("more rounds are shown than there are")
             }
             for since in [gauges.oldestRoundMilliseconds, gauges.oldestVersionMilliseconds].compactMap({ $0 }) {
-                if (gauges.rounds == 0 && !hasPassedOver) || since > now
+                if (gauges.rounds == 0 && !hasPassedOverRecords) || since > now
                     || since < (commands.first?.atMilliseconds ?? 0)
                 {
                     violations.append("the oldest round of \(gauges.rounds) is of \(since), at \(now)")
@@ -34,12 +34,12 @@ extension Simulation {
             }
             if gauges.oldestRoundMilliseconds != nil || worker.core.commandsInProgress > 0 { isReached = false }
         }
-        guard parameters.kind == .calm, isReached, taken.isEmpty, !hasUnread,
+        guard parameters.kind == .calm, isReached, commandsInCore.isEmpty, !hasUnreadRecords,
             let last = commands.last(where: { $0.isSent && !$0.isStart })
         else {
             return
         }
-        for phone in throughout where phone.shownContent != last.content {
+        for phone in permanentMembers where phone.shownContent != last.content {
             violations.append(
                 "\(phone.identifier.suffix(12)) shows \(phone.shownContent), and no round has members to reach"
             )
@@ -61,17 +61,18 @@ extension Simulation {
     /// The members that must show the newest state at the end of the run. The core gives up a new member's
     /// push after a minute, a crash loses it, and after a start there is none. So new members are included
     /// only in runs without these events.
-    private var members: [SimulatedPhone] {
+    private var membersWithNewestState: [SimulatedPhone] {
         let areServed =
-            (parameters.kind == .calm || parameters.kind == .faults) && parameters.limited == 0
+            (parameters.kind == .calm || parameters.kind == .faults) && parameters.rateLimitPerMille == 0
             && !commands.contains(where: \.isStart)
-        return order.compactMap { phones[$0] }
-            .filter { !$0.isDead && !$0.hasLeft && !$0.isDevice && ($0.isThroughout || areServed) }
+        return phoneNames.compactMap { phones[$0] }
+            .filter { !$0.isDead && !$0.hasLeft && !$0.isDevice && ($0.wasMemberThroughout || areServed) }
     }
 
     /// The phones that were members from before the first command to the end and kept their token.
-    private var throughout: [SimulatedPhone] {
-        order.compactMap { phones[$0] }.filter { $0.isThroughout && !$0.isDead && !$0.hasLeft && !$0.isDevice }
+    private var permanentMembers: [SimulatedPhone] {
+        phoneNames.compactMap { phones[$0] }
+            .filter { $0.wasMemberThroughout && !$0.isDead && !$0.hasLeft && !$0.isDevice }
     }
 
     /// Checks that the members show the newest state at the end, and that no member showed an older state
@@ -82,18 +83,20 @@ extension Simulation {
             violations.append("the last command came to \(String(describing: commands.last?.ending))")
         }
         guard let last = commands.last(where: { $0.isSent && !$0.isStart }) else { return }
-        for phone in members where phone.shownContent != last.content {
+        for phone in membersWithNewestState where phone.shownContent != last.content {
             // The store has lost the timestamp that it gave to an older state. So the newest state may come
             // with an older timestamp, and the phone then ignores it. (R26)
-            if wipe.count > 0, phone.ignored.contains(last.content) || isUnnoticed(phone, last.number) { continue }
+            if wipe.count > 0, phone.ignoredContents.contains(last.content) || isUnnoticed(phone, last.number) {
+                continue
+            }
             // A push that APNs refuses for good is not sent again.
-            if parameters.rejected == 0 {
+            if parameters.rejectionPerMille == 0 {
                 violations.append("\(phone.identifier.suffix(12)) shows \(phone.shownContent), not \(last.content)")
             }
         }
         guard !hadForcedMove else { return }
         for phone in phones.values where !phone.gotStateOnJoin {
-            guard wipe.count > 0 ? phone.olderStates > 0 : !phone.ignored.isEmpty else { continue }
+            guard wipe.count > 0 ? phone.olderStateCount > 0 : !phone.ignoredContents.isEmpty else { continue }
             violations.append("\(phone.identifier.suffix(12)) went back in time")
         }
     }
@@ -103,15 +106,17 @@ extension Simulation {
     private func checkAlerts() {
         guard !hadCrash, !hadForcedMove else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
-        for phone in throughout where !phone.isUncertain && parameters.rejected == 0 {
+        for phone in permanentMembers where !phone.isUncertain && parameters.rejectionPerMille == 0 {
             // After the store lost its data, a round continues from its last checkpoint. So members that it
             // reached after this checkpoint get the state again. (R26)
-            for (alert, count) in phone.heard where count > 1 && !wipe.underWay.contains(alert) {
+            for (alert, count) in phone.alertCounts where count > 1 && !wipe.unfinishedCommands.contains(alert) {
                 violations.append("\(phone.identifier.suffix(12)) heard the alert of \(alert) \(count) times")
             }
             guard let newest = alerts.last, !isUnnoticed(phone, newest) else { continue }
-            if (phone.heard[newest] ?? 0) == 0, !(phone.heard.keys.contains { $0 > newest }) {
-                violations.append("\(phone.identifier.suffix(12)) did not get the alert of \(newest): \(phone.heard)")
+            if (phone.alertCounts[newest] ?? 0) == 0, !(phone.alertCounts.keys.contains { $0 > newest }) {
+                violations.append(
+                    "\(phone.identifier.suffix(12)) did not get the alert of \(newest): \(phone.alertCounts)"
+                )
             }
         }
     }
@@ -119,9 +124,9 @@ extension Simulation {
     /// Checks that a second worker sends a version to a member only if the last checkpoint did not count the
     /// member.
     func checkRepeated(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
-        guard !hadForcedMove, wipe.count == 0, phone.isThroughout, !phone.isUncertain,
-            let others = phone.sentBy[content],
-            !others.contains(worker.number), let text = worker.claimed[range(of: phone, commands[content])],
+        guard !hadForcedMove, wipe.count == 0, phone.wasMemberThroughout, !phone.isUncertain,
+            let others = phone.senders[content],
+            !others.contains(worker.number), let text = worker.claimedCheckpoints[range(of: phone, commands[content])],
             let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }),
             let entry = checkpoint.entries.first(where: { $0.version == commands[content].version })
         else { return }
@@ -139,9 +144,9 @@ extension Simulation {
     /// Checks the number of pushes: at most one for each member and round, and at most one round for each
     /// version.
     private func checkWork() {
-        guard parameters.kind == .calm, !hadLeave else { return }
-        for phone in phones.values where phone.pushes > commands.count {
-            violations.append("\(phone.identifier.suffix(12)) was sent \(phone.pushes) states of \(commands.count)")
+        guard parameters.kind == .calm, !hadMembershipChange else { return }
+        for phone in phones.values where phone.pushCount > commands.count {
+            violations.append("\(phone.identifier.suffix(12)) was sent \(phone.pushCount) states of \(commands.count)")
         }
         for (range, pushes) in pushesByRange {
             let members = phones.values.count { range.ordinals.contains($0.location.ordinal) }
@@ -165,7 +170,7 @@ extension Simulation {
                 if hadAddition { continue }
                 // If the store lost its data during the command, the counts of the ranges that had ended are
                 // lost. (R26)
-                if wipe.underWay.contains(command.number) { continue }
+                if wipe.unfinishedCommands.contains(command.number) { continue }
                 violations.append("\(command.number) has no result")
                 continue
             }
@@ -178,7 +183,7 @@ extension Simulation {
                     range.ordinals.contains($0.location.ordinal) && $0.isDevice == command.isStart
                 }
                 let counted = counts.values.reduce(0, +)
-                guard !hadLeave, !hadForcedMove, !isUnnoticed(range, command.number) else { continue }
+                guard !hadMembershipChange, !hadForcedMove, !isUnnoticed(range, command.number) else { continue }
                 let isSuperseded = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
                 // While a host does not answer, a newer version ends the older one at the position that the
                 // round has reached.
@@ -190,8 +195,9 @@ extension Simulation {
             // A worker died after a range's counts were recorded and before its result was produced. If the
             // ranges then change, these counts are lost.
             let mayLackCounts =
-                hadForcedMove || (hadCrash && parameters.kind == .ranges) || wipe.underWay.contains(command.number)
-                || wipe.fannedOutAgain.contains(command.number)
+                hadForcedMove || (hadCrash && parameters.kind == .ranges)
+                || wipe.unfinishedCommands.contains(command.number)
+                || wipe.commandsFannedOutAgain.contains(command.number)
             if sum != counts(in: total), !mayLackCounts {
                 violations.append("\(command.number): \(sum) in ranges, \(total) in all")
             }

@@ -6,15 +6,15 @@ import Testbed
 /// The faults of a run.
 extension Simulation {
     func injectFaults() {
-        if random.chance(parameters.crash) { crash(random.number(0...workers.count - 1)) }
-        if random.chance(parameters.rebalance) { move(random.number(0...log.count - 1)) }
-        if random.chance(parameters.addition), log.count < Self.partitionsMax { addPartition() }
-        if random.chance(parameters.outage) {
-            let until = now + Int64(random.number(100...parameters.outageMax))
+        if random.chance(parameters.crashPerMille) { crash(random.number(0...workers.count - 1)) }
+        if random.chance(parameters.rebalancePerMille) { move(random.number(0...log.count - 1)) }
+        if random.chance(parameters.partitionAdditionPerMille), log.count < Self.partitionsMax { addPartition() }
+        if random.chance(parameters.outagePerMille) {
+            let until = now + Int64(random.number(100...parameters.outageMaxMilliseconds))
             switch random.number(0...2) {
-            case 0: awayUntil[0] = until
-            case 1: awayUntil[1] = until
-            default: storeAwayUntil = until
+            case 0: hostsAwayUntilMilliseconds[0] = until
+            case 1: hostsAwayUntilMilliseconds[1] = until
+            default: storeAwayUntilMilliseconds = until
             }
         }
     }
@@ -50,8 +50,8 @@ extension Simulation {
         trace?(
             "\(now % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(resumed ?? -1) more"
         )
-        worker.assigned[partition] = .init(coreIndex: coreIndex, nextOffset: commit.committableOffset)
-        worker.broadcastAt = [:]
+        worker.assignments[partition] = .init(coreIndex: coreIndex, nextOffset: commit.committableOffset)
+        worker.lastBroadcastMilliseconds = [:]
     }
 
     /// Kills a worker as SIGKILL does. Chance decides which calls, pushes and records of the worker arrive.
@@ -66,18 +66,20 @@ extension Simulation {
                 performStore(entry.call, worker)
                 continue
             }
-            script.append((now + Int64(random.number(1...300)), { [unowned self] in performStore(entry.call, worker) }))
+            scheduledEvents.append(
+                (now + Int64(random.number(1...300)), { [unowned self] in performStore(entry.call, worker) })
+            )
         }
         for push in worker.pushes where random.chance(500) { receive(push, worker) }
         for production in worker.productions where random.chance(500) {
             if let effect = production.effect { write(effect) }
         }
-        let partitions = worker.assigned.keys.sorted()
+        let partitions = worker.assignments.keys.sorted()
         workers[number] = makeWorker()
         if commandOwner == number {
-            taken.removeAll()
+            commandsInCore.removeAll()
             for index in changes.indices { changes[index].isTaken = false }
-            wipe.taken.removeAll()
+            wipe.commandRecordsInCore.removeAll()
         }
         for partition in partitions where owners[partition] == number { assign(partition, to: number) }
     }
@@ -85,14 +87,14 @@ extension Simulation {
     /// Moves a partition to another worker. Chance decides whether the old owner may finish its work first.
     private func move(_ partition: Int) {
         let worker = workers[owners[partition]]
-        guard let entry = worker.assigned[partition], !entry.isRevoking else { return }
-        worker.assigned[partition]?.isRevoking = true
+        guard let entry = worker.assignments[partition], !entry.isRevoking else { return }
+        worker.assignments[partition]?.isRevoking = true
         worker.core.beginRevoking(entry.coreIndex, now: worker.moment(now))
-        let isForced = random.chance(parameters.forced)
+        let isForced = random.chance(parameters.forcedMovePerMille)
         trace?("\(now % 1_000_000) partition \(partition) leaves \(worker.number)\(isForced ? " by force" : "")")
         if isForced {
             let delayMilliseconds = Int64(random.number(0...500))
-            script.append(
+            scheduledEvents.append(
                 (
                     now + delayMilliseconds,
                     { [unowned self] in release(partition, of: worker, entry.coreIndex, isForced: true) }
@@ -104,7 +106,7 @@ extension Simulation {
     }
 
     private func releaseWhenDrained(_ partition: Int, of worker: SimulatedWorker, _ coreIndex: UInt32) {
-        script.append(
+        scheduledEvents.append(
             (
                 now + 5,
                 { [unowned self] in
@@ -127,7 +129,7 @@ extension Simulation {
             commits[partition] = progress
         }
         worker.core.release(partition: coreIndex, now: worker.moment(now))
-        worker.assigned[partition] = nil
+        worker.assignments[partition] = nil
         assign(partition, to: random.number(0...workers.count - 1))
     }
 }

@@ -27,8 +27,8 @@ extension Simulation {
     /// Adds a member to its segment before the run begins.
     func addMember(_ name: String) {
         var phone = newPhone(name)
-        phone.isDevice = random.chance(parameters.devices)
-        phone.registeredAt = now - 10_000
+        phone.isDevice = random.chance(parameters.devicesPerMille)
+        phone.registeredAtMilliseconds = now - 10_000
         phones[name] = phone
         let entry = MemberEntry<[UInt8]>(
             location: phone.location,
@@ -36,7 +36,7 @@ extension Simulation {
             kind: phone.isDevice ? .device : .activity,
             environment: phone.environment,
             frequentUpdates: phone.frequentUpdates,
-            atMilliseconds: phone.registeredAt,
+            atMilliseconds: phone.registeredAtMilliseconds,
             identifier: Array(name.utf8),
             token: Array(phone.token.utf8)
         )
@@ -44,14 +44,14 @@ extension Simulation {
     }
 
     private func newPhone(_ name: String) -> SimulatedPhone {
-        order.append(name)
+        phoneNames.append(name)
         return SimulatedPhone(
             identifier: name,
             location: SimulatedNames.location(of: name),
-            environment: random.chance(parameters.sandbox) ? .sandbox : .production,
+            environment: random.chance(parameters.sandboxPerMille) ? .sandbox : .production,
             frequentUpdates: random.chance(300),
             token: newToken(of: name),
-            registeredAt: now
+            registeredAtMilliseconds: now
         )
     }
 
@@ -59,16 +59,16 @@ extension Simulation {
         nextToken += 1
         let digits = String(nextToken, radix: 16)
         let token = String(repeating: "0", count: 64 - digits.count) + digits
-        phoneOf[token] = name
+        phoneNamesByToken[token] = name
         return token
     }
 
     func changeMember() {
-        let known = order[random.number(0...order.count - 1)]
+        let known = phoneNames[random.number(0...phoneNames.count - 1)]
         guard phones[known]?.isDevice == false else { return }
         // The latest change of a member decides, so two changes of a member must not have the same time.
         guard !changes.contains(where: { $0.name == known && $0.atMilliseconds == now }) else { return }
-        hadLeave = true
+        hadMembershipChange = true
         switch random.number(0...2) {
         case 0:
             phones[known]?.hasLeft = true
@@ -76,9 +76,9 @@ extension Simulation {
         case 1:
             // The old token dies when the new one is registered, so pushes to the old one may be lost.
             guard var phone = phones[known] else { return }
-            phoneOf[phone.token] = nil
+            phoneNamesByToken[phone.token] = nil
             phone.token = newToken(of: known)
-            phone.registeredAt = now
+            phone.registeredAtMilliseconds = now
             (phone.hasLeft, phone.isDead) = (false, false)
             phones[known] = phone
         default:
@@ -94,7 +94,7 @@ extension Simulation {
 
     private func change(_ name: String) {
         guard let phone = phones[name] else { return }
-        phones[name]?.isThroughout = false
+        phones[name]?.wasMemberThroughout = false
         addChange(of: phone, atMilliseconds: now)
     }
 
@@ -166,7 +166,7 @@ extension Simulation {
             if change.isLeaving { phones[change.name]?.leftAcknowledgedMilliseconds = now }
             // If there are enough streams, a new member shows the newest state before its registration
             // settles.
-            if parameters.kind == .calm, parameters.starts == 0, parameters.streams >= 10, !phone.hasLeft,
+            if parameters.kind == .calm, parameters.startsPerMille == 0, parameters.streams >= 10, !phone.hasLeft,
                 phone.token == change.token,
                 !phone.isDead,
                 phone.shownContent < change.admittedContent
@@ -181,7 +181,7 @@ extension Simulation {
     /// Checks that a member that has left gets no push. For a second after the leave it may get pushes that
     /// were in flight, or for which its page had been read.
     func checkHasNotLeft(_ token: String) {
-        guard let name = phoneOf[token], let phone = phones[name], phone.hasLeft,
+        guard let name = phoneNamesByToken[token], let phone = phones[name], phone.hasLeft,
             phone.leftAcknowledgedMilliseconds < now - 1_000
         else { return }
         violations.append(

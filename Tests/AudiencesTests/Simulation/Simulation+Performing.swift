@@ -9,23 +9,27 @@ import Testbed
 extension Simulation {
     func perform(_ worker: SimulatedWorker) {
         let moment = worker.moment(now)
-        while now >= storeAwayUntil, let call = worker.core.withNextStoreCall(now: moment, { $0.map { Array($0) } }) {
+        while now >= storeAwayUntilMilliseconds,
+            let call = worker.core.withNextStoreCall(now: moment, { $0.map { Array($0) } })
+        {
             worker.core.storeCallTaken()
             let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
-            worker.storeCalls.append((max(earliest, now + Int64(random.number(0...parameters.latencyMax))), call))
+            worker.storeCalls.append(
+                (max(earliest, now + Int64(random.number(0...parameters.latencyMaxMilliseconds))), call)
+            )
         }
         while let tag = worker.core.withNextActivityCall(now: moment, { $0.tag }) {
             worker.core.activityCallTaken()
-            worker.activityCalls.append((now + Int64(random.number(0...parameters.latencyMax)), tag))
+            worker.activityCalls.append((now + Int64(random.number(0...parameters.latencyMaxMilliseconds)), tag))
         }
         performPushes(worker)
         while let production = worker.core.nextProduction(now: moment) {
             let effect = effect(of: production, worker)
             worker.core.productionTaken()
-            let fails = now < faultsUntil && random.chance(parameters.productionFailure)
+            let fails = now < faultsUntilMilliseconds && random.chance(parameters.productionFailurePerMille)
             worker.productions.append(
                 .init(
-                    dueMilliseconds: now + Int64(random.number(0...parameters.latencyMax)),
+                    dueMilliseconds: now + Int64(random.number(0...parameters.latencyMaxMilliseconds)),
                     production: production,
                     isAcknowledged: !fails,
                     effect: !fails || random.chance(500) ? effect : nil
@@ -38,7 +42,8 @@ extension Simulation {
         var found = true
         while found {
             found = false
-            for environment in DeviceEnvironment.allCases where now >= awayUntil[Int(environment.rawValue)] {
+            for environment in DeviceEnvironment.allCases
+            where now >= hostsAwayUntilMilliseconds[Int(environment.rawValue)] {
                 let pool = PoolIndex(application: 0, environment: environment)
                 while let push = worker.core.nextPush(
                     pool,
@@ -51,12 +56,12 @@ extension Simulation {
                         break
                     }
                     found = true
-                    noteSent(push, environment, worker)
+                    checkBroadcastSpacing(push, environment, worker)
                     let token = String(decoding: push.token, as: UTF8.self)
                     checkHasNotLeft(token)
                     worker.pushes.append(
                         .init(
-                            dueMilliseconds: now + Int64(random.number(0...parameters.latencyMax)),
+                            dueMilliseconds: now + Int64(random.number(0...parameters.latencyMaxMilliseconds)),
                             push: push,
                             token: token,
                             body: Array(push.body),
@@ -70,17 +75,19 @@ extension Simulation {
     }
 
     private func fate(of token: String) -> SimulatedWorker.PushFate {
-        guard now < faultsUntil else { return .answered }
-        if random.chance(parameters.pushFailure) {
+        guard now < faultsUntilMilliseconds else { return .answered }
+        if random.chance(parameters.pushFailurePerMille) {
             return random.chance(500) ? .refused(.retryLater, status: 503) : .refused(.retryNow, status: 0)
         }
-        if random.chance(parameters.limited) { return .refused(.limited, status: 429) }
-        if random.chance(parameters.rejected) { return .refused(.rejected, status: 400) }
-        if random.chance(parameters.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
-        if random.chance(parameters.deadToken), let name = phoneOf[token] {
+        if random.chance(parameters.rateLimitPerMille) { return .refused(.limited, status: 429) }
+        if random.chance(parameters.rejectionPerMille) { return .refused(.rejected, status: 400) }
+        if random.chance(parameters.pushLossPerMille) {
+            return random.chance(500) ? .lostBeforeDelivery : .lostAfterDelivery
+        }
+        if random.chance(parameters.deadTokenPerMille), let name = phoneNamesByToken[token] {
             phones[name]?.isDead = true
-            phones[name]?.isThroughout = false
-            hadLeave = true
+            phones[name]?.wasMemberThroughout = false
+            hadMembershipChange = true
         }
         return .answered
     }
@@ -112,7 +119,9 @@ extension Simulation {
 
     func deliverReplies(_ worker: SimulatedWorker) {
         while let first = worker.storeCalls.first, first.dueMilliseconds <= now {
-            if now < storeAwayUntil || (now < faultsUntil && random.chance(parameters.storeLoss)) {
+            if now < storeAwayUntilMilliseconds
+                || (now < faultsUntilMilliseconds && random.chance(parameters.storeLossPerMille))
+            {
                 loseStore(of: worker)
                 break
             }
@@ -123,7 +132,7 @@ extension Simulation {
         let due = worker.activityCalls.filter { $0.dueMilliseconds <= now }
         worker.activityCalls.removeAll { $0.dueMilliseconds <= now }
         for call in due {
-            if now < faultsUntil, random.chance(parameters.storeLoss) {
+            if now < faultsUntilMilliseconds, random.chance(parameters.storeLossPerMille) {
                 worker.core.activityFailed(tag: call.tag, .unanswered, now: worker.moment(now))
             } else {
                 worker.core.activityReplied(tag: call.tag, now: worker.moment(now))
@@ -153,7 +162,7 @@ extension Simulation {
                 ? -1 : max(admittedContent, commands.first { $0.version == admission.version }?.content ?? -1)
         }
         if case .claim(let range, _) = call.operation {
-            worker.claimed[range] = reply.bytes ?? []
+            worker.claimedCheckpoints[range] = reply.bytes ?? []
             noteClaim(of: range, worker)
         }
         if let trace {
@@ -193,12 +202,14 @@ extension Simulation {
                 let isAlive = receive(push, worker)
                 answer(push, isAlive ? .accepted : .tokenDead, status: isAlive ? 200 : 410, worker)
             case .refused(let disposition, let status):
-                if disposition == .limited, let name = phoneOf[push.token] { phones[name]?.isUncertain = true }
+                if disposition == .limited, let name = phoneNamesByToken[push.token] {
+                    phones[name]?.isUncertain = true
+                }
                 answer(push, disposition, status: status, worker)
-            case .lostBefore: answer(push, .ambiguous, status: 0, worker)
-            case .lostAfter:
+            case .lostBeforeDelivery: answer(push, .ambiguous, status: 0, worker)
+            case .lostAfterDelivery:
                 receive(push, worker, isResponseLost: true)
-                if let name = phoneOf[push.token] { phones[name]?.isUncertain = true }
+                if let name = phoneNamesByToken[push.token] { phones[name]?.isUncertain = true }
                 answer(push, .ambiguous, status: 0, worker)
             }
         }
@@ -232,7 +243,7 @@ extension Simulation {
             receiveBroadcast(push, isResponseLost: isResponseLost)
             return true
         }
-        guard let name = phoneOf[push.token], var phone = phones[name], !phone.isDead else { return false }
+        guard let name = phoneNamesByToken[push.token], var phone = phones[name], !phone.isDead else { return false }
         let text = String(decoding: push.body, as: UTF8.self)
         guard let timestamp = SimulatedText.number(after: "\"timestamp\":", in: text),
             let content = SimulatedText.number(after: "\"c\":", in: text)
@@ -246,7 +257,7 @@ extension Simulation {
         if PushTag(value: push.push.tag).isJoiner { phone.gotStateOnJoin = true }
         phone.receive(timestamp: Int64(timestamp), content: content, alert: alert)
         checkRepeated(phone, content, worker)
-        phone.sentBy[content, default: []].insert(worker.number)
+        phone.senders[content, default: []].insert(worker.number)
         phones[name] = phone
         pushesByRange[range(of: phone, commands[content]), default: 0] += 1
         trace?(
@@ -306,9 +317,9 @@ extension Simulation {
                 return violations.append("a result names no command: \(text)")
             }
             commandResults[command] = text
-        case .broadcastResult(let text): noteBroadcast(text)
+        case .broadcastResult(let text): recordBroadcastResult(text)
         case .invalidation: invalidations += 1
-        case .start(let text): noteStart(text)
+        case .start(let text): recordStart(text)
         case .memberResult: memberResults += 1
         }
     }

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Starts to the audience's devices, as the core produces them to the commands topic.
 extension Simulation {
-    func noteStart(_ text: String) {
+    func recordStart(_ text: String) {
         trace?("\(now % 1_000_000) start \(text)")
         guard let number = SimulatedText.number(after: "\"id\":\"", in: text), commands[number].isStart else {
             return violations.append("a start names no command: \(text)")
@@ -21,7 +21,7 @@ extension Simulation {
         guard SimulatedText.contains("\"event\":\"start\"", in: text),
             SimulatedText.number(after: "\"sequence\":", in: text) == Int(commands[number].version.sequence)
         else { return violations.append("a start is not what was commanded: \(text)") }
-        phones[device.identifier]?.starts[number, default: 0] += 1
+        phones[device.identifier]?.startCounts[number, default: 0] += 1
     }
 
     /// Checks that each device gets the newest start, and each start at most once, unless a worker died or a
@@ -29,12 +29,13 @@ extension Simulation {
     func checkStarts() {
         let starts = commands.filter { $0.isStart && $0.isSent }.map(\.number)
         guard let newest = starts.last else { return }
-        let mayRepeat = hadCrash || hadForcedMove || parameters.productionFailure > 0
+        let mayRepeat = hadCrash || hadForcedMove || parameters.productionFailurePerMille > 0
         for phone in phones.values where phone.isDevice {
-            if phone.starts[newest] == nil, !isUnnoticed(phone, newest) {
+            if phone.startCounts[newest] == nil, !isUnnoticed(phone, newest) {
                 violations.append("\(phone.identifier.suffix(12)) was not begun by \(newest)")
             }
-            for (start, count) in phone.starts where count > 1 && !mayRepeat && !wipe.underWay.contains(start) {
+            for (start, count) in phone.startCounts
+            where count > 1 && !mayRepeat && !wipe.unfinishedCommands.contains(start) {
                 violations.append("\(phone.identifier.suffix(12)) was begun by \(start) \(count) times")
             }
         }

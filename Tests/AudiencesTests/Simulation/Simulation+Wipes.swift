@@ -14,37 +14,37 @@ struct SimulatedWipe {
     /// How many times the store has lost all data.
     var count = 0
     /// The number of the loss after which the workers last began to read again.
-    var readAfter = 0
+    var lastReadAgainWipe = 0
     /// The number of members whose registrations are not yet in the store again.
-    var membersLeft = 0
+    var missingMemberCount = 0
     /// Whether the worker is still giving back the records of the commands partition, before it reads the
     /// partition again. Until then it takes no commands.
     var isDraining = false
     /// The commands that the worker reads again after the loss, and that have no outcome yet.
-    var commandsLeft: Set<Int> = []
+    var commandsToReadAgain: Set<Int> = []
     /// The commands that were read again and fanned out once more.
-    var fannedOutAgain: Set<Int> = []
+    var commandsFannedOutAgain: Set<Int> = []
     /// The records of commands read again that the core has and has not given back.
-    var taken: Set<UInt32> = []
+    var commandRecordsInCore: Set<UInt32> = []
     var nextPollMilliseconds = Int64.min
     /// The commands whose rounds had not ended when the store lost all data.
-    var underWay: Set<Int> = []
-    /// The commands of `underWay`, and those that were admitted before all members were in the store again.
-    var affected: Set<Int> = []
+    var unfinishedCommands: Set<Int> = []
+    /// The commands of `unfinishedCommands`, and those that were admitted before all members were in the store again.
+    var affectedCommands: Set<Int> = []
     /// The ranges that a worker claimed after the loss, before it noticed the loss.
-    var unnoticed: Set<SegmentRange> = []
+    var unnoticedRanges: Set<SegmentRange> = []
     var atMilliseconds = Int64.max
 
-    var areMembersHeld: Bool { readAfter == count && membersLeft == 0 }
-    var isOver: Bool { areMembersHeld && !isDraining && commandsLeft.isEmpty && taken.isEmpty }
+    var hasAllMembers: Bool { lastReadAgainWipe == count && missingMemberCount == 0 }
+    var isOver: Bool { hasAllMembers && !isDraining && commandsToReadAgain.isEmpty && commandRecordsInCore.isEmpty }
 }
 
 /// The store loses all data. The marks in Redis show the loss, and the shells read the settled records again.
 extension Simulation {
     func makeWipes() {
         for _ in 0..<parameters.wipes {
-            let at = now + Int64(random.number(0...Int(faultsUntil - now)))
-            script.append((at, { [unowned self] in wipeStore() }))
+            let at = now + Int64(random.number(0...Int(faultsUntilMilliseconds - now)))
+            scheduledEvents.append((at, { [unowned self] in wipeStore() }))
         }
     }
 
@@ -52,14 +52,14 @@ extension Simulation {
         trace?("\(now % 1_000_000) the store comes back empty")
         store.flushAll()
         wipe.count += 1
-        (wipe.membersLeft, wipe.commandsLeft) = (0, [])
-        let begun = commands.filter { taken.contains($0.number) || $0.ending != nil }
-        wipe.underWay.formUnion(begun.map(\.number).filter { commandResults[$0] == nil })
-        wipe.affected.formUnion(wipe.underWay)
+        (wipe.missingMemberCount, wipe.commandsToReadAgain) = (0, [])
+        let begun = commands.filter { commandsInCore.contains($0.number) || $0.ending != nil }
+        wipe.unfinishedCommands.formUnion(begun.map(\.number).filter { commandResults[$0] == nil })
+        wipe.affectedCommands.formUnion(wipe.unfinishedCommands)
         wipe.atMilliseconds = now
         // Either the server restarts without its data, or an operator empties it while it runs.
         guard random.chance(500) else { return }
-        storeAwayUntil = now + Int64(random.number(1...3_000))
+        storeAwayUntilMilliseconds = now + Int64(random.number(1...3_000))
         for worker in workers { worker.core.storeLostMilliseconds = now }
     }
 
@@ -67,59 +67,59 @@ extension Simulation {
     /// the reading began.
     func checkMembers() {
         guard parameters.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
-        guard now >= storeAwayUntil else {
-            wipe.nextPollMilliseconds = storeAwayUntil
+        guard now >= storeAwayUntilMilliseconds else {
+            wipe.nextPollMilliseconds = storeAwayUntilMilliseconds
             return
         }
         wipe.nextPollMilliseconds = now + SimulatedWipe.pollMilliseconds
-        let (began, areHeld) = (now, wipe.areMembersHeld)
+        let (began, areHeld) = (now, wipe.hasAllMembers)
         for worker in workers {
-            let answered = now + Int64(random.number(0...parameters.latencyMax))
-            script.append((answered, { worker.core.membersLastCompleteMilliseconds = areHeld ? began : .min }))
+            let answered = now + Int64(random.number(0...parameters.latencyMaxMilliseconds))
+            scheduledEvents.append((answered, { worker.core.membersLastCompleteMilliseconds = areHeld ? began : .min }))
         }
-        if wipe.readAfter != wipe.count { readAgain() }
+        if wipe.lastReadAgainWipe != wipe.count { readAgain() }
     }
 
     private func readAgain() {
         let wipes = wipe.count
-        wipe.readAfter = wipes
-        wipe.membersLeft = order.count
-        for name in order {
-            let at = now + Int64(random.number(0...parameters.returnMax))
-            script.append((at, { [unowned self] in registerAgain(name, after: wipes) }))
+        wipe.lastReadAgainWipe = wipes
+        wipe.missingMemberCount = phoneNames.count
+        for name in phoneNames {
+            let at = now + Int64(random.number(0...parameters.returnMaxMilliseconds))
+            scheduledEvents.append((at, { [unowned self] in registerAgain(name, after: wipes) }))
         }
         wipe.isDraining = true
-        for number in taken.sorted() { workers[commandOwner].core.withdraw(UInt32(number)) }
-        for record in wipe.taken.sorted() { workers[commandOwner].core.withdraw(record) }
+        for number in commandsInCore.sorted() { workers[commandOwner].core.withdraw(UInt32(number)) }
+        for record in wipe.commandRecordsInCore.sorted() { workers[commandOwner].core.withdraw(record) }
     }
 
     private func registerAgain(_ name: String, after wipes: Int) {
         guard wipes == wipe.count else { return }
         guard let phone = phones[name], !phone.hasLeft else { return registrationReadAgain(after: wipes) }
-        addChange(of: phone, atMilliseconds: phone.registeredAt, readAgainAfter: wipes)
+        addChange(of: phone, atMilliseconds: phone.registeredAtMilliseconds, readAgainAfter: wipes)
     }
 
     func registrationReadAgain(after wipes: Int) {
-        if wipes == wipe.count { wipe.membersLeft -= 1 }
+        if wipes == wipe.count { wipe.missingMemberCount -= 1 }
     }
 
     func noteAdmitted(_ command: Int) {
-        if !wipe.areMembersHeld { wipe.affected.insert(command) }
-        if commands[command].ending != nil { wipe.fannedOutAgain.insert(command) }
+        if !wipe.hasAllMembers { wipe.affectedCommands.insert(command) }
+        if commands[command].ending != nil { wipe.commandsFannedOutAgain.insert(command) }
     }
 
     func noteClaim(of range: SegmentRange, _ worker: SimulatedWorker) {
-        guard !wipe.areMembersHeld, !worker.core.mayLackMembers,
+        guard !wipe.hasAllMembers, !worker.core.mayLackMembers,
             worker.core.membersLastCompleteMilliseconds <= wipe.atMilliseconds
         else { return }
-        wipe.unnoticed.insert(range)
+        wipe.unnoticedRanges.insert(range)
     }
 
     /// Whether a range may have ended without its members. This can happen if a worker claims the range
     /// before the worker notices that an operator has emptied the store. It notices this within a second, and
     /// the restart of a server at once.
     func isUnnoticed(_ range: SegmentRange, _ command: Int) -> Bool {
-        wipe.unnoticed.contains(range) && wipe.affected.contains(command)
+        wipe.unnoticedRanges.contains(range) && wipe.affectedCommands.contains(command)
     }
 
     func isUnnoticed(_ phone: SimulatedPhone, _ command: Int) -> Bool {
@@ -128,18 +128,18 @@ extension Simulation {
 
     /// Reads commands again after a loss: they ring no alert, and wait until all members are in the store
     /// again.
-    func feedReadAgain(_ worker: SimulatedWorker) {
-        if wipe.isDraining, taken.isEmpty, wipe.taken.isEmpty {
+    func feedCommandsReadAgain(_ worker: SimulatedWorker) {
+        if wipe.isDraining, commandsInCore.isEmpty, wipe.commandRecordsInCore.isEmpty {
             wipe.isDraining = false
             // A start that is read again starts nothing, so the core does not get it.
-            wipe.commandsLeft = Set(commands.filter { $0.ending != nil && !$0.isStart }.map(\.number))
+            wipe.commandsToReadAgain = Set(commands.filter { $0.ending != nil && !$0.isStart }.map(\.number))
         }
         guard !worker.core.mayLackMembers else { return }
-        for number in wipe.commandsLeft.sorted() {
+        for number in wipe.commandsToReadAgain.sorted() {
             let record = UInt32(wipe.count) * SimulatedWipe.recordsPerWipe + UInt32(number)
-            guard !wipe.taken.contains(record) else { continue }
+            guard !wipe.commandRecordsInCore.contains(record) else { continue }
             guard worker.core.canReceiveCommand else { return }
-            wipe.taken.insert(record)
+            wipe.commandRecordsInCore.insert(record)
             var command = commands[number]
             command.hasAlert = false
             take(command, as: record, by: worker)
@@ -147,12 +147,14 @@ extension Simulation {
     }
 
     /// - Returns: whether the record is of a command that was read again after a loss.
-    func takeReturnedAgain(_ back: ReturnedCommand) -> Bool {
-        let (wipes, number) = back.record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
+    func takeReturnedAgain(_ returnedCommand: ReturnedCommand) -> Bool {
+        let (wipes, number) = returnedCommand.record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
         guard wipes > 0 else { return false }
-        trace?("\(now % 1_000_000) command \(number) again: \(back.ending)")
-        wipe.taken.remove(back.record)
-        if Int(wipes) == wipe.count, back.ending != .withdrawn { wipe.commandsLeft.remove(Int(number)) }
+        trace?("\(now % 1_000_000) command \(number) again: \(returnedCommand.ending)")
+        wipe.commandRecordsInCore.remove(returnedCommand.record)
+        if Int(wipes) == wipe.count, returnedCommand.ending != .withdrawn {
+            wipe.commandsToReadAgain.remove(Int(number))
+        }
         return true
     }
 }

@@ -34,7 +34,7 @@ final class Simulation {
     var random: SplitMix64
     let parameters: SimulationParameters
     var now: Int64 = 1_790_000_000_000
-    var faultsUntil: Int64 = 0
+    var faultsUntilMilliseconds: Int64 = 0
     var store: AudienceStoreModel
     var log: [[SimulatedFanout]]
     var commits: [PartitionProgress]
@@ -44,14 +44,14 @@ final class Simulation {
     var commandOwner = 0
     var commands: [Command] = []
     /// Commands that the core of their worker has and has not given back.
-    var taken: Set<Int> = []
+    var commandsInCore: Set<Int> = []
     var phones: [String: SimulatedPhone] = [:]
     /// The name of each token's phone.
-    var phoneOf: [String: String] = [:]
-    var order: [String] = []
-    var script: [(at: Int64, action: () -> Void)] = []
-    var awayUntil: [Int64] = [.min, .min]
-    var storeAwayUntil = Int64.min
+    var phoneNamesByToken: [String: String] = [:]
+    var phoneNames: [String] = []
+    var scheduledEvents: [(at: Int64, action: () -> Void)] = []
+    var hostsAwayUntilMilliseconds: [Int64] = [.min, .min]
+    var storeAwayUntilMilliseconds = Int64.min
     var violations: [String] = []
     var trace: ((String) -> Void)?
     var workersMade = 0
@@ -77,7 +77,7 @@ final class Simulation {
     var hadForcedMove = false
     /// Whether partitions were added to the fan-out topic.
     var hadAddition = false
-    var hadLeave = false
+    var hadMembershipChange = false
     var rereadings = 0
     var wipe = SimulatedWipe()
 
@@ -115,7 +115,7 @@ final class Simulation {
         }
         var at = now
         for number in 0..<parameters.commands {
-            at += Int64(random.number(1...parameters.commandGap))
+            at += Int64(random.number(1...parameters.commandGapMaxMilliseconds))
             commands.append(
                 Command(
                     number: number,
@@ -125,13 +125,13 @@ final class Simulation {
                         sequence: UInt64(number + 1)
                     ),
                     content: number,
-                    hasAlert: random.chance(parameters.alerts),
+                    hasAlert: random.chance(parameters.alertsPerMille),
                     isEnd: number == parameters.commands - 1 && random.chance(200),
-                    isStart: random.chance(parameters.starts),
+                    isStart: random.chance(parameters.startsPerMille),
                     ending: nil
                 )
             )
-            script.append((at, {}))
+            scheduledEvents.append((at, {}))
         }
         for position in commands.indices.dropFirst() {
             commands[position].version.timestamp = max(
@@ -139,9 +139,11 @@ final class Simulation {
                 commands[position - 1].version.timestamp
             )
         }
-        faultsUntil = at + 2_000
+        faultsUntilMilliseconds = at + 2_000
         for _ in 0..<parameters.changes {
-            script.append((now + Int64(random.number(0...Int(at - now))), { [unowned self] in changeMember() }))
+            scheduledEvents.append(
+                (now + Int64(random.number(0...Int(at - now))), { [unowned self] in changeMember() })
+            )
         }
     }
 
@@ -161,25 +163,25 @@ final class Simulation {
     /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
         var nextFault = now
-        let limit = faultsUntil + Self.quietLimitMilliseconds
+        let limit = faultsUntilMilliseconds + Self.quietLimitMilliseconds
         while now < limit, violations.isEmpty {
             step()
             checkGauges()
-            if now >= nextFault, now < faultsUntil {
+            if now >= nextFault, now < faultsUntilMilliseconds {
                 injectFaults()
                 nextFault = now + 100
             }
-            if now >= faultsUntil, isIdle { break }
+            if now >= faultsUntilMilliseconds, isIdle { break }
             advance(nextFault: nextFault)
         }
         if violations.isEmpty {
-            if !isIdle { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms: \(stuck)") }
+            if !isIdle { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms: \(pendingWork)") }
             check()
         }
         return violations
     }
 
-    private var stuck: String {
+    private var pendingWork: String {
         workers.map { worker in
             "worker \(worker.number): \(worker.core.commandsInProgress) commands, \(worker.core.recordsInProgress) records, "
                 + "\(worker.core.roundsInProgress) rounds, \(worker.core.membersParked) parked, \(worker.pushes.count) pushes, "
@@ -189,34 +191,35 @@ final class Simulation {
     }
 
     private func advance(nextFault: Int64) {
-        var due = now < faultsUntil ? min(nextFault, faultsUntil) : Int64.max
-        for event in script { due = min(due, event.at) }
+        var due = now < faultsUntilMilliseconds ? min(nextFault, faultsUntilMilliseconds) : Int64.max
+        for event in scheduledEvents { due = min(due, event.at) }
         if parameters.kind == .wipes { due = min(due, wipe.nextPollMilliseconds) }
-        for end in awayUntil + [storeAwayUntil] where end > now { due = min(due, end) }
+        for end in hostsAwayUntilMilliseconds + [storeAwayUntilMilliseconds] where end > now { due = min(due, end) }
         for worker in workers {
-            due = min(due, worker.nextDueMilliseconds(after: now, storeIsAway: now < storeAwayUntil))
+            due = min(due, worker.nextDueMilliseconds(after: now, storeIsAway: now < storeAwayUntilMilliseconds))
         }
-        if hasUnread { due = min(due, now + 1) }
-        for worker in workers where worker.hasPassedOver(at: now) { due = min(due, now + 1_000) }
+        if hasUnreadRecords { due = min(due, now + 1) }
+        for worker in workers where worker.hasPassedOverRecords(at: now) { due = min(due, now + 1_000) }
         now = max(now + 1, min(due, now + 60_000))
         store.nowMilliseconds = now
     }
 
-    var hasUnread: Bool {
+    var hasUnreadRecords: Bool {
         owners.indices.contains { partition in
-            workers[owners[partition]].assigned[partition]
-                .map { !$0.isRevoking && $0.pausedUntil <= now && $0.nextOffset < log[partition].count } ?? true
+            workers[owners[partition]].assignments[partition]
+                .map { !$0.isRevoking && $0.pausedUntilMilliseconds <= now && $0.nextOffset < log[partition].count }
+                ?? true
         }
     }
 
     private var isIdle: Bool {
-        script.isEmpty && !hasUnread && changes.isEmpty && commands.allSatisfy { $0.ending != nil }
+        scheduledEvents.isEmpty && !hasUnreadRecords && changes.isEmpty && commands.allSatisfy { $0.ending != nil }
             && wipe.isOver && workers.allSatisfy(\.isIdle)
     }
 
     private func step() {
-        let due = script.filter { $0.at <= now }
-        script.removeAll { $0.at <= now }
+        let due = scheduledEvents.filter { $0.at <= now }
+        scheduledEvents.removeAll { $0.at <= now }
         for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
         checkMembers()
         for worker in workers {
@@ -237,22 +240,22 @@ final class Simulation {
         if workers[commandOwner] === worker {
             for position in commands.indices
             where commands[position].atMilliseconds <= now && commands[position].ending == nil
-                && !taken.contains(position) && !wipe.isDraining && worker.core.canReceiveCommand
+                && !commandsInCore.contains(position) && !wipe.isDraining && worker.core.canReceiveCommand
             {
-                taken.insert(position)
+                commandsInCore.insert(position)
                 take(commands[position], as: UInt32(position), by: worker)
             }
-            feedReadAgain(worker)
+            feedCommandsReadAgain(worker)
             worker.core.endBatch(now: worker.moment(now))
         }
-        for (partition, entry) in worker.assigned.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
+        for (partition, entry) in worker.assignments.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
             if let rereading = worker.core.rereading(entry.coreIndex, now: worker.moment(now)) {
                 worker.core.rereadingBegan(entry.coreIndex, from: rereading.offset, now: worker.moment(now))
-                worker.assigned[partition]?.nextOffset = rereading.offset
-                worker.assigned[partition]?.pausedUntil = now + rereading.pauseMilliseconds
+                worker.assignments[partition]?.nextOffset = rereading.offset
+                worker.assignments[partition]?.pausedUntilMilliseconds = now + rereading.pauseMilliseconds
                 rereadings += 1
             }
-            guard let entry = worker.assigned[partition], now >= entry.pausedUntil else { continue }
+            guard let entry = worker.assignments[partition], now >= entry.pausedUntilMilliseconds else { continue }
             var next = entry.nextOffset
             while next < log[partition].count {
                 let record = log[partition][Int(next)]
@@ -271,7 +274,7 @@ final class Simulation {
                 }
                 next += 1
             }
-            worker.assigned[partition]?.nextOffset = next
+            worker.assignments[partition]?.nextOffset = next
         }
     }
 
@@ -306,12 +309,12 @@ final class Simulation {
             let layout = body.withUnsafeMutableBytes { Body.write(decoded, from: text, into: $0) }
             let templateText = Array((command.isStart ? Self.activityTemplate : "").utf8)
             templateText.withUnsafeBytes { template in
-                hand(command, as: record, decoded, body, layout, template, to: worker)
+                handOver(command, as: record, decoded, body, layout, template, to: worker)
             }
         }
     }
 
-    private func hand(
+    private func handOver(
         _ command: Command,
         as record: UInt32,
         _ decoded: LiveActivity.Command,
@@ -355,17 +358,17 @@ final class Simulation {
     }
 
     private func takeReturnedCommands(_ worker: SimulatedWorker) {
-        while let back = worker.core.nextReturnedCommand() {
-            let number = Int(back.record)
-            guard workers[commandOwner] === worker, !takeReturnedAgain(back) else { continue }
-            taken.remove(number)
-            trace?("\(now % 1_000_000) command \(number): \(back.ending)")
-            if back.ending != .withdrawn { commands[number].ending = back.ending }
+        while let returnedCommand = worker.core.nextReturnedCommand() {
+            let number = Int(returnedCommand.record)
+            guard workers[commandOwner] === worker, !takeReturnedAgain(returnedCommand) else { continue }
+            commandsInCore.remove(number)
+            trace?("\(now % 1_000_000) command \(number): \(returnedCommand.ending)")
+            if returnedCommand.ending != .withdrawn { commands[number].ending = returnedCommand.ending }
         }
     }
 
     private func commit(_ worker: SimulatedWorker) {
-        for (partition, entry) in worker.assigned {
+        for (partition, entry) in worker.assignments {
             guard let progress = worker.core.progress(entry.coreIndex),
                 progress.committableOffset >= commits[partition].committableOffset
             else { continue }

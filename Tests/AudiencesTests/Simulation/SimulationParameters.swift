@@ -32,34 +32,34 @@ struct SimulationParameters {
     var partitions: Int
     var workers: Int
     var commands: Int
-    var commandGap: Int
+    var commandGapMaxMilliseconds: Int
     var streams: Int
-    var latencyMax: Int
-    var alerts: Int
-    var sandbox: Int
+    var latencyMaxMilliseconds: Int
+    var alertsPerMille: Int
+    var sandboxPerMille: Int
     var changes: Int
-    // Per mille of members that are devices, and of commands that are starts.
-    var devices: Int
-    var starts: Int
-    // The chances of faults, in per mille.
-    var pushFailure = 0
-    var pushLoss = 0
-    var limited = 0
-    var rejected = 0
-    var deadToken = 0
-    var storeLoss = 0
-    var productionFailure = 0
-    var crash = 0
-    var rebalance = 0
-    var forced = 0
-    var outage = 0
-    var outageMax = 0
+    // The parts of the members that are devices, and of the commands that are starts.
+    var devicesPerMille: Int
+    var startsPerMille: Int
+    // The chances of faults.
+    var pushFailurePerMille = 0
+    var pushLossPerMille = 0
+    var rateLimitPerMille = 0
+    var rejectionPerMille = 0
+    var deadTokenPerMille = 0
+    var storeLossPerMille = 0
+    var productionFailurePerMille = 0
+    var crashPerMille = 0
+    var rebalancePerMille = 0
+    var forcedMovePerMille = 0
+    var outagePerMille = 0
+    var outageMaxMilliseconds = 0
     /// The chance that a partition is added, in per mille.
-    var addition = 0
+    var partitionAdditionPerMille = 0
     /// The number of times that the store loses all data.
     var wipes = 0
     /// The maximum time in milliseconds after a loss until a member is in the store again.
-    var returnMax = 0
+    var returnMaxMilliseconds = 0
 
     /// The numbers of ranges into which a command may be divided.
     static let rangeCounts: [UInt16] = [256, 128, 64]
@@ -73,37 +73,37 @@ struct SimulationParameters {
         partitions = random.number(1...3)
         workers = kind == .calm ? 1 : random.number(1...2)
         commands = random.number(1...[2, 6, 12][random.number(0...2)])
-        commandGap = [40, 300, 1_200, 4_000][random.number(0...3)]
+        commandGapMaxMilliseconds = [40, 300, 1_200, 4_000][random.number(0...3)]
         streams = [1, 3, 10, 100][random.number(0...3)]
-        latencyMax = [2, 20, 200][random.number(0...2)]
-        alerts = [0, 300, 1_000][random.number(0...2)]
-        sandbox = [0, 0, 300][random.number(0...2)]
+        latencyMaxMilliseconds = [2, 20, 200][random.number(0...2)]
+        alertsPerMille = [0, 300, 1_000][random.number(0...2)]
+        sandboxPerMille = [0, 0, 300][random.number(0...2)]
         changes = [0, 0, 20, 80][random.number(0...3)]
-        devices = [0, 0, 500][random.number(0...2)]
-        starts = devices > 0 ? 400 : 0
+        devicesPerMille = [0, 0, 500][random.number(0...2)]
+        startsPerMille = devicesPerMille > 0 ? 400 : 0
         guard kind != .calm else { return }
         func draw(_ most: Int) -> Int { random.chance(500) ? random.number(0...most) : 0 }
-        pushFailure = draw(300)
-        pushLoss = draw(200)
-        limited = draw(100)
-        rejected = draw(60)
-        deadToken = draw(60)
-        storeLoss = draw(60)
-        productionFailure = draw(300)
+        pushFailurePerMille = draw(300)
+        pushLossPerMille = draw(200)
+        rateLimitPerMille = draw(100)
+        rejectionPerMille = draw(60)
+        deadTokenPerMille = draw(60)
+        storeLossPerMille = draw(60)
+        productionFailurePerMille = draw(300)
         if kind == .crashes || kind == .ranges || kind == .partitions || kind == .channels {
-            crash = draw(60)
-            rebalance = draw(100)
-            forced = random.chance(500) ? 500 : 0
+            crashPerMille = draw(60)
+            rebalancePerMille = draw(100)
+            forcedMovePerMille = random.chance(500) ? 500 : 0
         }
-        if kind == .partitions { addition = 40 }
+        if kind == .partitions { partitionAdditionPerMille = 40 }
         if kind == .wipes {
             wipes = random.number(1...2)
-            returnMax = [200, 3_000, 30_000][random.number(0...2)]
-            if random.chance(300) { crash = 20 }
+            returnMaxMilliseconds = [200, 3_000, 30_000][random.number(0...2)]
+            if random.chance(300) { crashPerMille = 20 }
         }
         if kind == .outages {
-            outage = random.number(20...100)
-            outageMax = [2_000, 20_000, 3_600_000][random.number(0...2)]
+            outagePerMille = random.number(20...100)
+            outageMaxMilliseconds = [2_000, 20_000, 3_600_000][random.number(0...2)]
         }
     }
 }
