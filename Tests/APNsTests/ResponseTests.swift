@@ -240,9 +240,9 @@ import Testing
     /// The scanner must not trap, wherever the body is cut or changed.
     @Test func `The body scanner accepts any bytes`() {
         let text = Array(#"{"reason":"Un\"reg","timestamp":1790000000123,"x":[1,{"y":"}"}],"z":null}"#.utf8)
-        for closeWithoutNotify in 0...text.count {
+        for cut in 0...text.count {
             for replacement in [UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "{"), UInt8(ascii: "]"), 0, 255] {
-                var bytes = Array(text.prefix(closeWithoutNotify))
+                var bytes = Array(text.prefix(cut))
                 if let last = bytes.indices.last { bytes[last] = replacement }
                 bytes.withUnsafeBytes { bytes in
                     let body = ResponseBody(bytes)

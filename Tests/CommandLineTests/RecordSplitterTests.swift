@@ -8,7 +8,7 @@ import Testing
 @Suite("Cutting input into records", .ownThread)
 struct RecordSplitterTests {
     /// Returns the records in `text`, which is read in pieces of `step` bytes.
-    private func closeWithoutNotify(_ text: String, step: Int = 1) -> [String] {
+    private func splitRecords(_ text: String, step: Int = 1) -> [String] {
         var splitter = RecordSplitter()
         var records: [String] = []
         let keep = { (record: InputRecord) in
@@ -43,12 +43,12 @@ struct RecordSplitterTests {
         ] as [(String, [String])]
     )
     func `Records are cut out of every form of input`(text: String, records: [String]) {
-        #expect(closeWithoutNotify(text) == records)
-        #expect(closeWithoutNotify(text, step: 1_000) == records)
+        #expect(splitRecords(text) == records)
+        #expect(splitRecords(text, step: 1_000) == records)
     }
 
     @Test func `A record without an end is cut off`() {
-        let records = closeWithoutNotify(
+        let records = splitRecords(
             "{" + String(repeating: " ", count: 2 * RecordSplitter.recordBytesMax) + "x",
             step: 65_536
         )

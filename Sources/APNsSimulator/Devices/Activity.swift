@@ -192,7 +192,7 @@ struct Activity {
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latest = min(
-            atMilliseconds + DeviceRules.peerEndTimeoutMilliseconds,
+            atMilliseconds + DeviceRules.endedVisibleMilliseconds,
             startedAtMilliseconds + DeviceRules.totalMilliseconds
         )
         let dismissal = min(dismissalMilliseconds ?? latest, latest)

@@ -31,7 +31,7 @@ public struct DeviceRules: Sendable, Equatable {
     /// The system ends an activity after 8 h.
     static let activeMilliseconds: Int64 = 8 * 3_600_000
     /// An ended activity stays on the Lock Screen for at most 4 h.
-    static let peerEndTimeoutMilliseconds: Int64 = 4 * 3_600_000
+    static let endedVisibleMilliseconds: Int64 = 4 * 3_600_000
     /// No activity stays longer than 12 h.
     static let totalMilliseconds: Int64 = 12 * 3_600_000
     /// How far an update's timestamp may be ahead of the phone's clock. An update further ahead is dropped.

@@ -30,7 +30,7 @@ extension ControlHandler {
         return Self.object { _ in }
     }
 
-    func closeWithoutNotify() async throws(SimulatorError) -> [UInt8] {
+    func cutConnections() async throws(SimulatorError) -> [UInt8] {
         try await simulator.cutConnections()
         return Self.object { _ in }
     }

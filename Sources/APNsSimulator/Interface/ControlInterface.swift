@@ -189,7 +189,7 @@ struct ControlHandler: Sendable {
         case ("PUT", "/faults"): try await putFaults(call)
         case ("DELETE", "/faults"): try await clearFaults()
         case ("POST", "/goaway"): try await goAway(call)
-        case ("POST", "/cut"): try await closeWithoutNotify()
+        case ("POST", "/cut"): try await cutConnections()
         case ("POST", "/silence"): try await silence(call)
         case ("POST", "/clock"): try await advanceClock(call)
         case ("POST", "/reset"): try await reset()
