@@ -125,8 +125,8 @@ final class Sender: PushHandler, TimerHandler {
 
     func poolHasRoom(_ pool: Pool) { fill() }
 
-    func poolNotice(_ notice: PoolEvent) {
-        switch notice {
+    func poolReported(_ event: PoolEvent) {
+        switch event {
         case .authenticated:
             authenticated += 1
             connectionsPeak = max(connectionsPeak, authenticated)

@@ -11,11 +11,11 @@ struct Backoff {
         self.maxMilliseconds = maxMilliseconds
     }
 
-    mutating func succeeded() {
+    mutating func recordSuccess() {
         failures = 0
     }
 
-    mutating func failed() {
+    mutating func recordFailure() {
         failures += 1
     }
 

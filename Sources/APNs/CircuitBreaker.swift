@@ -69,12 +69,12 @@ enum CircuitBreakerSample {
     /// nor as failure. A probe with this sample has failed.
     case inconclusive
 
-    init(kind: PushResponse.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
+    init(kind: PushResponse.Kind, disposition: ResponseDisposition, status: UInt16, reason: Reason, timedOut: Bool) {
         switch disposition {
         case .accepted, .tokenDead, .channelGone: self = .succeeded
         case .limited: self = .limited
         case .tokenSuspect, .topicSuspect: self = .suspect
-        case .ambiguous: self = isDeadline ? .unavailable : .inconclusive
+        case .ambiguous: self = timedOut ? .unavailable : .inconclusive
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
         case .retryLater: self = .unavailable
         case .providerRefused: self = .forbidden
@@ -105,7 +105,7 @@ struct CircuitBreaker {
         case none
         case opened(BreakerCause)
         /// A probe failed. The next probe is due after `probeMilliseconds`.
-        case postponed
+        case reopened
         case closed
     }
 
@@ -114,8 +114,8 @@ struct CircuitBreaker {
     private var windowStartMilliseconds: Int64 = 0
     private var windowResponses = 0
     private var windowFailures = 0
+    private var suspectWindowResponses = 0
     private var suspectResponses = 0
-    private var suspects = 0
     /// 403 responses since the last response that showed that APNs accepts the provider token.
     private var forbiddenCount = 0
 
@@ -140,13 +140,13 @@ struct CircuitBreaker {
 
     /// Whether the pool may send a probe now. The probe must be due, and no push may be in flight, so that
     /// the next response belongs to the probe.
-    func permitsProbe(inFlight: Int, nowMilliseconds: Int64) -> Bool {
+    func permitsProbe(pushesInFlight: Int, nowMilliseconds: Int64) -> Bool {
         guard let probeAt = probeAtMilliseconds else { return false }
-        return nowMilliseconds >= probeAt && inFlight == 0
+        return nowMilliseconds >= probeAt && pushesInFlight == 0
     }
 
     /// Notes that the pool sent a push. If the breaker is open, this push is the probe.
-    mutating func submitted() {
+    mutating func recordSubmission() {
         if case .open(let cause, _) = state {
             state = .probing(cause: cause)
         }
@@ -163,10 +163,10 @@ struct CircuitBreaker {
                 return .closed
             }
             open(cause, nowMilliseconds: nowMilliseconds)
-            return .postponed
+            return .reopened
         case .closed:
             count(sample, nowMilliseconds: nowMilliseconds)
-            guard let cause = exceeded else { return .none }
+            guard let cause = causeToOpen else { return .none }
             open(cause, nowMilliseconds: nowMilliseconds)
             return .opened(cause)
         }
@@ -178,29 +178,29 @@ struct CircuitBreaker {
             windowResponses = 0
             windowFailures = 0
         }
-        if suspectResponses >= configuration.suspectWindowResponses {
+        if suspectWindowResponses >= configuration.suspectWindowResponses {
+            suspectWindowResponses = 0
             suspectResponses = 0
-            suspects = 0
         }
         windowResponses += 1
-        suspectResponses += 1
+        suspectWindowResponses += 1
         switch sample {
         case .succeeded: forbiddenCount = 0
         // A 5xx or a timeout says nothing about the provider token, so it does not reset the count of 403
         // responses.
         case .unavailable: windowFailures += 1
         case .suspect:
-            suspects += 1
+            suspectResponses += 1
             forbiddenCount = 0
         case .forbidden: forbiddenCount += 1
         case .limited, .inconclusive: break
         }
     }
 
-    private var exceeded: BreakerCause? {
+    private var causeToOpen: BreakerCause? {
         if forbiddenCount >= configuration.forbiddenMax { return .providerToken }
-        if suspects >= configuration.suspectResponsesMin,
-            suspects * 100 > suspectResponses * configuration.suspectPercentMax
+        if suspectResponses >= configuration.suspectResponsesMin,
+            suspectResponses * 100 > suspectWindowResponses * configuration.suspectPercentMax
         {
             return .deviceTokens
         }

@@ -16,7 +16,7 @@ extension Connection {
         } catch {
             return fail(error)
         }
-        if hasWindowOpened { sendWaiting() }
+        if hasWindowGrown { sendWaitingBodies() }
         closeIfDrained()
         pool.roomMayHaveChanged()
     }
@@ -44,28 +44,28 @@ extension Connection {
         framesAllowed -= 1
         guard framesAllowed < 0 else { return }
         let now = loop.nowMilliseconds
-        guard now - framesAllowedAtMilliseconds >= 1_000 else {
+        guard now - framesRefilledAtMilliseconds >= 1_000 else {
             throw ConnectionFault(.enhanceYourCalm, "a flood of frames (RFC 9113, 10.5)")
         }
-        framesAllowedAtMilliseconds = now
+        framesRefilledAtMilliseconds = now
         framesAllowed = ConnectionLimits.framesPerSecondMax
     }
 
     /// Returns the slot of a stream's push, or -1 if the stream is closed. The caller ignores frames of a
     /// closed stream: the server may have sent them before our reset arrived.
-    private func slot(of stream: Int32) throws(ConnectionFault) -> Int32 {
+    private func slotIndex(of stream: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
         guard stream & 1 == 1, stream < nextStream else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
-        return streams.slot(of: stream)
+        return streams.slotIndex(of: stream)
     }
 
     // MARK: - The response
 
     private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
-        let index = try slot(of: frame.stream)
+        let index = try slotIndex(of: frame.stream)
         // Decode the block even if the stream is closed, because every block updates HPACK's table (RFC 9113,
         // section 4.3).
         let head = try decoder.decode(frame.payload)
@@ -75,7 +75,7 @@ extension Connection {
         if slot.pointee.status != 0 {
             // Trailers end the stream and have no pseudo-header field (RFC 9113, section 8.1).
             guard isLast, !head.isMalformed, head.status == 0 else { return discardResponse(index) }
-            return finishComplete(index)
+            return checkLengthAndFinish(index)
         }
         guard !head.isMalformed, head.status != 0 else { return resetStream(index, .protocolError) }
         if head.status < 200 {
@@ -86,17 +86,17 @@ extension Connection {
         }
         slot.pointee.status = head.status
         slot.pointee.retryAfterSeconds = head.retryAfterSeconds
-        if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifiersChanged += 1 }
+        if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifierMismatches += 1 }
         // A 204 or 304 response has no content. Its `content-length` may state the length that the content
         // would have (RFC 9110, section 8.6).
         slot.pointee.hasContentLength = head.contentBytes >= 0 && head.status != 204 && head.status != 304
         slot.pointee.responseBytesLeft = head.contentBytes
-        if isLast { finishComplete(index) }
+        if isLast { checkLengthAndFinish(index) }
     }
 
     /// Accepts a complete response, unless its body is shorter than its `content-length` (RFC 9113, section
     /// 8.1.1).
-    private func finishComplete(_ index: Int32) {
+    private func checkLengthAndFinish(_ index: Int32) {
         let slot = slots.pointer(index)
         guard !slot.pointee.hasContentLength || slot.pointee.responseBytesLeft == 0 else {
             return discardResponse(index)
@@ -112,19 +112,19 @@ extension Connection {
     }
 
     private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
-        let index = try slot(of: frame.stream)
-        try consume(frame.flowControlledBytes)
+        let index = try slotIndex(of: frame.stream)
+        try consumeReceiveWindow(frame.flowControlledBytes)
         guard index >= 0 else { return }
         let slot = slots.pointer(index)
         guard slot.pointee.status != 0 else { return resetStream(index, .protocolError) }
-        slots.keepResponse(index, frame.payload)
+        slots.storeResponse(index, frame.payload)
         slot.pointee.responseBytesReceived += Int32(truncatingIfNeeded: frame.flowControlledBytes)
         if slot.pointee.hasContentLength {
             slot.pointee.responseBytesLeft -= Int32(truncatingIfNeeded: frame.payload.count)
             guard slot.pointee.responseBytesLeft >= 0 else { return discardResponse(index) }
         }
         if frame.flags & FrameFlags.endStream != 0 {
-            finishComplete(index)
+            checkLengthAndFinish(index)
         } else if slot.pointee.responseBytesReceived > ConnectionLimits.responseBodyBytesMax {
             resetStream(index, .cancel)
         }
@@ -132,7 +132,7 @@ extension Connection {
 
     /// Subtracts received bytes from the connection's receive window. If less than half of the window is
     /// left, opens it again with a WINDOW_UPDATE.
-    private func consume(_ bytes: Int) throws(ConnectionFault) {
+    private func consumeReceiveWindow(_ bytes: Int) throws(ConnectionFault) {
         receiveWindow -= bytes
         guard receiveWindow >= 0 else {
             throw ConnectionFault(.flowControlError, "more bytes than the connection's window allows (RFC 9113, 6.9.1)")
@@ -143,7 +143,7 @@ extension Connection {
     }
 
     private func resetReceived(_ frame: Frame) throws(ConnectionFault) {
-        let index = try slot(of: frame.stream)
+        let index = try slotIndex(of: frame.stream)
         guard index >= 0 else { return }
         answer(index, wasRefused: frame.payload.networkUInt32(at: 0) == ErrorCode.refusedStream.rawValue)
     }
@@ -159,11 +159,11 @@ extension Connection {
         }
         if peerSettings.initialWindowBytes != before.initialWindowBytes {
             try checkWindows()
-            hasWindowOpened = true
+            hasWindowGrown = true
         }
         try requireReadingPeer()
         writeFrame(FrameType.settings, flags: FrameFlags.acknowledgement)
-        settingsChanged()
+        applyPeerSettings()
     }
 
     /// Throws if the window of an open stream has become too large: a new initial window size changes the
@@ -201,10 +201,10 @@ extension Connection {
             guard sendWindow <= Int64(Int32.max) else {
                 throw ConnectionFault(.flowControlError, "a window beyond 2^31-1 (RFC 9113, 6.9.1)")
             }
-            hasWindowOpened = true
+            hasWindowGrown = true
             return
         }
-        let index = try slot(of: frame.stream)
+        let index = try slotIndex(of: frame.stream)
         guard index >= 0 else { return }
         guard increment > 0 else { return resetStream(index, .protocolError) }
         let slot = slots.pointer(index)
@@ -212,11 +212,11 @@ extension Connection {
         guard Int64(peerSettings.initialWindowBytes) + slot.pointee.windowGain <= Int64(Int32.max) else {
             return resetStream(index, .flowControlError)
         }
-        hasWindowOpened = true
+        hasWindowGrown = true
     }
 
     private func goAwayReceived(_ frame: Frame) {
-        let last = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
+        let lastStream = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
         let code = frame.payload.networkUInt32(at: 4)
         let data = UnsafeRawBufferPointer(rebasing: frame.payload[8...])
         let reason = ResponseBody(data).reason
@@ -228,7 +228,9 @@ extension Connection {
         for index in 0..<Int32(slots.capacity) {
             guard phase != .closed else { return }
             let slot = slots.pointer(index)
-            if slot.pointee.stage != .free, slot.pointee.streamIdentifier > last { answer(index, wasRefused: true) }
+            if slot.pointee.stage != .free, slot.pointee.streamIdentifier > lastStream {
+                answer(index, wasRefused: true)
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ extension Connection {
     /// - Returns: false, without sending anything, if the connection cannot take the push now.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreams > 0, let stream = openedStream else { return false }
-        guard loop.wallMilliseconds < tokenReviewMilliseconds || pinNewestToken() else {
+        guard loop.wallMilliseconds < tokenReviewAtMilliseconds || pinNewestToken() else {
             retire(.providerToken)
             return false
         }
@@ -22,11 +22,11 @@ extension Connection {
             sendWindow,
             Int64(peerSettings.initialWindowBytes)
         )
-        let isWhole = Int64(body.count) <= bodyBytesMax
-        let room = stream.reserve(
-            2 * FrameHeader.byteCount + encoder.blockBytesMax + (isWhole ? body.count : 0)
+        let sendsWholeBody = Int64(body.count) <= bodyBytesMax
+        let buffer = stream.reserve(
+            2 * FrameHeader.byteCount + encoder.blockBytesMax + (sendsWholeBody ? body.count : 0)
         )
-        guard let start = room.baseAddress else { preconditionFailure("no room was reserved") }
+        guard let start = buffer.baseAddress else { preconditionFailure("no room was reserved") }
         let blockBytes = writeBlock(of: request, to: start + FrameHeader.byteCount)
         let isEmpty = body.isEmpty
         FrameHeader(
@@ -36,34 +36,34 @@ extension Connection {
             stream: nextStream
         )
         .write(to: start)
-        var written = FrameHeader.byteCount + blockBytes
-        if isWhole, !isEmpty {
+        var writtenBytes = FrameHeader.byteCount + blockBytes
+        if sendsWholeBody, !isEmpty {
             FrameHeader(
                 payloadBytes: body.count,
                 type: FrameType.data,
                 flags: FrameFlags.endStream,
                 stream: nextStream
             )
-            .write(to: start + written)
-            written += FrameHeader.byteCount
-            UnsafeMutableRawBufferPointer(start: start + written, count: body.count).copyMemory(from: body)
-            written += body.count
+            .write(to: start + writtenBytes)
+            writtenBytes += FrameHeader.byteCount
+            UnsafeMutableRawBufferPointer(start: start + writtenBytes, count: body.count).copyMemory(from: body)
+            writtenBytes += body.count
             sendWindow -= Int64(body.count)
             slot.pointee.windowGain = -Int64(body.count)
         }
-        stream.commit(written)
+        stream.commit(writtenBytes)
         nextStream += 2
-        if isWhole {
-            noteSent(slot)
+        if sendsWholeBody {
+            markSent(slot)
         } else {
             slot.pointee.bodyRest = body
-            slots.wait(index)
+            slots.queueBody(index)
             sendBody(index)
         }
         if !isScheduled(.request) { schedule(.request, afterMilliseconds: timeout / 2) }
-        framesAllowed = min(framesAllowed + ConnectionLimits.framesPerPush, ConnectionLimits.framesSavedMax)
-        requests += 1
-        if requests >= configuration.requestsPerConnectionMax { retire(.requestsMax) }
+        framesAllowed = min(framesAllowed + ConnectionLimits.framesPerPush, ConnectionLimits.framesAllowedMax)
+        requestCount += 1
+        if requestCount >= configuration.requestsPerConnectionMax { retire(.requestsMax) }
         return true
     }
 
@@ -95,11 +95,11 @@ extension Connection {
         slot.pointee.identifier = request.identifier
         slot.pointee.isBroadcast = request.isBroadcast
         slot.pointee.streamIdentifier = nextStream
-        streams.insert(nextStream, slot: index)
+        streams.insert(nextStream, slotIndex: index)
         return index
     }
 
-    private func noteSent(_ slot: UnsafeMutablePointer<Slot>) {
+    private func markSent(_ slot: UnsafeMutablePointer<Slot>) {
         slot.pointee.stage = .sent
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
@@ -110,31 +110,33 @@ extension Connection {
     /// - Returns: false if the connection has no token that it may use.
     func pinNewestToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
-        guard var newest = trialToken ?? tokens.current(unixSeconds: seconds) else {
+        guard var nextToken = trialToken ?? tokens.current(unixSeconds: seconds) else {
             pool.report(.providerTokenTrouble(reason: .absent, detail: "no provider token could be signed"))
             return false
         }
-        if let token, token.keyGeneration != newest.keyGeneration {
+        if let token, token.keyGeneration != nextToken.keyGeneration {
             // A connection must never carry tokens of two keys. So this connection keeps its token of the old
             // key until the pool replaces the connection, or the token is too old to use.
-            guard token.ageSeconds(at: seconds) < ProviderTokenTimes.lastUseSeconds else { return false }
-            newest = token
+            guard token.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
+            nextToken = token
         }
-        if newest !== token {
-            if token != nil, !ProviderTokenTimes.permitsChange(pinnedAt: tokenPinnedAtSeconds, now: seconds) {
+        if nextToken !== token {
+            if token != nil,
+                !ProviderTokenTimes.permitsChange(pinnedAtSeconds: tokenPinnedAtSeconds, nowSeconds: seconds)
+            {
                 return false
             }
-            token = newest
+            token = nextToken
             tokenPinnedAtSeconds = seconds
-            encoder.setAuthorization(newest.headerValue)
+            encoder.setAuthorization(nextToken.headerValue)
         }
-        let review = ProviderTokenTimes.reviewSeconds(
-            pinnedAt: tokenPinnedAtSeconds,
-            issuedAt: newest.issuedAtSeconds
+        let review = ProviderTokenTimes.reviewAtSeconds(
+            pinnedAtSeconds: tokenPinnedAtSeconds,
+            issuedAtSeconds: nextToken.issuedAtSeconds
         )
         // If signing a newer token failed, the time to look for one has already passed. Wait `retrySeconds`
         // more, so that not every push tries to sign again.
-        tokenReviewMilliseconds = max(review, seconds + ProviderTokenTimes.retrySeconds) * 1_000
+        tokenReviewAtMilliseconds = max(review, seconds + ProviderTokenTimes.retrySeconds) * 1_000
         return true
     }
 
@@ -149,8 +151,8 @@ extension Connection {
 
     /// Sends as much of the waiting bodies as the windows allow. The body that has waited longest comes
     /// first.
-    func sendWaiting() {
-        hasWindowOpened = false
+    func sendWaitingBodies() {
+        hasWindowGrown = false
         var index = slots.firstWaiting
         while index >= 0, sendWindow > 0, let stream = openedStream,
             stream.pendingOutputBytes <= Stream.highWaterBytes
@@ -182,8 +184,8 @@ extension Connection {
             slot.pointee.windowGain -= Int64(count)
             slot.pointee.bodyRest = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
-        slots.stopWaiting(index)
-        noteSent(slot)
+        slots.dequeueBody(index)
+        markSent(slot)
     }
 
     // MARK: - The response
@@ -217,16 +219,18 @@ extension Connection {
         var body = ResponseBody()
         let isAnswered = slot.status >= 200
         if isAnswered, slot.responseBytes > 0 {
-            body = ResponseBody(UnsafeRawBufferPointer(start: slots.answer(index), count: Int(slot.responseBytes)))
+            body = ResponseBody(
+                UnsafeRawBufferPointer(start: slots.responseMemory(index), count: Int(slot.responseBytes))
+            )
         }
         let reason = body.reason
         var kind = responseKind(slot, wasRefused: wasRefused)
-        let isRefusedKey = trialToken != nil && slot.status == 403
+        let isCandidateKeyRefused = trialToken != nil && slot.status == 403
         // A connection that tries a new key got 403. APNs has not processed the push, so the push can be sent
         // again with the old key.
-        if isRefusedKey { kind = .notProcessed }
-        let disposition = Disposition(kind: kind, status: slot.status, reason: reason)
-        let result = PushResponse(
+        if isCandidateKeyRefused { kind = .notProcessed }
+        let disposition = ResponseDisposition(kind: kind, status: slot.status, reason: reason)
+        let response = PushResponse(
             tag: slot.tag,
             kind: kind,
             status: kind == .answered ? slot.status : 0,
@@ -243,19 +247,19 @@ extension Connection {
         // bytes of the reason stay valid until another response is written to the slot.
         streams.remove(slot.streamIdentifier)
         slots.free(index)
-        if isRefusedKey {
+        if isCandidateKeyRefused {
             pool.report(.providerTokenTrouble(reason: reason, detail: "APNs refused the new key; the old one is kept"))
             endTrial(.refused(reason))
             retire(.providerToken)
-        } else if result.acceptsProviderToken {
+        } else if response.acceptsProviderToken {
             endTrial(.accepted)
-            authenticated()
+            markAuthenticated()
         } else if phase == .cold {
-            hasUnprovenAnswer = true
+            hasInconclusiveResponse = true
         }
         let submittedAt = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
         pool.pushCompleted(
-            result,
+            response,
             on: self,
             isBroadcast: slot.isBroadcast,
             timedOut: timedOut,
@@ -274,28 +278,28 @@ extension Connection {
 
     func requestTimerFired() {
         let now = loop.nowMilliseconds
-        var hasRunOut = false
+        var hasTimedOutPush = false
         while slots.oldest >= 0, slots.pointer(slots.oldest).pointee.deadlineMilliseconds <= now {
             let index = slots.oldest
             writeReset(slots.pointer(index).pointee.streamIdentifier, .cancel)
             answer(index, wasRefused: false, timedOut: true)
             guard phase != .closed else { return }
-            hasRunOut = true
+            hasTimedOutPush = true
         }
         // If pushes time out while much output waits, the peer has stopped reading. Much output without a
         // timeout only means that the connection is busy.
-        if hasRunOut, let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
+        if hasTimedOutPush, let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
             return close(.outputStalled, detail: "")
         }
         guard slots.oldest >= 0 else { return closeIfDrained() }
         let deadline = slots.pointer(slots.oldest).pointee.deadlineMilliseconds
-        let half = configuration.requestTimeoutMilliseconds / 2
-        guard now >= deadline - half else {
-            return schedule(.request, afterMilliseconds: deadline - half - now)
+        let halfTimeout = configuration.requestTimeoutMilliseconds / 2
+        guard now >= deadline - halfTimeout else {
+            return schedule(.request, afterMilliseconds: deadline - halfTimeout - now)
         }
         // Nothing has arrived for half of the request timeout. A PING now shows by the deadline of the oldest
         // push whether the peer is dead.
-        if now - lastReceivedMilliseconds >= half {
+        if now - lastReceivedMilliseconds >= halfTimeout {
             sendPing(timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadline - now))
         }
         guard phase != .closed else { return }
@@ -322,10 +326,10 @@ extension Connection {
     ) {
         guard let output = openedStream else { return }
         let count = FrameHeader.byteCount + payload.count
-        let room = output.reserve(count)
-        guard let start = room.baseAddress else { return }
+        let buffer = output.reserve(count)
+        guard let start = buffer.baseAddress else { return }
         FrameHeader(payloadBytes: payload.count, type: type, flags: flags, stream: stream).write(to: start)
-        UnsafeMutableRawBufferPointer(rebasing: room[FrameHeader.byteCount..<count]).copyMemory(from: payload)
+        UnsafeMutableRawBufferPointer(rebasing: buffer[FrameHeader.byteCount..<count]).copyMemory(from: payload)
         output.commit(count)
     }
 

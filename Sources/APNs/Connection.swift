@@ -46,7 +46,7 @@ final class Connection {
     /// Whether the `cold` connection got a response that did not prove that its token is accepted. The
     /// connection then no longer gets the next push first: in a pool with few pushes, an overloaded server
     /// would get all of them. The pool clears the flag in each sizing interval, to try the connection again.
-    var hasUnprovenAnswer = false
+    var hasInconclusiveResponse = false
 
     // The state of the HTTP/2 protocol on this connection.
     var reader = FrameReader()
@@ -59,26 +59,26 @@ final class Connection {
     var nextStream: Int32 = 1
     /// Body bytes that we may still send on the whole connection (RFC 9113, section 6.9).
     var sendWindow: Int64 = 65_535
-    /// Whether a flow-control window has grown since the last `sendWaiting`, so that waiting bodies may
+    /// Whether a flow-control window has grown since the last `sendWaitingBodies`, so that waiting bodies may
     /// continue.
-    var hasWindowOpened = false
+    var hasWindowGrown = false
     /// Bytes that the server may still send on the whole connection before we open its window again.
     var receiveWindow = ConnectionLimits.receiveWindowBytes
-    /// `framesAllowed`: the frames that we still accept from the server. `framesAllowedAtMilliseconds`: when
+    /// `framesAllowed`: the frames that we still accept from the server. `framesRefilledAtMilliseconds`: when
     /// the connection last set this number to the allowance of one second.
     var framesAllowed = ConnectionLimits.framesPerSecondMax
-    var framesAllowedAtMilliseconds: Int64 = 0
+    var framesRefilledAtMilliseconds: Int64 = 0
 
     /// The most streams that may be open at once; 0 in all phases but `cold` and `open`.
     private(set) var streamsMax = 0
-    var requests: Int64 = 0
+    var requestCount: Int64 = 0
 
     /// The provider token that requests carry.
     var token: ProviderToken?
     /// The token of a candidate key that this connection tries. Nil once APNs has accepted or refused it.
     var trialToken: ProviderToken?
     var tokenPinnedAtSeconds: Int64 = 0
-    var tokenReviewMilliseconds: Int64 = 0
+    var tokenReviewAtMilliseconds: Int64 = 0
 
     private var timers = InlineArray<4, TimerIdentifier>(repeating: .none)
     var lastReceivedMilliseconds: Int64 = 0
@@ -112,7 +112,7 @@ final class Connection {
         precondition(slots.count == 0, "a connection was released before it was closed")
     }
 
-    var inFlight: Int { slots.count }
+    var pushesInFlight: Int { slots.count }
 
     /// How many pushes the connection would take now.
     var freeStreams: Int {
@@ -149,7 +149,7 @@ final class Connection {
 
     /// Applies the server's SETTINGS: the first frame makes the connection `cold`; a later frame may change
     /// the stream limit.
-    func settingsChanged() {
+    func applyPeerSettings() {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {
             cancel(.settings)
@@ -167,7 +167,7 @@ final class Connection {
     }
 
     /// Allows requests in parallel, because a response showed that APNs accepts the provider token.
-    func authenticated() {
+    func markAuthenticated() {
         guard phase == .cold else { return }
         wasAuthenticated = true
         enter(.open)
@@ -202,7 +202,7 @@ final class Connection {
 
     /// Closes a draining connection when no push is in flight.
     func closeIfDrained() {
-        guard phase == .draining, inFlight == 0 else { return }
+        guard phase == .draining, pushesInFlight == 0 else { return }
         writeGoAway(.noError)
         close(.retired, detail: "")
     }
@@ -254,10 +254,10 @@ final class Connection {
     }
 
     private func idleTimerFired() {
-        let silence = loop.nowMilliseconds - lastReceivedMilliseconds
-        let rest = configuration.pingIdleMilliseconds - silence
-        if rest > 0 {
-            schedule(.idle, afterMilliseconds: rest)
+        let silenceMilliseconds = loop.nowMilliseconds - lastReceivedMilliseconds
+        let remainingMilliseconds = configuration.pingIdleMilliseconds - silenceMilliseconds
+        if remainingMilliseconds > 0 {
+            schedule(.idle, afterMilliseconds: remainingMilliseconds)
         } else {
             sendPing(timeoutMilliseconds: configuration.pingTimeoutMilliseconds)
             startIdleTimer()
@@ -282,7 +282,7 @@ enum ConnectionLimits {
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesPerPush = 8
     /// The highest value to which pushes can raise `framesAllowed`.
-    static let framesSavedMax = 100_000
+    static let framesAllowedMax = 100_000
     /// The most bytes of a GOAWAY's text that are written to the log.
     static let logTextBytesMax = 256
 }
@@ -296,7 +296,7 @@ extension Connection {
             return close(.notHTTP2, detail: "ALPN gave \(stream.negotiatedProtocol ?? "nothing")")
         }
         lastReceivedMilliseconds = loop.nowMilliseconds
-        framesAllowedAtMilliseconds = loop.nowMilliseconds
+        framesRefilledAtMilliseconds = loop.nowMilliseconds
         writePreface()
         enter(.awaitingSettings)
         schedule(.settings, afterMilliseconds: configuration.settingsTimeoutMilliseconds)
@@ -305,7 +305,7 @@ extension Connection {
     fileprivate func streamDrained() {
         // Keep the pool alive, because the handler may release it during the calls below.
         let pool = pool
-        sendWaiting()
+        sendWaitingBodies()
         pool.roomMayHaveChanged()
     }
 

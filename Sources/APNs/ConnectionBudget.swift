@@ -11,7 +11,7 @@ import Synchronization
 public final class ConnectionBudget: Sendable {
     private struct State {
         var total = 0
-        var byAddress: [SocketAddress: Int] = [:]
+        var countsByAddress: [SocketAddress: Int] = [:]
     }
 
     /// The most connections of the process at one time. Range 1 to 4,096.
@@ -36,14 +36,16 @@ public final class ConnectionBudget: Sendable {
     func acquire(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
         state.withLock { state in
             guard isNeeded || state.total < connectionsMax else { return nil }
-            for choice in [preferred, all] {
-                let open = choice.shuffled()
-                    .filter { isNeeded || state.byAddress[$0, default: 0] < connectionsPerAddressMax }
-                let fewest = open.min { state.byAddress[$0, default: 0] < state.byAddress[$1, default: 0] }
-                guard let fewest else { continue }
+            for candidates in [preferred, all] {
+                let addressesWithRoom = candidates.shuffled()
+                    .filter { isNeeded || state.countsByAddress[$0, default: 0] < connectionsPerAddressMax }
+                let leastUsedAddress = addressesWithRoom.min {
+                    state.countsByAddress[$0, default: 0] < state.countsByAddress[$1, default: 0]
+                }
+                guard let leastUsedAddress else { continue }
                 state.total += 1
-                state.byAddress[fewest, default: 0] += 1
-                return fewest
+                state.countsByAddress[leastUsedAddress, default: 0] += 1
+                return leastUsedAddress
             }
             return nil
         }
@@ -55,9 +57,9 @@ public final class ConnectionBudget: Sendable {
     /// Releases the reservation of a connection that has ended.
     func release(_ address: SocketAddress) {
         state.withLock { state in
-            guard let count = state.byAddress[address] else { preconditionFailure("a place that was not taken") }
+            guard let count = state.countsByAddress[address] else { preconditionFailure("a place that was not taken") }
             state.total -= 1
-            state.byAddress[address] = count > 1 ? count - 1 : nil
+            state.countsByAddress[address] = count > 1 ? count - 1 : nil
         }
     }
 

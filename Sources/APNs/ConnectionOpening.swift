@@ -23,7 +23,7 @@ struct ConnectionOpening {
 
     private let spacingMilliseconds: Int64
     private var backoff: Backoff
-    private var lastOpenedMilliseconds: Int64?
+    private var lastOpenedAtMilliseconds: Int64?
     private var lastIdentifier: UInt32 = 0
 
     init(_ configuration: PoolConfiguration) {
@@ -35,11 +35,11 @@ struct ConnectionOpening {
     }
 
     /// Returns the time from now until the next opening is due.
-    func waitMilliseconds(now: Int64) -> Int64 {
+    func waitMilliseconds(nowMilliseconds: Int64) -> Int64 {
         var generator = SystemRandomNumberGenerator()
         if awaitsRoom { return Int64.random(in: Self.roomWaitMilliseconds, using: &generator) }
         let backoffWait = backoff.delayMilliseconds(using: &generator)
-        guard let last = lastOpenedMilliseconds else {
+        guard let last = lastOpenedAtMilliseconds else {
             // The lanes of a worker, and the workers of a deployment, start at the same moment. A random part
             // spreads their first openings.
             return backoffWait
@@ -48,12 +48,12 @@ struct ConnectionOpening {
         // Add or subtract a random part of up to a quarter of the spacing. So lanes and workers that started
         // together no longer open at the same moments.
         let jitter = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
-        return max(backoffWait, last + spacingMilliseconds + jitter - now, 0)
+        return max(backoffWait, last + spacingMilliseconds + jitter - nowMilliseconds, 0)
     }
 
-    mutating func begin(now: Int64) {
+    mutating func begin(nowMilliseconds: Int64) {
         isUnderWay = true
-        lastOpenedMilliseconds = now
+        lastOpenedAtMilliseconds = nowMilliseconds
     }
 
     /// Notes that the budget has no room, which does not count as a failure.
@@ -70,13 +70,13 @@ struct ConnectionOpening {
     }
 
     /// Resets the back-off: a response on a new connection showed that APNs accepts its provider token.
-    mutating func succeeded() {
-        backoff.succeeded()
+    mutating func recordSuccess() {
+        backoff.recordSuccess()
     }
 
     /// Lengthens the back-off: a look-up failed, or a connection ended before APNs accepted its token.
-    mutating func failed() {
-        backoff.failed()
+    mutating func recordFailure() {
+        backoff.recordFailure()
     }
 
     /// Returns the next connection's number. Numbers start at 1; 0 means no connection.

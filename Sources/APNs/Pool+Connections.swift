@@ -12,7 +12,7 @@ extension Pool {
             loop.cancel(opening.timer)
         }
         if needsConnection { opening.endRoomWait() }
-        let wait = opening.waitMilliseconds(now: loop.nowMilliseconds)
+        let wait = opening.waitMilliseconds(nowMilliseconds: loop.nowMilliseconds)
         opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
     }
 
@@ -20,11 +20,11 @@ extension Pool {
     /// responses is not counted, so its replacement opens at once.
     private var wantsConnection: Bool {
         let extra = trialToken != nil || needsExtraConnection ? 1 : 0
-        return connections.count(where: \.isLive) < sizing.wanted + extra
+        return connections.count(where: \.isLive) < sizing.connectionsWanted + extra
             && connections.count < 2 * configuration.connectionsMax
     }
 
-    /// Whether the pool keeps one connection more than `sizing.wanted`, to try a key or to replace a
+    /// Whether the pool keeps one connection more than `sizing.connectionsWanted`, to try a key or to replace a
     /// connection with the old key.
     private var needsExtraConnection: Bool {
         hasOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
@@ -39,25 +39,29 @@ extension Pool {
     /// Retires one connection if there are more than the pool wants. It is an unused one if there is one,
     /// otherwise the open connection with the fewest pushes in flight.
     func retireSurplus() {
-        let wanted = sizing.wanted + (needsExtraConnection ? 1 : 0)
-        let carrying = connections.filter(\.acceptsPushes)
-        guard carrying.count > wanted else { return }
-        if let unused = carrying.first(where: { $0.phase == .cold && $0.inFlight == 0 && $0.trialToken == nil }) {
-            return unused.retire(.surplus)
+        let wanted = sizing.connectionsWanted + (needsExtraConnection ? 1 : 0)
+        let acceptingConnections = connections.filter(\.acceptsPushes)
+        guard acceptingConnections.count > wanted else { return }
+        if let unusedConnection = acceptingConnections.first(where: {
+            $0.phase == .cold && $0.pushesInFlight == 0 && $0.trialToken == nil
+        }) {
+            return unusedConnection.retire(.surplus)
         }
         // Count only `open` connections here. A `cold` connection must not replace an open one, because APNs
         // has not accepted its token yet.
-        let open = carrying.filter { $0.phase == .open }
-        if open.count > wanted { open.min { $0.inFlight < $1.inFlight }?.retire(.surplus) }
+        let openConnections = acceptingConnections.filter { $0.phase == .open }
+        if openConnections.count > wanted {
+            openConnections.min { $0.pushesInFlight < $1.pushesInFlight }?.retire(.surplus)
+        }
     }
 
-    func open() {
+    func openConnection() {
         // The timer may have waited for long. Meanwhile the pool may have fewer pushes, or APNs may have
         // accepted or refused a new key.
         guard phase == .running else { return }
         guard wantsConnection else { return opening.endRoomWait() }
         guard needsConnection || configuration.budget.hasRoom else { return awaitRoom() }
-        opening.begin(now: loop.nowMilliseconds)
+        opening.begin(nowMilliseconds: loop.nowMilliseconds)
         let host = configuration.host
         // The closure's weak reference targets `HostLookup`, not the pool. A weak reference to the pool would
         // make each retain of the pool slower, and every push retains the pool.
@@ -71,7 +75,7 @@ extension Pool {
                 pool.connect(to: addresses)
             case .failure(let error):
                 pool.opening.isUnderWay = false
-                pool.opening.failed()
+                pool.opening.recordFailure()
                 pool.report(.resolveFailed(host: host, detail: error.reason))
                 pool.openIfNeeded()
             }
@@ -86,9 +90,14 @@ extension Pool {
             opening.isUnderWay = false
             return opening.endRoomWait()
         }
-        let used = connections.compactMap(\.peer)
-        let unused = addresses.filter { !used.contains($0) }
-        guard let address = configuration.budget.acquire(preferred: unused, all: addresses, isNeeded: needsConnection)
+        let usedAddresses = connections.compactMap(\.peer)
+        let unusedAddresses = addresses.filter { !usedAddresses.contains($0) }
+        guard
+            let address = configuration.budget.acquire(
+                preferred: unusedAddresses,
+                all: addresses,
+                isNeeded: needsConnection
+            )
         else {
             opening.isUnderWay = false
             return awaitRoom()
@@ -121,18 +130,18 @@ extension Pool {
         // Choose the connection for the next push again, so that the new connection gets it. Otherwise the
         // preferred connection would first get the rest of its 32 pushes: with one push a second, a new key
         // would wait half a minute until a push tries it.
-        preferred = nil
+        preferredConnection = nil
         openIfNeeded()
     }
 
     /// Resets the back-off: the connection got a response that shows that APNs accepts its provider token.
     func connectionAuthenticated(_ connection: Connection) {
-        opening.succeeded()
+        opening.recordSuccess()
         report(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
     }
 
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
-        if !connection.wasAuthenticated { opening.failed() }
+        if !connection.wasAuthenticated { opening.recordFailure() }
         report(.retiring(connection: connection.identifier, cause: cause))
         openIfNeeded()
     }
@@ -141,16 +150,16 @@ extension Pool {
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }
         if let address = connection.peer { configuration.budget.release(address) }
-        if preferred === connection { preferred = nil }
+        if preferredConnection === connection { preferredConnection = nil }
         if phase == .connecting || phase == .awaitingSettings { opening.isUnderWay = false }
-        if phase != .draining, !connection.wasAuthenticated { opening.failed() }
+        if phase != .draining, !connection.wasAuthenticated { opening.recordFailure() }
         report(.closed(connection: connection.identifier, cause: cause, detail: detail))
         openIfNeeded()
-        finishDraining()
+        closeIfDrained()
     }
 
-    func finishDraining() {
-        guard phase == .draining, connections.isEmpty, malformed.isEmpty else { return }
+    func closeIfDrained() {
+        guard phase == .draining, connections.isEmpty, malformedTags.isEmpty else { return }
         phase = .closed
         report(.drained)
     }

@@ -12,8 +12,8 @@ extension Pool {
             case .cold, .open: gauges.connectionsReady += 1
             case .draining, .closed: gauges.connectionsDraining += 1
             }
-            gauges.streams += connection.streamsMax
-            gauges.inFlight += connection.inFlight
+            gauges.streamsAllowed += connection.streamsMax
+            gauges.pushesInFlight += connection.pushesInFlight
             gauges.providerTokenIssuedAtSeconds =
                 connection.token?.issuedAtSeconds ?? gauges.providerTokenIssuedAtSeconds
         }
@@ -23,7 +23,7 @@ extension Pool {
     /// Whether a connection carries pushes with a token of a key that has been replaced.
     var hasOldKey: Bool {
         let generation = tokens.keyGeneration
-        return connections.contains { $0.acceptsPushes && $0.isOfAnotherKey(than: generation) }
+        return connections.contains { $0.acceptsPushes && $0.isSignedByKey(otherThan: generation) }
     }
 
     /// Tries a new key, if the pool may. After APNs has accepted it, retires one connection with the old key
@@ -36,18 +36,19 @@ extension Pool {
             if let token = connection.trialToken, tokens.isTrialObsolete(token) { connection.retire(.providerToken) }
         }
         if let token = trialToken, tokens.isTrialObsolete(token) { trialToken = nil }
-        takeTrial()
+        takeTrialToken()
         let generation = tokens.keyGeneration
         // A `cold` connection gets the next push first. With the old key, it would get a push that the
         // connection with the new key needs.
-        for connection in connections where connection.phase == .cold && connection.isOfAnotherKey(than: generation) {
+        for connection in connections where connection.phase == .cold && connection.isSignedByKey(otherThan: generation)
+        {
             connection.retire(.providerToken)
         }
         let open = connections.filter { $0.phase == .open }
-        guard let old = open.first(where: { $0.isOfAnotherKey(than: generation) }),
-            open.contains(where: { !$0.isOfAnotherKey(than: generation) })
+        guard let oldConnection = open.first(where: { $0.isSignedByKey(otherThan: generation) }),
+            open.contains(where: { !$0.isSignedByKey(otherThan: generation) })
         else { return }
-        old.retire(.providerToken)
+        oldConnection.retire(.providerToken)
     }
 
     /// Takes a new key, the candidate, to try. Does so only if the key in use works, or if APNs refuses it.
@@ -55,18 +56,18 @@ extension Pool {
     /// If the key in use works, it stays in use during the trial. If APNs refuses it, its connections can
     /// send no push. The pool then retires them, because they would otherwise get the breaker's probes, and
     /// no push would try the new key.
-    private func takeTrial() {
+    private func takeTrialToken() {
         let isRefused = breaker.cause == .providerToken
         let isProven = breaker.isClosed && connections.contains { $0.phase == .open }
-        guard interval.ends > 0, trialToken == nil, isProven || isRefused else { return }
-        trialToken = tokens.takeTrial(unixSeconds: loop.wallMilliseconds / 1_000)
+        guard interval.pushesEnded > 0, trialToken == nil, isProven || isRefused else { return }
+        trialToken = tokens.takeTrialToken(unixSeconds: loop.wallMilliseconds / 1_000)
         guard isRefused, trialToken != nil else { return }
         for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
     }
 
     func beginInterval() {
         interval = PoolSizing.Interval()
-        tryUnprovenConnections()
+        retryInconclusiveConnections()
         intervalBeganMilliseconds = loop.nowMilliseconds
         sizingTimer = loop.schedule(
             afterMilliseconds: PoolSizing.intervalMilliseconds,
@@ -75,12 +76,12 @@ extension Pool {
         )
     }
 
-    /// Clears ``Connection/hasUnprovenAnswer`` of all connections, so that a `cold` one gets the next push
+    /// Clears ``Connection/hasInconclusiveResponse`` of all connections, so that a `cold` one gets the next push
     /// first again.
-    private func tryUnprovenConnections() {
-        for connection in connections where connection.hasUnprovenAnswer {
-            connection.hasUnprovenAnswer = false
-            preferred = nil
+    private func retryInconclusiveConnections() {
+        for connection in connections where connection.hasInconclusiveResponse {
+            connection.hasInconclusiveResponse = false
+            preferredConnection = nil
         }
     }
 
@@ -97,13 +98,13 @@ extension Pool {
         let isStarved = starvedSinceMilliseconds != nil
         endStarvation()
         if isStarved { starvedSinceMilliseconds = loop.nowMilliseconds }
-        let carrying = connections.filter { $0.phase == .open }
+        let openConnections = connections.filter { $0.phase == .open }
         if breaker.isClosed {
             sizing.end(
                 interval,
-                carrying: carrying.count,
-                streamsPerConnection: carrying.map(\.streamsMax).min() ?? 0,
-                now: loop.nowMilliseconds
+                openConnections: openConnections.count,
+                streamsPerConnection: openConnections.map(\.streamsMax).min() ?? 0,
+                nowMilliseconds: loop.nowMilliseconds
             )
         }
         retireSurplus()
@@ -116,7 +117,7 @@ extension Pool {
 extension Connection {
     /// Whether the connection's token was signed by another key than the one in use. False while the
     /// connection tries a candidate key, which is not in use yet.
-    fileprivate func isOfAnotherKey(than generation: Int) -> Bool {
+    fileprivate func isSignedByKey(otherThan generation: Int) -> Bool {
         guard let token, trialToken == nil else { return false }
         return token.keyGeneration != generation
     }

@@ -41,9 +41,9 @@ public final class Pool {
 
     /// The connection that got the last push. It gets up to 32 pushes in a row, because together they fill
     /// about one TLS record. A full record needs fewer system calls than several small ones.
-    var preferred: Connection?
+    var preferredConnection: Connection?
     private var preferredPushesLeft = 0
-    private static let preferredPushes = 32
+    private static let preferredPushesMax = 32
 
     /// Whether `submit` has refused a push since the last ``PushHandler/poolHasRoom(_:)``, so that the
     /// handler waits for this call.
@@ -52,9 +52,9 @@ public final class Pool {
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes. The pool answers these pushes at the end of the turn.
-    var malformed: [UInt64] = []
+    var malformedTags: [UInt64] = []
     /// The most malformed pushes in one turn. After that, `submit` returns false for a malformed push.
-    private static let malformedMax = 256
+    private static let malformedTagsMax = 256
 
     /// - Parameters:
     ///   - configuration: must be valid; see ``PoolConfiguration/validate()``.
@@ -88,7 +88,7 @@ public final class Pool {
     }
 
     /// Pushes that were taken and have no response yet.
-    public var inFlight: Int { connections.reduce(malformed.count) { $0 + $1.inFlight } }
+    public var pushesInFlight: Int { connections.reduce(malformedTags.count) { $0 + $1.pushesInFlight } }
 
     /// How many pushes the pool would take now.
     public var freeStreams: Int {
@@ -99,14 +99,14 @@ public final class Pool {
     }
 
     /// Why the breaker is open; nil if it is closed. While it is open, the pool takes only probes.
-    public var openBreaker: BreakerCause? { breaker.cause }
+    public var breakerCause: BreakerCause? { breaker.cause }
 
     /// Whether the answer BadDeviceToken or DeviceTokenNotForTopic concerns only its push's token (R17). If
     /// false, the environment or topic may be wrong for all tokens.
     ///
     /// True while the breaker is closed, if APNs has accepted a push since the last of these responses.
-    public var acceptsTokens: Bool { breaker.isClosed && acceptedSinceSuspect }
-    private var acceptedSinceSuspect = false
+    public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceSuspect }
+    private var hasAcceptedSinceSuspect = false
 
     /// Opens the first connection. Further connections follow one by one, spaced by
     /// `openSpacingMilliseconds`.
@@ -126,23 +126,23 @@ public final class Pool {
             isRoomWanted = true
             return false
         }
-        guard request.isWellFormed else { return refuse(tag: request.tag) }
-        guard let connection = connectionWithRoom(avoiding: request.avoidedConnection), connection.submit(request)
+        guard request.isWellFormed else { return queueMalformed(tag: request.tag) }
+        guard let connection = chooseConnection(avoiding: request.avoidedConnection), connection.submit(request)
         else {
             isRoomWanted = true
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
         preferredPushesLeft -= 1
-        statistics.submitted += 1
-        interval.inFlightPeak = max(interval.inFlightPeak, Int(statistics.submitted - statistics.answered))
+        statistics.pushesSubmitted += 1
+        interval.inFlightPeak = max(interval.inFlightPeak, Int(statistics.pushesSubmitted - statistics.pushesAnswered))
         if request.isRetry {
             statistics.retries += 1
             retryBudget.countRetry()
         } else {
             retryBudget.countFirstAttempt()
         }
-        if !breaker.isClosed { breaker.submitted() }
+        if !breaker.isClosed { breaker.recordSubmission() }
         return true
     }
 
@@ -155,7 +155,7 @@ public final class Pool {
         loop.cancel(sizingTimer)
         releaseTrial()
         for connection in connections { connection.retire(.draining) }
-        finishDraining()
+        closeIfDrained()
     }
 
     /// Ends all connections now. When the call returns, every push has its response: a push that APNs has not
@@ -180,16 +180,18 @@ public final class Pool {
 
     // MARK: - Choosing
 
-    private func connectionWithRoom(avoiding avoided: UInt32) -> Connection? {
-        if let preferred, preferredPushesLeft > 0, preferred.freeStreams > 0, preferred.identifier != avoided {
-            return preferred
+    private func chooseConnection(avoiding avoided: UInt32) -> Connection? {
+        if let preferredConnection, preferredPushesLeft > 0, preferredConnection.freeStreams > 0,
+            preferredConnection.identifier != avoided
+        {
+            return preferredConnection
         }
         var best: Connection?
         var bestFree = 0
         for connection in connections where connection.identifier != avoided {
             // A new connection may have only one push in flight until APNs accepts its provider token. So the
             // next push goes there.
-            if connection.phase == .cold, !connection.hasUnprovenAnswer, connection.freeStreams > 0 {
+            if connection.phase == .cold, !connection.hasInconclusiveResponse, connection.freeStreams > 0 {
                 return connection
             }
             if connection.freeStreams > bestFree {
@@ -202,12 +204,14 @@ public final class Pool {
         if best == nil {
             best = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
         }
-        preferred = best
-        preferredPushesLeft = Pool.preferredPushes
+        preferredConnection = best
+        preferredPushesLeft = Pool.preferredPushesMax
         return best
     }
 
-    private var mayProbe: Bool { breaker.permitsProbe(inFlight: inFlight, nowMilliseconds: loop.nowMilliseconds) }
+    private var mayProbe: Bool {
+        breaker.permitsProbe(pushesInFlight: pushesInFlight, nowMilliseconds: loop.nowMilliseconds)
+    }
 
     /// Calls ``PushHandler/poolHasRoom(_:)`` if the handler waits for it and a stream is free.
     func roomMayHaveChanged() {
@@ -231,7 +235,7 @@ public final class Pool {
             disposition: response.disposition,
             status: response.status,
             reason: response.reason,
-            isDeadline: timedOut
+            timedOut: timedOut
         )
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
         interval.count(
@@ -239,21 +243,21 @@ public final class Pool {
             isAnswered: response.kind == .answered,
             roundTripMilliseconds: roundTripMilliseconds
         )
-        statistics.answered += 1
-        if response.disposition != .accepted { act(on: response.reason, of: connection) }
+        statistics.pushesAnswered += 1
+        if response.disposition != .accepted { handleReason(response.reason, of: connection) }
         // A broadcast has no device token, so its response says nothing about tokens.
-        if response.disposition == .accepted, !isBroadcast { acceptedSinceSuspect = true }
+        if response.disposition == .accepted, !isBroadcast { hasAcceptedSinceSuspect = true }
         handler.pushAnswered(response)
-        if sample == .suspect { acceptedSinceSuspect = false }
+        if sample == .suspect { hasAcceptedSinceSuspect = false }
         if transition != .none { breakerChanged(transition) }
     }
 
     /// If the reason concerns the provider token or the connection, drops the token or retires the
     /// connection.
-    private func act(on reason: Reason, of connection: Connection) {
+    private func handleReason(_ reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
-            if let token = connection.token { tokens.refused(token, unixSeconds: loop.wallMilliseconds / 1_000) }
+            if let token = connection.token { tokens.dropExpired(token, unixSeconds: loop.wallMilliseconds / 1_000) }
             retireForToken(connection, reason)
         case .tooManyProviderTokenUpdates:
             retireForToken(connection, reason)
@@ -277,7 +281,7 @@ public final class Pool {
         case .opened(let cause):
             report(.breakerOpened(cause: cause))
             scheduleProbe()
-        case .postponed:
+        case .reopened:
             scheduleProbe()
         case .closed:
             report(.breakerClosed)
@@ -291,20 +295,20 @@ public final class Pool {
         breakerTimer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.probe.rawValue)
     }
 
-    private func refuse(tag: UInt64) -> Bool {
-        guard malformed.count < Pool.malformedMax else {
+    private func queueMalformed(tag: UInt64) -> Bool {
+        guard malformedTags.count < Pool.malformedTagsMax else {
             isRoomWanted = true
             return false
         }
-        if malformed.isEmpty { loop.callAtTurnEnd(self) }
-        malformed.append(tag)
-        statistics.submitted += 1
+        if malformedTags.isEmpty { loop.callAtTurnEnd(self) }
+        malformedTags.append(tag)
+        statistics.pushesSubmitted += 1
         return true
     }
 
     private func answerMalformed() {
-        let tags = malformed
-        malformed.removeAll(keepingCapacity: true)
+        let tags = malformedTags
+        malformedTags.removeAll(keepingCapacity: true)
         for tag in tags {
             let response = PushResponse(
                 tag: tag,
@@ -317,15 +321,15 @@ public final class Pool {
                 sentAtMilliseconds: -1,
                 answeredAtMilliseconds: loop.wallMilliseconds,
                 connection: 0,
-                disposition: Disposition(kind: .malformed, status: 0, reason: .absent)
+                disposition: ResponseDisposition(kind: .malformed, status: 0, reason: .absent)
             )
-            statistics.answered += 1
+            statistics.pushesAnswered += 1
             handler.pushAnswered(response)
         }
     }
 
-    func report(_ notice: PoolEvent) {
-        handler.poolNotice(notice)
+    func report(_ event: PoolEvent) {
+        handler.poolReported(event)
     }
 }
 
@@ -344,7 +348,7 @@ extension Pool: TimerHandler, TurnEndHandler {
         switch PoolTimer(rawValue: tag) {
         case .open:
             opening.timer = .none
-            open()
+            openConnection()
         case .sizing:
             sizingTimer = .none
             endInterval()
@@ -359,6 +363,6 @@ extension Pool: TimerHandler, TurnEndHandler {
     /// The loop calls this method after a turn with malformed pushes.
     public func turnEnded() {
         answerMalformed()
-        finishDraining()
+        closeIfDrained()
     }
 }

@@ -70,15 +70,15 @@ public enum CloseCause: UInt8, Sendable {
 /// A pool's counters since its creation, for metrics.
 public struct PoolStatistics: Sendable {
     /// Pushes that the pool took.
-    public var submitted: UInt64 = 0
+    public var pushesSubmitted: UInt64 = 0
     /// Pushes that got their response.
-    public var answered: UInt64 = 0
+    public var pushesAnswered: UInt64 = 0
     /// Connections that the pool tried to open.
     public var connectionsOpened: UInt64 = 0
     /// Retries among the pushes that the pool took.
     public var retries: UInt64 = 0
     /// Responses whose `apns-id` differs from the id that was sent.
-    public var identifiersChanged: UInt64 = 0
+    public var identifierMismatches: UInt64 = 0
 }
 
 /// A pool's state at this moment, for metrics.
@@ -92,9 +92,9 @@ public struct PoolGauges: Sendable, Equatable {
     /// Connections that take no new push and wait for responses.
     public var connectionsDraining = 0
     /// The most pushes that all connections together may have in flight.
-    public var streams = 0
+    public var streamsAllowed = 0
     /// Pushes in flight.
-    public var inFlight = 0
+    public var pushesInFlight = 0
     /// When the provider token of the newest connection with a token was issued, UNIX seconds; -1 if no
     /// connection has a token.
     public var providerTokenIssuedAtSeconds: Int64 = -1

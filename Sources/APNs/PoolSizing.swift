@@ -21,10 +21,9 @@ struct PoolSizing {
     /// The counts of one interval.
     struct Interval: Equatable {
         var starvedMilliseconds: Int64 = 0
-        /// `ends`: pushes that ended. `errors`: those of them that failed because of APNs (5xx, timeout,
-        /// 403).
-        var ends = 0
-        var errors = 0
+        /// `pushesFailed`: the ended pushes that failed because of APNs (5xx, timeout, 403).
+        var pushesEnded = 0
+        var pushesFailed = 0
         /// Pushes that APNs answered. Only their times count as round trips: a push that was lost or timed
         /// out has no round trip.
         var responses = 0
@@ -34,8 +33,8 @@ struct PoolSizing {
 
         /// Counts a push that ended after `roundTripMilliseconds`.
         mutating func count(isError: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
-            ends += 1
-            if isError { errors += 1 }
+            pushesEnded += 1
+            if isError { pushesFailed += 1 }
             guard isAnswered else { return }
             responses += 1
             roundTripMillisecondsSum += roundTripMilliseconds
@@ -51,72 +50,74 @@ struct PoolSizing {
     static let roundTripFactorMax: Int64 = 4
     /// A mean round trip up to this time is never judged slow. The loop's own turns take a large part of a
     /// time this short.
-    static let roundTripMillisecondsIgnored: Int64 = 250
+    static let fastRoundTripMillisecondsMax: Int64 = 250
     /// How long the shortest round trip is kept for comparison. After this time, a newer one replaces it.
     static let roundTripMemoryMilliseconds: Int64 = 120_000
 
     private let connectionsMin: Int
     private let connectionsMax: Int
     private let shrinkMilliseconds: Int64
-    private(set) var wanted: Int
-    private var shortestRoundTrip = Int64.max
-    private var shortestRoundTripAt: Int64 = 0
-    private var surplusSince: Int64?
+    private(set) var connectionsWanted: Int
+    private var shortestRoundTripMilliseconds = Int64.max
+    private var shortestRoundTripAtMilliseconds: Int64 = 0
+    private var surplusSinceMilliseconds: Int64?
 
     init(_ configuration: PoolConfiguration) {
         connectionsMin = min(configuration.connectionsMin, configuration.connectionsMax)
         connectionsMax = configuration.connectionsMax
         shrinkMilliseconds = configuration.shrinkMilliseconds
-        wanted = connectionsMin
+        connectionsWanted = connectionsMin
     }
 
     /// Ends an interval, and changes the number of wanted connections by at most one.
     ///
     /// - Parameters:
-    ///   - carrying: the number of `open` connections.
+    ///   - openConnections: the number of `open` connections.
     ///   - streamsPerConnection: how many pushes one `open` connection may have in flight.
     @discardableResult
     mutating func end(
         _ interval: Interval,
-        carrying: Int,
+        openConnections: Int,
         streamsPerConnection: Int,
-        now: Int64
+        nowMilliseconds: Int64
     ) -> Change {
-        noteRoundTrip(interval, now: now)
+        updateShortestRoundTrip(interval, nowMilliseconds: nowMilliseconds)
         if interval.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
-            surplusSince = nil
+            surplusSinceMilliseconds = nil
             // Want one more connection only when all connections that the pool wanted before are open.
-            guard carrying >= wanted, wanted < connectionsMax, !isFailing(interval) else { return .none }
-            wanted += 1
+            guard openConnections >= connectionsWanted, connectionsWanted < connectionsMax, !isFailingOrSlow(interval)
+            else { return .none }
+            connectionsWanted += 1
             return .grow
         }
-        let room = min(carrying, wanted - 1) * streamsPerConnection
-        guard wanted > connectionsMin, interval.inFlightPeak * 2 <= room else {
-            surplusSince = nil
+        let capacityAfterShrink = min(openConnections, connectionsWanted - 1) * streamsPerConnection
+        guard connectionsWanted > connectionsMin, interval.inFlightPeak * 2 <= capacityAfterShrink else {
+            surplusSinceMilliseconds = nil
             return .none
         }
-        guard let since = surplusSince else {
-            surplusSince = now
+        guard let since = surplusSinceMilliseconds else {
+            surplusSinceMilliseconds = nowMilliseconds
             return .none
         }
-        guard now - since >= shrinkMilliseconds else { return .none }
-        surplusSince = now
-        wanted -= 1
+        guard nowMilliseconds - since >= shrinkMilliseconds else { return .none }
+        surplusSinceMilliseconds = nowMilliseconds
+        connectionsWanted -= 1
         return .shrink
     }
 
-    private mutating func noteRoundTrip(_ interval: Interval, now: Int64) {
+    private mutating func updateShortestRoundTrip(_ interval: Interval, nowMilliseconds: Int64) {
         guard interval.responses > 0 else { return }
-        let isOld = now - shortestRoundTripAt >= Self.roundTripMemoryMilliseconds
-        guard isOld || interval.roundTripMillisecondsMin <= shortestRoundTrip else { return }
-        shortestRoundTrip = interval.roundTripMillisecondsMin
-        shortestRoundTripAt = now
+        let isOld = nowMilliseconds - shortestRoundTripAtMilliseconds >= Self.roundTripMemoryMilliseconds
+        guard isOld || interval.roundTripMillisecondsMin <= shortestRoundTripMilliseconds else { return }
+        shortestRoundTripMilliseconds = interval.roundTripMillisecondsMin
+        shortestRoundTripAtMilliseconds = nowMilliseconds
     }
 
-    private func isFailing(_ interval: Interval) -> Bool {
-        if interval.errors * 100 > interval.ends * Self.errorPercentMax { return true }
+    private func isFailingOrSlow(_ interval: Interval) -> Bool {
+        if interval.pushesFailed * 100 > interval.pushesEnded * Self.errorPercentMax { return true }
         guard interval.responses > 0 else { return false }
-        let typical = interval.roundTripMillisecondsSum / Int64(interval.responses)
-        return typical > Self.roundTripMillisecondsIgnored && typical / Self.roundTripFactorMax > shortestRoundTrip
+        let meanRoundTripMilliseconds = interval.roundTripMillisecondsSum / Int64(interval.responses)
+        return meanRoundTripMilliseconds > Self.fastRoundTripMillisecondsMax
+            && meanRoundTripMilliseconds / Self.roundTripFactorMax > shortestRoundTripMilliseconds
     }
 }

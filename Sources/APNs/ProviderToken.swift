@@ -46,15 +46,15 @@ public final class ProviderToken: @unchecked Sendable {
 /// - A connection keeps a token for at least 20 minutes: it *pins* the token. Tokens are renewed at 35
 ///   minutes, so a connection can pin each token for 20 minutes before the token is 55 minutes old.
 /// - A renewal can be late, because signing fails or the shared Redis is unreachable. All processes then use
-///   the last token until its last use, because a new token from each process would break Apple's limit for
-///   the team. A connection that pins the last token late keeps it until its last use, and is then replaced.
-///   So no connection changes its token within 20 minutes.
+///   the last token until it is 55 minutes old, because a new token from each process would break Apple's
+///   limit for the team. A connection that pins the last token late keeps it until the token is 55 minutes
+///   old, and is then replaced. So no connection changes its token within 20 minutes.
 public enum ProviderTokenTimes {
     /// At this age, a new token replaces the old one for new connections.
-    public static let renewalSeconds: Int64 = 35 * 60
+    public static let renewalAgeSeconds: Int64 = 35 * 60
     /// No connection uses a token that is older. A connection that pins a token just before its renewal
     /// reaches exactly this age at the end of its 20 minutes.
-    public static let lastUseSeconds: Int64 = 55 * 60
+    public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
     public static let pinSeconds: Int64 = 20 * 60
 
@@ -62,14 +62,14 @@ public enum ProviderTokenTimes {
     static let retrySeconds: Int64 = 1
 
     /// Returns when a connection must look for a newer token. This is when it may change its token and a
-    /// newer one may exist, but at the latest at its token's last use.
-    static func reviewSeconds(pinnedAt: Int64, issuedAt: Int64) -> Int64 {
-        min(max(pinnedAt + pinSeconds, issuedAt + renewalSeconds), issuedAt + lastUseSeconds)
+    /// newer one may exist, but at the latest when its token reaches the greatest age.
+    static func reviewAtSeconds(pinnedAtSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
+        min(max(pinnedAtSeconds + pinSeconds, issuedAtSeconds + renewalAgeSeconds), issuedAtSeconds + ageSecondsMax)
     }
 
     /// Whether a connection may replace the token that it pinned.
-    static func permitsChange(pinnedAt: Int64, now: Int64) -> Bool {
-        now - pinnedAt >= pinSeconds
+    static func permitsChange(pinnedAtSeconds: Int64, nowSeconds: Int64) -> Bool {
+        nowSeconds - pinnedAtSeconds >= pinSeconds
     }
 }
 

@@ -5,12 +5,12 @@
 /// depends on its `iat` and the process's clock.
 public enum ProviderTokenRenewal {
     /// How long Redis keeps a token.
-    public static let keptMilliseconds = ProviderTokenTimes.lastUseSeconds * 1_000
+    public static let timeToLiveMilliseconds = ProviderTokenTimes.ageSecondsMax * 1_000
     /// A worker must renew a token when its remaining time in Redis is at most this.
-    public static let renewalRemainingMilliseconds =
-        (ProviderTokenTimes.lastUseSeconds - ProviderTokenTimes.renewalSeconds) * 1_000
+    public static let remainingMillisecondsAtRenewal =
+        (ProviderTokenTimes.ageSecondsMax - ProviderTokenTimes.renewalAgeSeconds) * 1_000
     /// How far the clock of the process that signed the token may be ahead of this process's clock.
-    static let clockSecondsMax: Int64 = 300
+    static let clockSkewSecondsMax: Int64 = 300
 
     /// The shared token's entry in Redis.
     public struct StoredToken: Equatable, Sendable {
@@ -35,28 +35,31 @@ public enum ProviderTokenRenewal {
     }
 
     /// - Parameters:
-    ///   - found: the entry in Redis; nil if there is none.
-    ///   - inUseIssuedAt: when the token in use was issued; nil if none is in use.
-    ///   - refusedIssuedAt: when the newest token that APNs called expired was issued; nil if APNs called
+    ///   - storedToken: the entry in Redis; nil if there is none.
+    ///   - inUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
+    ///   - refusedIssuedAtSeconds: when the newest token that APNs called expired was issued; nil if APNs called
     ///     none expired.
     public static func step(
-        _ found: StoredToken?,
-        inUseIssuedAt: Int64?,
-        refusedIssuedAt: Int64?,
+        _ storedToken: StoredToken?,
+        inUseIssuedAtSeconds: Int64?,
+        refusedIssuedAtSeconds: Int64?,
         unixSeconds: Int64
     ) -> Step {
-        guard let found, found.remainingMilliseconds > renewalRemainingMilliseconds else { return .renew }
-        guard let token = found.token, token.issuedAtSeconds != inUseIssuedAt,
+        guard let storedToken, storedToken.remainingMilliseconds > remainingMillisecondsAtRenewal else { return .renew }
+        guard let token = storedToken.token, token.issuedAtSeconds != inUseIssuedAtSeconds,
             isUsable(token, unixSeconds: unixSeconds),
-            token.issuedAtSeconds > refusedIssuedAt ?? .min
+            token.issuedAtSeconds > refusedIssuedAtSeconds ?? .min
         else { return .keep }
         return .adopt(token)
     }
 
     /// Returns the step if renewal is due but another worker has the lease. A worker that has no token then
     /// uses the old shared token until the renewal.
-    public static func stepWithoutLease(_ found: StoredToken?, inUseIssuedAt: Int64?, unixSeconds: Int64) -> Step {
-        guard inUseIssuedAt == nil, let token = found?.token, isUsable(token, unixSeconds: unixSeconds) else {
+    public static func stepWithoutLease(_ storedToken: StoredToken?, inUseIssuedAtSeconds: Int64?, unixSeconds: Int64)
+        -> Step
+    {
+        guard inUseIssuedAtSeconds == nil, let token = storedToken?.token, isUsable(token, unixSeconds: unixSeconds)
+        else {
             return .keep
         }
         return .adopt(token)
@@ -64,7 +67,7 @@ public enum ProviderTokenRenewal {
 
     private static func isUsable(_ token: SharedToken, unixSeconds: Int64) -> Bool {
         let (age, overflow) = unixSeconds.subtractingReportingOverflow(token.issuedAtSeconds)
-        return !overflow && age >= -clockSecondsMax && age < ProviderTokenTimes.lastUseSeconds
+        return !overflow && age >= -clockSkewSecondsMax && age < ProviderTokenTimes.ageSecondsMax
     }
 }
 

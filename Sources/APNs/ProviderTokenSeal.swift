@@ -16,7 +16,7 @@ public struct ProviderTokenSeal: Sendable {
 
     /// Reads a key file: 32 bytes, or their Base64 on one line.
     public init(keyFile: String) throws(ConfigurationError) {
-        let wrong = "must hold 32 bytes, or their Base64 (openssl rand -base64 32)"
+        let requirement = "must hold 32 bytes, or their Base64 (openssl rand -base64 32)"
         let descriptor = Glibc.open(keyFile, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             throw ConfigurationError(field: keyFile, detail: String(cString: strerror(errno)))
@@ -24,7 +24,7 @@ public struct ProviderTokenSeal: Sendable {
         defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: 128)
         let count = Glibc.read(descriptor, &bytes, bytes.count)
-        guard count > 0 else { throw ConfigurationError(field: keyFile, detail: wrong) }
+        guard count > 0 else { throw ConfigurationError(field: keyFile, detail: requirement) }
         bytes.removeLast(bytes.count - count)
         if bytes.count == Self.keyBytes {
             key = bytes
@@ -36,30 +36,30 @@ public struct ProviderTokenSeal: Sendable {
         // padding.
         guard bytes.count == 44, bytes.last == UInt8(ascii: "="), bytes[42] != UInt8(ascii: "="),
             EVP_DecodeBlock(&decoded, bytes, 44) == 33
-        else { throw ConfigurationError(field: keyFile, detail: wrong) }
+        else { throw ConfigurationError(field: keyFile, detail: requirement) }
         key = Array(decoded.prefix(Self.keyBytes))
     }
 
     /// Encrypts a text; nil if the text is too long or OpenSSL fails.
     public func seal(_ text: String, name: String) -> [UInt8]? {
         defer { ERR_clear_error() }
-        let plain = Array(text.utf8)
+        let plaintext = Array(text.utf8)
         var nonce = [UInt8](repeating: 0, count: Self.nonceBytes)
-        guard plain.count <= Self.textBytesMax, RAND_bytes(&nonce, Int32(nonce.count)) == 1,
+        guard plaintext.count <= Self.textBytesMax, RAND_bytes(&nonce, Int32(nonce.count)) == 1,
             let context = EVP_CIPHER_CTX_new()
         else { return nil }
         defer { EVP_CIPHER_CTX_free(context) }
-        let associated = Array(name.utf8)
-        var sealed = [UInt8](repeating: 0, count: plain.count)
+        let associatedData = Array(name.utf8)
+        var ciphertext = [UInt8](repeating: 0, count: plaintext.count)
         var tag = [UInt8](repeating: 0, count: Self.tagBytes)
         var (count, last): (Int32, Int32) = (0, 0)
         guard EVP_EncryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
-            EVP_EncryptUpdate(context, nil, &count, associated, Int32(associated.count)) == 1,
-            EVP_EncryptUpdate(context, &sealed, &count, plain, Int32(plain.count)) == 1,
+            EVP_EncryptUpdate(context, nil, &count, associatedData, Int32(associatedData.count)) == 1,
+            EVP_EncryptUpdate(context, &ciphertext, &count, plaintext, Int32(plaintext.count)) == 1,
             EVP_EncryptFinal_ex(context, &tag, &last) == 1,
             EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagBytes), &tag) == 1
         else { return nil }
-        return nonce + sealed + tag
+        return nonce + ciphertext + tag
     }
 
     /// Decrypts a sealed text; nil if ``seal(_:name:)`` did not make the bytes with this key and this name.
@@ -69,18 +69,18 @@ public struct ProviderTokenSeal: Sendable {
         guard (0...Self.textBytesMax).contains(count), let context = EVP_CIPHER_CTX_new() else { return nil }
         defer { EVP_CIPHER_CTX_free(context) }
         let nonce = Array(bytes.prefix(Self.nonceBytes))
-        let sealed = Array(bytes.dropFirst(Self.nonceBytes).prefix(count))
+        let ciphertext = Array(bytes.dropFirst(Self.nonceBytes).prefix(count))
         var tag = Array(bytes.suffix(Self.tagBytes))
-        let associated = Array(name.utf8)
-        var plain = [UInt8](repeating: 0, count: count + Self.tagBytes)
+        let associatedData = Array(name.utf8)
+        var plaintext = [UInt8](repeating: 0, count: count + Self.tagBytes)
         var (written, last): (Int32, Int32) = (0, 0)
         guard EVP_DecryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
-            EVP_DecryptUpdate(context, nil, &written, associated, Int32(associated.count)) == 1,
-            EVP_DecryptUpdate(context, &plain, &written, sealed, Int32(count)) == 1,
+            EVP_DecryptUpdate(context, nil, &written, associatedData, Int32(associatedData.count)) == 1,
+            EVP_DecryptUpdate(context, &plaintext, &written, ciphertext, Int32(count)) == 1,
             EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(Self.tagBytes), &tag) == 1
         else { return nil }
         var rest = [UInt8](repeating: 0, count: Self.tagBytes)
         guard EVP_DecryptFinal_ex(context, &rest, &last) == 1 else { return nil }
-        return String(validating: plain.prefix(Int(written)), as: UTF8.self)
+        return String(validating: plaintext.prefix(Int(written)), as: UTF8.self)
     }
 }

@@ -37,11 +37,11 @@ public final class ProviderTokenSource: Sendable {
 
     private struct State {
         var signer: Signer
-        var newest: ProviderToken?
+        var newestToken: ProviderToken?
         var candidate: Signer?
         /// The candidate's token while a connection tries it.
-        var onTrial: ProviderToken?
-        var trialBeganSeconds: Int64 = 0
+        var trialToken: ProviderToken?
+        var trialBeganAtSeconds: Int64 = 0
         var refusal: Reason?
         var generationsOffered = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
@@ -70,24 +70,27 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Returns the token to send now, and signs a new one if the last token is old. If signing fails, returns
-    /// the last token until its last use, then nil. If the workers share tokens, this process signs only
-    /// after the shared token's last use, because the worker with the lease renews the token before.
+    /// Returns the token to send now, and signs a new one if the token in use has reached
+    /// ``ProviderTokenTimes/renewalAgeSeconds``. If signing fails, returns the token in use until it reaches
+    /// ``ProviderTokenTimes/ageSecondsMax``, then nil. If the workers share tokens, this process signs only when
+    /// the shared token has reached `ageSecondsMax`: until then, the worker with the lease signs for all.
     public func current(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
-            if let token = state.newest {
+            if let token = state.newestToken {
                 let age = token.ageSeconds(at: unixSeconds)
                 // A token's issue time can be in the future. The clock was set back after the signing, or the
                 // clock of the process that signed the token is ahead.
-                let youngest = state.isShared ? -ProviderTokenRenewal.clockSecondsMax : 0
-                let oldest = state.isShared ? ProviderTokenTimes.lastUseSeconds : ProviderTokenTimes.renewalSeconds
-                if age >= youngest && age < oldest { return token }
+                let ageSecondsMin = state.isShared ? -ProviderTokenRenewal.clockSkewSecondsMax : 0
+                let ageSecondsMax =
+                    state.isShared ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
+                if age >= ageSecondsMin && age < ageSecondsMax { return token }
             }
             if let token = sign(state.signer, unixSeconds: unixSeconds) {
-                state.newest = token
+                state.newestToken = token
                 return token
             }
-            guard let token = state.newest, token.ageSeconds(at: unixSeconds) < ProviderTokenTimes.lastUseSeconds else {
+            guard let token = state.newestToken, token.ageSeconds(at: unixSeconds) < ProviderTokenTimes.ageSecondsMax
+            else {
                 return nil
             }
             return token
@@ -97,12 +100,12 @@ public final class ProviderTokenSource: Sendable {
     /// Drops a token that APNs called expired, so that `current` signs a new one. Keeps a token that is
     /// younger than 20 minutes. APNs calls such a token expired only because the clocks differ, and more new
     /// tokens would lead to TooManyProviderTokenUpdates.
-    func refused(_ token: ProviderToken, unixSeconds: Int64) {
+    func dropExpired(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
-            guard state.newest === token else { return }
+            guard state.newestToken === token else { return }
             let age = token.ageSeconds(at: unixSeconds)
             if age < 0 || age >= ProviderTokenTimes.pinSeconds {
-                state.newest = nil
+                state.newestToken = nil
                 state.refusedIssuedAtSeconds = token.issuedAtSeconds
             }
         }
@@ -118,15 +121,15 @@ public final class ProviderTokenSource: Sendable {
 
     /// The input of ``ProviderTokenRenewal``: the id of the key in use, and when two tokens were issued: the
     /// one in use, and the newest one that APNs called expired.
-    public var sharingState: (keyIdentifier: String, inUseIssuedAt: Int64?, refusedIssuedAt: Int64?) {
-        state.withLock { ($0.signer.keyIdentifier, $0.newest?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
+    public var sharingState: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
+        state.withLock { ($0.signer.keyIdentifier, $0.newestToken?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }
 
     /// Uses a token of another process from now on. Does nothing if the key with this id is no longer in use.
     public func adopt(_ token: SharedToken, keyIdentifier: String) {
         state.withLock { state in
             guard state.signer.keyIdentifier == keyIdentifier else { return }
-            state.newest = ProviderToken(
+            state.newestToken = ProviderToken(
                 token: Array(token.text.utf8),
                 issuedAtSeconds: token.issuedAtSeconds,
                 keyGeneration: state.signer.generation
@@ -141,7 +144,7 @@ public final class ProviderTokenSource: Sendable {
             guard state.signer.keyIdentifier == keyIdentifier,
                 let token = sign(state.signer, unixSeconds: unixSeconds)
             else { return nil }
-            state.newest = token
+            state.newestToken = token
             return SharedToken(text: token.text, issuedAtSeconds: unixSeconds)
         }
     }
@@ -156,7 +159,7 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             state.generationsOffered += 1
             state.candidate = Signer(key: key, keyIdentifier: keyIdentifier, generation: state.generationsOffered)
-            state.onTrial = nil
+            state.trialToken = nil
         }
     }
 
@@ -182,23 +185,23 @@ public final class ProviderTokenSource: Sendable {
 
     /// Returns the candidate's token to the first pool that asks; nil to other pools during a trial, and if
     /// there is no candidate. The pool must try the token and call `endTrial`.
-    func takeTrial(unixSeconds: Int64) -> ProviderToken? {
+    func takeTrialToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,
-                state.onTrial == nil || unixSeconds - state.trialBeganSeconds >= Self.trialSeconds
+                state.trialToken == nil || unixSeconds - state.trialBeganAtSeconds >= Self.trialSeconds
             else { return nil }
             guard let token = sign(candidate, unixSeconds: unixSeconds) else {
                 state.candidate = nil
                 state.refusal = .absent
                 return nil
             }
-            state.onTrial = token
-            state.trialBeganSeconds = unixSeconds
+            state.trialToken = token
+            state.trialBeganAtSeconds = unixSeconds
             return token
         }
     }
 
-    /// Whether a token from `takeTrial` has become useless: APNs has refused its key in another pool, or
+    /// Whether a token from `takeTrialToken` has become useless: APNs has refused its key in another pool, or
     /// another candidate has replaced its key.
     func isTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
@@ -206,12 +209,12 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Records the verdict on a token from `takeTrial`. Does nothing if a newer candidate was offered, or
+    /// Records the verdict on a token from `takeTrialToken`. Does nothing if a newer candidate was offered, or
     /// another pool now tries the candidate.
     func endTrial(of token: ProviderToken, _ verdict: Verdict) {
         state.withLock { state in
-            guard state.onTrial === token, let candidate = state.candidate else { return }
-            state.onTrial = nil
+            guard state.trialToken === token, let candidate = state.candidate else { return }
+            state.trialToken = nil
             switch verdict {
             case .inconclusive:
                 break
@@ -220,7 +223,7 @@ public final class ProviderTokenSource: Sendable {
                 state.refusal = reason
             case .accepted:
                 state.signer = candidate
-                state.newest = token
+                state.newestToken = token
                 state.candidate = nil
                 state.refusal = nil
             }

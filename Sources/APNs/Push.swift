@@ -119,7 +119,7 @@ public struct PushResponse: ~Copyable {
     /// The connection that carried the push, for ``PushRequest/avoidedConnection``; 0 if no connection
     /// carried it.
     public var connection: UInt32
-    public var disposition: Disposition
+    public var disposition: ResponseDisposition
 
     /// Whether the response shows that APNs has checked the provider token and accepted it. An overloaded
     /// server may answer 429 or 5xx before it checks the token.
@@ -140,5 +140,5 @@ public protocol PushHandler: AnyObject {
     /// The pool can take a push again, after ``Pool/submit(_:)`` returned false.
     func poolHasRoom(_ pool: Pool)
     /// The pool or a connection reports an event, for logs and metrics. Events are rare.
-    func poolNotice(_ notice: PoolEvent)
+    func poolReported(_ event: PoolEvent)
 }

@@ -2,7 +2,7 @@ extension Reason {
     /// What an operator can do when APNs refuses a broadcast or a request about channels; empty if there is
     /// no advice.
     ///
-    /// ``Disposition/retryHelps`` says whether a retry helps.
+    /// ``ResponseDisposition/retryHelps`` says whether a retry helps.
     public var advice: StaticString {
         switch self {
         case .featureNotEnabled:

@@ -22,10 +22,10 @@ struct ResponseBody {
     init(_ bytes: UnsafeRawBufferPointer) {
         var scanner = Scanner(bytes: bytes)
         guard scanner.take(UInt8(ascii: "{")) else { return }
-        while let key = scanner.string(), scanner.take(UInt8(ascii: ":")) {
-            if ("reason" as StaticString).equals(key), let text = scanner.string() {
+        while let key = scanner.readString(), scanner.take(UInt8(ascii: ":")) {
+            if ("reason" as StaticString).equals(key), let text = scanner.readString() {
                 reasonText = text
-            } else if ("timestamp" as StaticString).equals(key), let number = scanner.number() {
+            } else if ("timestamp" as StaticString).equals(key), let number = scanner.readNumber() {
                 timestampMilliseconds = Decimal.parse(number, max: UInt64(Int64.max)).map { Int64($0) } ?? -1
             } else if !scanner.skipValue(depthMax: ResponseBody.depthMax) {
                 return
@@ -62,7 +62,7 @@ struct ResponseBody {
         }
 
         /// Reads a string and returns the text between its quotes.
-        mutating func string() -> UnsafeRawBufferPointer? {
+        mutating func readString() -> UnsafeRawBufferPointer? {
             guard peek() == UInt8(ascii: "\"") else { return nil }
             let start = position + 1
             var end = start
@@ -75,7 +75,7 @@ struct ResponseBody {
         }
 
         /// Reads a number and returns the digits of its whole part. Skips a fraction.
-        mutating func number() -> UnsafeRawBufferPointer? {
+        mutating func readNumber() -> UnsafeRawBufferPointer? {
             guard let first = peek(), first &- UInt8(ascii: "0") < 10 else { return nil }
             let start = position
             while position < bytes.count, bytes[position] &- UInt8(ascii: "0") < 10 { position += 1 }
@@ -93,7 +93,7 @@ struct ResponseBody {
                 guard let byte = peek() else { return false }
                 switch byte {
                 case UInt8(ascii: "\""):
-                    guard string() != nil else { return false }
+                    guard readString() != nil else { return false }
                 case UInt8(ascii: "{"), UInt8(ascii: "["):
                     depth += 1
                     position += 1

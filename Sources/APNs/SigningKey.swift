@@ -66,12 +66,12 @@ public struct SigningKey: Sendable {
                 ERR_clear_error()
                 throw .notPrivateKey
             }
-            var name = [CChar](repeating: 0, count: 64)
+            var groupName = [CChar](repeating: 0, count: 64)
             var length = 0
             let isP256 =
                 EVP_PKEY_get_base_id(key) == EVP_PKEY_EC
-                && EVP_PKEY_get_group_name(key, &name, name.count, &length) == 1
-                && name.prefix(length).elementsEqual("prime256v1".utf8.map { CChar($0) })
+                && EVP_PKEY_get_group_name(key, &groupName, groupName.count, &length) == 1
+                && groupName.prefix(length).elementsEqual("prime256v1".utf8.map { CChar($0) })
             guard isP256 else {
                 ERR_clear_error()
                 EVP_PKEY_free(key)
@@ -99,9 +99,9 @@ public struct SigningKey: Sendable {
                 defer { ECDSA_SIG_free(decoded) }
                 var raw = [UInt8](repeating: 0, count: 64)
                 let isWritten = raw.withUnsafeMutableBufferPointer { raw -> Bool in
-                    guard let half = raw.baseAddress else { return false }
-                    return BN_bn2binpad(ECDSA_SIG_get0_r(decoded), half, 32) == 32
-                        && BN_bn2binpad(ECDSA_SIG_get0_s(decoded), half + 32, 32) == 32
+                    guard let output = raw.baseAddress else { return false }
+                    return BN_bn2binpad(ECDSA_SIG_get0_r(decoded), output, 32) == 32
+                        && BN_bn2binpad(ECDSA_SIG_get0_s(decoded), output + 32, 32) == 32
                 }
                 return isWritten ? raw : nil
             }

@@ -41,8 +41,8 @@ struct Slot {
     var status: UInt16 = 0
     var stage = Stage.free
     /// Whether the slot is in the list of deadlines.
-    var isTimed = false
-    var isWaiting = false
+    var hasDeadline = false
+    var isBodyWaiting = false
     var isBroadcast = false
     /// Whether the response announces its body's length in `content-length`.
     var hasContentLength = false
@@ -105,19 +105,19 @@ struct SlotTable: ~Copyable {
     }
 
     /// Returns the memory for a slot's response body.
-    func answer(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
+    func responseMemory(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
         responses + Int(index) * Self.responseBytesMax
     }
 
     /// Keeps the next part of a response's body, up to `responseBytesMax` in all.
-    func keepResponse(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
+    func storeResponse(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
         let slot = pointer(index)
-        let kept = Int(slot.pointee.responseBytes)
-        let count = min(bytes.count, Self.responseBytesMax - kept)
+        let keptBytes = Int(slot.pointee.responseBytes)
+        let count = min(bytes.count, Self.responseBytesMax - keptBytes)
         guard count > 0 else { return }
-        UnsafeMutableRawBufferPointer(start: answer(index) + kept, count: count)
+        UnsafeMutableRawBufferPointer(start: responseMemory(index) + keptBytes, count: count)
             .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
-        slot.pointee.responseBytes = UInt16(truncatingIfNeeded: kept + count)
+        slot.pointee.responseBytes = UInt16(truncatingIfNeeded: keptBytes + count)
     }
 
     /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same
@@ -130,7 +130,7 @@ struct SlotTable: ~Copyable {
         slot.pointee = Slot()
         slot.pointee.stage = .queued
         slot.pointee.deadlineMilliseconds = deadlineMilliseconds
-        slot.pointee.isTimed = true
+        slot.pointee.hasDeadline = true
         let newest = lists.pointee.newest
         slot.pointee.older = newest
         if newest >= 0 { slots[Int(newest)].newer = index } else { lists.pointee.oldest = index }
@@ -142,28 +142,28 @@ struct SlotTable: ~Copyable {
     /// Removes a slot from the list of deadlines.
     func cancelDeadline(_ index: Int32) {
         let slot = pointer(index)
-        guard slot.pointee.isTimed else { return }
-        slot.pointee.isTimed = false
+        guard slot.pointee.hasDeadline else { return }
+        slot.pointee.hasDeadline = false
         let (older, newer) = (slot.pointee.older, slot.pointee.newer)
         if older >= 0 { slots[Int(older)].newer = newer } else { lists.pointee.oldest = newer }
         if newer >= 0 { slots[Int(newer)].older = older } else { lists.pointee.newest = older }
     }
 
     /// Appends a slot to the list of waiting bodies.
-    func wait(_ index: Int32) {
+    func queueBody(_ index: Int32) {
         let slot = pointer(index)
-        precondition(!slot.pointee.isWaiting && slot.pointee.stage == .queued)
-        slot.pointee.isWaiting = true
+        precondition(!slot.pointee.isBodyWaiting && slot.pointee.stage == .queued)
+        slot.pointee.isBodyWaiting = true
         let last = lists.pointee.lastWaiting
         slot.pointee.waitingBefore = last
         if last >= 0 { slots[Int(last)].waitingBehind = index } else { lists.pointee.firstWaiting = index }
         lists.pointee.lastWaiting = index
     }
 
-    func stopWaiting(_ index: Int32) {
+    func dequeueBody(_ index: Int32) {
         let slot = pointer(index)
-        guard slot.pointee.isWaiting else { return }
-        slot.pointee.isWaiting = false
+        guard slot.pointee.isBodyWaiting else { return }
+        slot.pointee.isBodyWaiting = false
         let (before, behind) = (slot.pointee.waitingBefore, slot.pointee.waitingBehind)
         if before >= 0 { slots[Int(before)].waitingBehind = behind } else { lists.pointee.firstWaiting = behind }
         if behind >= 0 { slots[Int(behind)].waitingBefore = before } else { lists.pointee.lastWaiting = before }
@@ -174,7 +174,7 @@ struct SlotTable: ~Copyable {
     /// Frees a slot. The bytes of its response stay valid until the slot gets another response.
     func free(_ index: Int32) {
         cancelDeadline(index)
-        stopWaiting(index)
+        dequeueBody(index)
         let slot = pointer(index)
         precondition(slot.pointee.stage != .free)
         slot.pointee.stage = .free

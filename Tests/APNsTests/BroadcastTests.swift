@@ -9,7 +9,7 @@ import Testing
 
     /// Rows of Apple's table for broadcasts and channels. Apple's table for `/3/device` lacks these rows or
     /// differs in them.
-    static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
+    static let table: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
         (400, "FeatureNotEnabled", .rejected), (400, "MissingChannelId", .rejected),
         (400, "BadChannelId", .channelGone), (400, "ChannelNotRegistered", .channelGone),
         (400, "BadRequestParams", .rejected), (400, "BadRequestPayload", .rejected),
@@ -18,7 +18,7 @@ import Testing
     ]
     /// The rows of Apple's table for broadcasts and channels that have the same outcome for a push to a
     /// device.
-    static let shared: [(status: UInt16, reason: String, expected: Disposition)] = [
+    static let shared: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
         (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
         (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
         (403, "BadCertificate", .providerRefused), (403, "BadCertificateEnvironment", .providerRefused),
@@ -78,7 +78,7 @@ import Testing
             let isPush = tag.isMultiple(of: 2)
             #expect(isPush ? fixture.submit(UInt64(tag)) : fixture.submit(UInt64(tag), toChannel: Self.channel))
         }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(tableBytes.count == 1)
         for tag in 0..<50 { #expect(try fixture.recorder.only(UInt64(tag)).disposition == .accepted) }
     }
@@ -106,7 +106,7 @@ import Testing
     @Test func `An accepted broadcast proves nothing about tokens`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        #expect(fixture.pool.acceptsTokens)
+        #expect(fixture.pool.trustsTokenRefusals)
         fixture.server.respond = { request in
             request.value("apns-channel-id") == nil ? .status(400, reason: "BadDeviceToken") : .accepted
         }
@@ -114,7 +114,7 @@ import Testing
         fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
         #expect(fixture.submit(2, toChannel: Self.channel))
         fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
-        #expect(!fixture.pool.acceptsTokens)
+        #expect(!fixture.pool.trustsTokenRefusals)
     }
 
     @Test(arguments: ["", "a b", "abc\n", "äöüß", "YWJj-_", String(repeating: "x", count: 65)])
@@ -136,8 +136,8 @@ import Testing
             return Reply(fields: [(":status", "200"), ("apns-request-id", response)])
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
-        #expect(fixture.pool.statistics.identifiersChanged == 1)
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        #expect(fixture.pool.statistics.identifierMismatches == 1)
     }
 
     /// The window of 65,535 bytes has 4,215 bytes left. They are enough for a push, but not for the largest

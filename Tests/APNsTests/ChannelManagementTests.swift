@@ -257,7 +257,7 @@ struct ReasonAdviceTests {
     /// If an operator must correct something first, a retry only fails again.
     @Test func `A retry helps only if nobody must act`() {
         func retryHelps(_ status: UInt16, _ reason: APNs.Reason) -> Bool {
-            Disposition(kind: .answered, status: status, reason: reason).retryHelps
+            ResponseDisposition(kind: .answered, status: status, reason: reason).retryHelps
         }
         for reason in APNs.Reason.allCases {
             let expected: Bool =

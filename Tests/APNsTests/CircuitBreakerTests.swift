@@ -69,12 +69,12 @@ import Testing
     /// APNs may answer 429 before it checks the provider token.
     @Test func `A limited device token ends an outage, but does not show that the key is right`() {
         for (sample, count, transition) in [
-            (CircuitBreakerSample.unavailable, 100, CircuitBreaker.Transition.closed), (.forbidden, 5, .postponed),
+            (CircuitBreakerSample.unavailable, 100, CircuitBreaker.Transition.closed), (.forbidden, 5, .reopened),
         ] {
             var breaker = CircuitBreaker(CircuitBreakerConfiguration())
             _ = feed(&breaker, sample, count)
             #expect(!breaker.isClosed)
-            breaker.submitted()
+            breaker.recordSubmission()
             #expect(breaker.record(.limited, nowMilliseconds: 1_000) == transition)
         }
     }
@@ -87,14 +87,14 @@ import Testing
         for second in Int64(1)...60 {
             let now = second * 1_000
             #expect(breaker.probeAtMilliseconds == now)
-            #expect(!breaker.permitsProbe(inFlight: 0, nowMilliseconds: now - 1))
-            #expect(!breaker.permitsProbe(inFlight: 1, nowMilliseconds: now))
-            #expect(breaker.permitsProbe(inFlight: 0, nowMilliseconds: now))
-            breaker.submitted()
-            #expect(!breaker.permitsProbe(inFlight: 0, nowMilliseconds: now + 100_000))
-            #expect(breaker.record(.forbidden, nowMilliseconds: now) == .postponed)
+            #expect(!breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: now - 1))
+            #expect(!breaker.permitsProbe(pushesInFlight: 1, nowMilliseconds: now))
+            #expect(breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: now))
+            breaker.recordSubmission()
+            #expect(!breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: now + 100_000))
+            #expect(breaker.record(.forbidden, nowMilliseconds: now) == .reopened)
         }
-        breaker.submitted()
+        breaker.recordSubmission()
         #expect(breaker.record(.succeeded, nowMilliseconds: 61_000) == .closed)
         #expect(breaker.isClosed && breaker.cause == nil)
         #expect(feed(&breaker, .forbidden, 4).isEmpty)
@@ -116,37 +116,37 @@ import Testing
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
         for tag in 0..<30 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
-        #expect(fixture.pool.openBreaker == .deviceTokens)
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        #expect(fixture.pool.breakerCause == .deviceTokens)
         #expect(!fixture.submit(50))
         #expect(fixture.pool.freeStreams == 0)
         #expect(try fixture.recorder.only(29).disposition == .topicSuspect)
 
         var probes = 0
         fixture.recorder.onRoom = { [unowned fixture] pool in
-            guard pool.openBreaker != nil else { return }
+            guard pool.breakerCause != nil else { return }
             if fixture.submit(100 + UInt64(probes)) { probes += 1 }
             #expect(!fixture.submit(99))
         }
         fixture.turn(until: { probes == 2 })
         fixture.server.respond = { _ in .accepted }
-        fixture.turn(until: { fixture.pool.openBreaker == nil })
+        fixture.turn(until: { fixture.pool.breakerCause == nil })
         fixture.recorder.onRoom = nil
         #expect(fixture.submit(200))
-        #expect(fixture.recorder.notices.contains { if case .breakerClosed = $0 { true } else { false } })
+        #expect(fixture.recorder.events.contains { if case .breakerClosed = $0 { true } else { false } })
     }
 
     /// If other tokens are accepted, a refused token is bad. If no token is accepted, the environment is
     /// wrong.
     @Test func `A refused token is judged by the answers to other tokens`() throws {
         let fixture = try PoolFixture()
-        #expect(!fixture.pool.acceptsTokens)
+        #expect(!fixture.pool.trustsTokenRefusals)
         fixture.warmUp()
         var judged: [Bool] = []
-        fixture.recorder.onResponse = { [unowned fixture] _ in judged.append(fixture.pool.acceptsTokens) }
+        fixture.recorder.onResponse = { [unowned fixture] _ in judged.append(fixture.pool.trustsTokenRefusals) }
         func send(_ tag: UInt64) {
             #expect(fixture.submit(tag))
-            fixture.turn(until: { fixture.pool.inFlight == 0 })
+            fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         }
         fixture.server.respond = { _ in .status(400, reason: "BadDeviceToken") }
         for tag in 100..<103 { send(UInt64(tag)) }
@@ -164,11 +164,11 @@ import Testing
         #expect(backoff.delayMilliseconds(using: &generator) == 0)
         var delays: [Int64] = []
         for _ in 0..<10 {
-            backoff.failed()
+            backoff.recordFailure()
             delays.append(backoff.delayMilliseconds(using: &generator))
         }
         #expect(delays == [300, 500, 900, 1_700, 3_300, 6_500, 12_900, 25_700, 30_100, 30_100])
-        backoff.succeeded()
+        backoff.recordSuccess()
         #expect(backoff.delayMilliseconds(using: &generator) == 0)
     }
 

@@ -15,28 +15,28 @@ import Testing
     }
 
     @Test func `The first connections of many pools are spread over time`() throws {
-        let waits = try (0..<500).map { _ in try opening().waitMilliseconds(now: 5_000) }
+        let waits = try (0..<500).map { _ in try opening().waitMilliseconds(nowMilliseconds: 5_000) }
         #expect(waits.allSatisfy { (0...250).contains($0) })
         #expect(Set(waits).count > 50)
     }
 
     @Test func `The next connection keeps its distance in time`() throws {
         var opening = try opening()
-        opening.begin(now: 10_000)
-        let waits = (0..<500).map { _ in opening.waitMilliseconds(now: 10_500) }
+        opening.begin(nowMilliseconds: 10_000)
+        let waits = (0..<500).map { _ in opening.waitMilliseconds(nowMilliseconds: 10_500) }
         // Two openings are 2 s ± 25 % apart. Half a second has passed since the first one.
         #expect(waits.allSatisfy { (1_000...2_000).contains($0) })
         #expect(Set(waits).count > 100)
-        #expect(opening.waitMilliseconds(now: 60_000) == 0)
+        #expect(opening.waitMilliseconds(nowMilliseconds: 60_000) == 0)
     }
 
     @Test func `After failures a pool waits longer, and for a random time`() throws {
         var opening = try opening { $0.openSpacingMilliseconds = 0 }
-        opening.begin(now: 0)
+        opening.begin(nowMilliseconds: 0)
         var longest: [Int64] = []
         for _ in 0..<5 {
-            opening.failed()
-            let waits = (0..<500).map { _ in opening.waitMilliseconds(now: 0) }
+            opening.recordFailure()
+            let waits = (0..<500).map { _ in opening.waitMilliseconds(nowMilliseconds: 0) }
             #expect(waits.allSatisfy { $0 >= 100 })
             #expect(Set(waits).count > 50)
             longest.append(waits.max() ?? 0)
@@ -44,7 +44,7 @@ import Testing
         for (wait, window) in zip(longest, [200, 400, 800, 1_000, 1_000] as [Int64]) {
             #expect((100 + window / 2...100 + window).contains(wait))
         }
-        opening.succeeded()
-        #expect(opening.waitMilliseconds(now: 0) == 0)
+        opening.recordSuccess()
+        #expect(opening.waitMilliseconds(nowMilliseconds: 0) == 0)
     }
 }

@@ -35,11 +35,11 @@ import Testing
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(200) })
         for request in held.prefix(50) { connection.reply(.accepted, stream: request.stream) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         for tag in 0..<50 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         #expect(try fixture.recorder.only(200).connection == 2)
         fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
-        let notice = fixture.recorder.notices.contains {
+        let notice = fixture.recorder.events.contains {
             if case .goAway(1, 0, .shutdown, #"{"reason":"Shutdown"}"#) = $0 { true } else { false }
         }
         #expect(notice)
@@ -151,10 +151,10 @@ import Testing
         connection.setStreamsMax(1)
         fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 1 })
         for request in held.prefix(999) { connection.reply(.accepted, stream: request.stream) }
-        fixture.turn(until: { fixture.pool.inFlight == 1 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 1 })
         #expect(!fixture.submit(1_000))
         connection.reply(.accepted, stream: held[999].stream)
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.submit(1_000))
         #expect(!fixture.submit(1_001))
         connection.setStreamsMax(1_000)
@@ -165,7 +165,7 @@ import Testing
         #expect(!fixture.submit(2_000))
         fixture.turn(until: { held.count == 2_000 })
         for request in held.suffix(1_000) { connection.reply(.accepted, stream: request.stream) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
         #expect(fixture.recorder.count(.answered) == 2_001)
         #expect(fixture.server.accepted == 1)
@@ -178,7 +178,7 @@ import Testing
         fixture.warmUp()
         fixture.server.respond = { $0.ordinal % 2 == 0 ? .reset(NGHTTP2_REFUSED_STREAM.rawValue) : .accepted }
         for tag in 0..<200 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.notProcessed) == 100)
         #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
     }
@@ -237,7 +237,7 @@ import Testing
         for tag in 0..<50 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { held == 50 })
         fixture.server.connections[0].closeWithoutNotify()
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 50)
         #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
         #expect(fixture.recorder.closeCauses == [.connectionLost])
@@ -258,7 +258,7 @@ import Testing
         for tag in 0..<20 { #expect(fixture.submit(UInt64(tag)) == (tag < 6)) }
         fixture.turn(until: { fixture.server.requests == 6 })
         fixture.server.connections[0].closeWithoutNotify()
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 5)
         #expect(fixture.recorder.count(.notProcessed) == 1)
     }

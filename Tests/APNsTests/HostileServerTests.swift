@@ -136,7 +136,7 @@ import Testing
         #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
         // A flood is counted in frames a second. The second is extended here, because a busy machine needs
         // longer to read the frames.
-        fixture.pool.connections.first?.framesAllowedAtMilliseconds =
+        fixture.pool.connections.first?.framesRefilledAtMilliseconds =
             fixture.loop.nowMilliseconds + EventLoop.turnLimitMilliseconds
         peer.send(attack.bytes)
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))

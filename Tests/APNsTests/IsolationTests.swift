@@ -43,7 +43,7 @@ import Testing
         var next: UInt64 = 0
         var slowest: Int64 = 0
         let fill: () -> Void = { [unowned fixture] in
-            while next < total, fixture.pool.inFlight < 200, fixture.submit(next) { next += 1 }
+            while next < total, fixture.pool.pushesInFlight < 200, fixture.submit(next) { next += 1 }
         }
         fixture.recorder.onResponse = {
             slowest = max(slowest, $0.answeredAtMilliseconds - $0.sentAtMilliseconds)
@@ -59,11 +59,11 @@ import Testing
         // the healthy app waited for the troubled app.
         #expect(slowest < 20_000)
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.recorder.retirementCauses.isEmpty)
-        #expect(fixture.pool.openBreaker == nil)
+        #expect(fixture.pool.breakerCause == nil)
         #expect(fixture.server.accepted == 1)
         let accepted = other.recorder.outcomes.values.joined().count { $0.status == 200 }
         #expect(accepted == (trouble == .noAnswers ? 1 : 0))
-        #expect(other.pool.openBreaker == other.expectedBreaker)
+        #expect(other.pool.breakerCause == other.expectedBreaker)
     }
 
     /// Two teams' keys and both environments use one server. Each pool has connections of its own, and no
@@ -195,8 +195,8 @@ private final class TroubledApp {
     var isInTrouble: Bool {
         switch trouble {
         case .refusedConnection, .silentHandshake, .noSettings, .endsAtEachPush: recorder.closeCauses.count >= 2
-        case .noAnswers: pool.inFlight >= 1_000
-        case .refusedKey, .unavailable, .wrongEnvironment: pool.openBreaker != nil
+        case .noAnswers: pool.pushesInFlight >= 1_000
+        case .refusedKey, .unavailable, .wrongEnvironment: pool.breakerCause != nil
         }
     }
 

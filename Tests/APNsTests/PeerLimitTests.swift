@@ -33,7 +33,7 @@ import Testing
             }
         }
         peer.readAgain()
-        #expect(fixture.turn(until: { fixture.pool.inFlight == 0 }))
+        #expect(fixture.turn(until: { fixture.pool.pushesInFlight == 0 }))
         #expect(fixture.recorder.closeCauses.isEmpty)
         #expect(fixture.recorder.count(.answered) == Int(submitted) + 1)
     }
@@ -76,8 +76,8 @@ import Testing
         let fixture = try HostileFixture { $0.openSpacingMilliseconds = 0 }
         try #require(fixture.warmUp())
         let connection = try #require(fixture.pool.connections.first)
-        connection.requests = fixture.pool.configuration.requestsPerConnectionMax - 10
-        connection.nextStream = Int32(2 * connection.requests + 1)
+        connection.requestCount = fixture.pool.configuration.requestsPerConnectionMax - 10
+        connection.nextStream = Int32(2 * connection.requestCount + 1)
         fixture.server.onFrame = { peer, frame in
             if frame.type == FrameType.data { peer.send(acceptance(stream: frame.stream)) }
         }

@@ -117,7 +117,7 @@ final class PoolFixture {
         var tag: UInt64 = 1_000_000
         turn(
             until: {
-                if authenticatedConnections >= connections { return pool.inFlight == 0 }
+                if authenticatedConnections >= connections { return pool.pushesInFlight == 0 }
                 if submit(tag) { tag += 1 }
                 return false
             },
@@ -126,6 +126,6 @@ final class PoolFixture {
     }
 
     var authenticatedConnections: Int {
-        recorder.notices.count { if case .authenticated = $0 { true } else { false } }
+        recorder.events.count { if case .authenticated = $0 { true } else { false } }
     }
 }

@@ -61,7 +61,7 @@ import Testing
         }
         #expect(waited < Self.soonMilliseconds)
         #expect(!fixture.pool.gauges.awaitsRoom)
-        #expect(!fixture.recorder.notices.contains { if case .resolveFailed = $0 { true } else { false } })
+        #expect(!fixture.recorder.events.contains { if case .resolveFailed = $0 { true } else { false } })
     }
 
     @Test(arguments: [(1, 16), (16, 1)])
@@ -144,11 +144,11 @@ import Testing
         fixture.warmUp(connections: 3)
         fixture.server.respond = { _ in nil }
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
-        let busy = try #require(fixture.pool.connections.max { $0.inFlight < $1.inFlight })
+        let busy = try #require(fixture.pool.connections.max { $0.pushesInFlight < $1.pushesInFlight })
         fixture.wantOne()
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         #expect(fixture.recorder.retirementCauses == [.surplus, .surplus])
-        #expect(fixture.pool.connections.first === busy && fixture.pool.inFlight == 10)
+        #expect(fixture.pool.connections.first === busy && fixture.pool.pushesInFlight == 10)
     }
 
     /// Both connections are idle. The pool first closes the connection that has never carried a push.
@@ -184,7 +184,7 @@ private final class GatedZone: Sendable {
 
 extension PushRecorder {
     fileprivate var roomNotices: Int {
-        notices.count { if case .roomAwaited = $0 { true } else { false } }
+        events.count { if case .roomAwaited = $0 { true } else { false } }
     }
 }
 

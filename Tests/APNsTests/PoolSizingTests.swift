@@ -31,16 +31,16 @@ import Testing
         var sizing = try sizing()
         var lost = interval(roundTrip: 300)
         for _ in 0..<10 { lost.count(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
-        #expect(sizing.end(lost, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
+        #expect(sizing.end(lost, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
         // A round trip of 300 ms is usual here, so 300 ms are not slow.
         var late = interval(starved: 1_000, roundTrip: 300)
         for _ in 0..<10 { late.count(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
-        #expect(sizing.end(late, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .grow)
+        #expect(sizing.end(late, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .grow)
         // In this interval no push was answered and none failed.
         var silent = PoolSizing.Interval()
         silent.starvedMilliseconds = 1_000
         silent.count(isError: false, isAnswered: false, roundTripMilliseconds: 1)
-        #expect(sizing.end(silent, carrying: 2, streamsPerConnection: 1_000, now: 2_000) == .grow)
+        #expect(sizing.end(silent, openConnections: 2, streamsPerConnection: 1_000, nowMilliseconds: 2_000) == .grow)
     }
 
     @Test func `Lost pushes do not count as round trips`() throws {
@@ -52,7 +52,7 @@ import Testing
         }
         fixture.pool.interval = PoolSizing.Interval()
         for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 5)
         #expect(fixture.pool.interval.responses == 0)
         #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
@@ -62,63 +62,134 @@ import Testing
     /// has fallen, the pool stops waiting for it.
     @Test func `A connection that never came up is given up`() throws {
         var sizing = try sizing()
-        #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 100, now: 0) == .grow)
-        #expect(sizing.end(interval(peak: 51), carrying: 1, streamsPerConnection: 100, now: 1_000) == .none)
-        #expect(sizing.end(interval(peak: 50), carrying: 1, streamsPerConnection: 100, now: 2_000) == .none)
-        #expect(sizing.end(interval(peak: 50), carrying: 1, streamsPerConnection: 100, now: 4_999) == .none)
-        #expect(sizing.end(interval(peak: 50), carrying: 1, streamsPerConnection: 100, now: 5_000) == .shrink)
-        #expect(sizing.wanted == 1)
+        #expect(
+            sizing.end(interval(starved: 1_000), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 0)
+                == .grow
+        )
+        #expect(
+            sizing.end(interval(peak: 51), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 1_000)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(peak: 50), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 2_000)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(peak: 50), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 4_999)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(peak: 50), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 5_000)
+                == .shrink
+        )
+        #expect(sizing.connectionsWanted == 1)
     }
 
     @Test func `The pool grows one connection at a time, up to its limit`() throws {
         var sizing = try sizing()
-        #expect(sizing.wanted == 1)
-        #expect(sizing.end(interval(starved: 499), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
-        #expect(sizing.end(interval(starved: 500), carrying: 1, streamsPerConnection: 1_000, now: 0) == .grow)
+        #expect(sizing.connectionsWanted == 1)
+        #expect(
+            sizing.end(interval(starved: 499), openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(starved: 500), openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+                == .grow
+        )
         // The second connection is still being opened, so the pool opens no third one.
-        #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
-        #expect(sizing.end(interval(starved: 1_000), carrying: 2, streamsPerConnection: 1_000, now: 0) == .grow)
-        #expect(sizing.end(interval(starved: 1_000), carrying: 3, streamsPerConnection: 1_000, now: 0) == .grow)
-        #expect(sizing.end(interval(starved: 1_000), carrying: 4, streamsPerConnection: 1_000, now: 0) == .none)
-        #expect(sizing.wanted == 4)
+        #expect(
+            sizing.end(interval(starved: 1_000), openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(starved: 1_000), openConnections: 2, streamsPerConnection: 1_000, nowMilliseconds: 0)
+                == .grow
+        )
+        #expect(
+            sizing.end(interval(starved: 1_000), openConnections: 3, streamsPerConnection: 1_000, nowMilliseconds: 0)
+                == .grow
+        )
+        #expect(
+            sizing.end(interval(starved: 1_000), openConnections: 4, streamsPerConnection: 1_000, nowMilliseconds: 0)
+                == .none
+        )
+        #expect(sizing.connectionsWanted == 4)
     }
 
     @Test func `The pool does not grow while its pushes fail`() throws {
         var sizing = try sizing()
         let full = interval(starved: 1_000, errors: 11)
-        #expect(sizing.end(full, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
+        #expect(sizing.end(full, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
         // Round trips of 60 ms are known, and these answers take five times as long. At first the pool
         // assumes that APNs is slow, so it does not grow.
         let slow = interval(starved: 1_000, roundTrip: 300)
-        #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .none)
+        #expect(sizing.end(slow, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .none)
         // After two minutes the longer time counts as the usual round trip, so the pool grows.
-        #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 121_000) == .grow)
+        #expect(sizing.end(slow, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 121_000) == .grow)
         var near = try self.sizing()
-        #expect(near.end(interval(roundTrip: 1), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
+        #expect(
+            near.end(interval(roundTrip: 1), openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+                == .none
+        )
         let lessNear = interval(starved: 1_000, roundTrip: 40)
-        #expect(near.end(lessNear, carrying: 1, streamsPerConnection: 1_000, now: 0) == .grow)
+        #expect(near.end(lessNear, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .grow)
     }
 
     @Test func `The pool shrinks when one connection fewer was enough for long`() throws {
         var sizing = try sizing(min: 1, max: 4)
         for carrying in 1...3 {
             #expect(
-                sizing.end(interval(starved: 1_000), carrying: carrying, streamsPerConnection: 100, now: 0) == .grow
+                sizing.end(
+                    interval(starved: 1_000),
+                    openConnections: carrying,
+                    streamsPerConnection: 100,
+                    nowMilliseconds: 0
+                ) == .grow
             )
         }
         // Three connections have 300 streams. The pool keeps the fourth connection while more than half of
         // 300 pushes are in flight.
-        #expect(sizing.end(interval(peak: 151), carrying: 4, streamsPerConnection: 100, now: 1_000) == .none)
-        #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 2_000) == .none)
-        #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 4_000) == .none)
-        #expect(sizing.end(interval(peak: 151), carrying: 4, streamsPerConnection: 100, now: 5_000) == .none)
-        #expect(sizing.end(interval(peak: 1), carrying: 4, streamsPerConnection: 100, now: 6_000) == .none)
-        #expect(sizing.end(interval(peak: 1), carrying: 4, streamsPerConnection: 100, now: 9_000) == .shrink)
-        #expect(sizing.end(interval(peak: 1), carrying: 3, streamsPerConnection: 100, now: 11_000) == .none)
-        #expect(sizing.end(interval(peak: 1), carrying: 3, streamsPerConnection: 100, now: 12_000) == .shrink)
-        #expect(sizing.end(interval(peak: 0), carrying: 2, streamsPerConnection: 100, now: 15_000) == .shrink)
-        #expect(sizing.end(interval(peak: 0), carrying: 1, streamsPerConnection: 100, now: 90_000) == .none)
-        #expect(sizing.wanted == 1)
+        #expect(
+            sizing.end(interval(peak: 151), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 1_000)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(peak: 150), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 2_000)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(peak: 150), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 4_000)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(peak: 151), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 5_000)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(peak: 1), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 6_000)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(peak: 1), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 9_000)
+                == .shrink
+        )
+        #expect(
+            sizing.end(interval(peak: 1), openConnections: 3, streamsPerConnection: 100, nowMilliseconds: 11_000)
+                == .none
+        )
+        #expect(
+            sizing.end(interval(peak: 1), openConnections: 3, streamsPerConnection: 100, nowMilliseconds: 12_000)
+                == .shrink
+        )
+        #expect(
+            sizing.end(interval(peak: 0), openConnections: 2, streamsPerConnection: 100, nowMilliseconds: 15_000)
+                == .shrink
+        )
+        #expect(
+            sizing.end(interval(peak: 0), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 90_000)
+                == .none
+        )
+        #expect(sizing.connectionsWanted == 1)
     }
 
     @Test func `The retry budget is a tenth of the first attempts`() {
@@ -128,7 +199,7 @@ import Testing
             budget.countRetry()
             retries += 1
         }
-        #expect(retries == RetryBudget.savedMax && budget.ratio == 0)
+        #expect(retries == RetryBudget.retriesSavedMax && budget.remainingRatio == 0)
         for _ in 0..<1_000 {
             budget.countFirstAttempt()
             if budget.permitsRetry {
@@ -136,9 +207,9 @@ import Testing
                 retries += 1
             }
         }
-        #expect(retries == RetryBudget.savedMax + 100)
+        #expect(retries == RetryBudget.retriesSavedMax + 100)
         for _ in 0..<100_000 { budget.countFirstAttempt() }
-        #expect(budget.ratio == 1)
+        #expect(budget.remainingRatio == 1)
     }
 
     @Test func `The connection budget spreads over addresses, and has limits`() throws {
@@ -182,10 +253,10 @@ import Testing
         fixture.recorder.onRoom = { _ in fill() }
         fixture.recorder.onResponse = { _ in fill() }
         fill()
-        fixture.turn(until: { fixture.pool.gauges.streams == 40 })
+        fixture.turn(until: { fixture.pool.gauges.streamsAllowed == 40 })
         #expect(fixture.pool.gauges.connectionsReady == 4)
         hasDemand = false
-        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 && fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 && fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.retirementCauses == [.surplus, .surplus, .surplus])
         #expect(fixture.recorder.answeredOnce == Int(next))
         #expect(fixture.recorder.count(.answered) == Int(next))

@@ -25,7 +25,7 @@ import Testing
         #expect(outcome.wasSent)
         #expect(outcome.connection == 1)
         #expect(request?.body == fixture.bodyBytes)
-        #expect(fixture.pool.inFlight == 0)
+        #expect(fixture.pool.pushesInFlight == 0)
     }
 
     @Test func `A cold connection sends one request and waits for its answer`() throws {
@@ -59,9 +59,13 @@ import Testing
         arguments: [
             (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .limited),
             (500, "InternalServerError", .retryLater), (503, "ServiceUnavailable", .retryLater),
-        ] as [(Int, String, Disposition)]
+        ] as [(Int, String, ResponseDisposition)]
     )
-    func `A connection stays cold until APNs accepts the token`(status: Int, reason: String, expected: Disposition)
+    func `A connection stays cold until APNs accepts the token`(
+        status: Int,
+        reason: String,
+        expected: ResponseDisposition
+    )
         throws
     {
         let fixture = try PoolFixture()
@@ -86,7 +90,7 @@ import Testing
         fixture.turn(until: { fixture.submit(1) })
         fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
         #expect(fixture.recorder.retirementCauses == [.serverClosing])
-        #expect(fixture.pool.opening.waitMilliseconds(now: fixture.loop.nowMilliseconds) > 0)
+        #expect(fixture.pool.opening.waitMilliseconds(nowMilliseconds: fixture.loop.nowMilliseconds) > 0)
     }
 
     /// A new connection gets the next push first. If it kept this priority after a 503, an overloaded server
@@ -103,15 +107,15 @@ import Testing
             return request.connection === healthy ? .accepted : .status(503, reason: "ServiceUnavailable")
         }
         fixture.warmUp()
-        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.pushesInFlight == 0 })
         for tag in UInt64(0)..<4 {
             #expect(fixture.submit(tag))
-            fixture.turn(until: { fixture.pool.inFlight == 0 })
+            fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         }
         #expect(try (0..<4).map { try fixture.recorder.only($0).status } == [503, 200, 200, 200])
         fixture.pool.beginInterval()
         #expect(fixture.submit(4))
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(try fixture.recorder.only(4).status == 503, "each interval tries the connection once")
     }
 
@@ -124,9 +128,9 @@ import Testing
         }
         fixture.warmUp()
         #expect(fixture.submit(1))
-        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.pushesInFlight == 0 })
         #expect(fixture.submit(2))
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(try fixture.recorder.only(1).connection == 1 && fixture.recorder.only(2).connection == 2)
     }
 
@@ -138,7 +142,7 @@ import Testing
         var peak = 0
         let fill: () -> Void = { [unowned fixture] in
             while next < total, fixture.submit(next) { next += 1 }
-            peak = max(peak, fixture.pool.inFlight)
+            peak = max(peak, fixture.pool.pushesInFlight)
         }
         fixture.recorder.onRoom = { _ in fill() }
         fill()
@@ -147,8 +151,8 @@ import Testing
         #expect(peak == 1_000)
         #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
         #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
-        #expect(fixture.pool.inFlight == 0)
-        #expect(fixture.pool.statistics.identifiersChanged == 0)
+        #expect(fixture.pool.pushesInFlight == 0)
+        #expect(fixture.pool.statistics.identifierMismatches == 0)
     }
 
     @Test func `Pushes are spread over the connections`() throws {
@@ -160,7 +164,7 @@ import Testing
         fixture.server.respond = { _ in nil }
         for tag in 0..<2_000 { #expect(fixture.submit(UInt64(tag))) }
         #expect(!fixture.submit(2_000))
-        let counts = fixture.pool.connections.map(\.inFlight)
+        let counts = fixture.pool.connections.map(\.pushesInFlight)
         #expect(counts == [1_000, 1_000])
         fixture.pool.close()
         #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
@@ -174,7 +178,7 @@ import Testing
         }
         fixture.warmUp(connections: 2)
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         for tag in 0..<100 { #expect(try fixture.recorder.only(UInt64(tag)).connection == 2) }
     }
 
@@ -188,9 +192,9 @@ import Testing
         fixture.warmUp(connections: 2)
         fixture.server.respond = { _ in nil }
         for tag in 0..<1_000 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
-        #expect(fixture.pool.connections.map(\.inFlight) == [0, 1_000])
+        #expect(fixture.pool.connections.map(\.pushesInFlight) == [0, 1_000])
         #expect(fixture.submit(1_000, avoiding: 1))
-        #expect(fixture.pool.connections.map(\.inFlight) == [1, 1_000])
+        #expect(fixture.pool.connections.map(\.pushesInFlight) == [1, 1_000])
         fixture.pool.close()
     }
 
@@ -217,7 +221,7 @@ import Testing
             #expect(taken)
         }
         #expect(fixture.recorder.outcomes[1] == nil)
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         for tag in 1...7 {
             let outcome = try fixture.recorder.only(UInt64(tag))
             #expect(outcome.kind == .malformed)
@@ -238,9 +242,9 @@ import Testing
         fixture.turn(until: { held.count == 10 })
         fixture.pool.drain()
         #expect(!fixture.submit(10))
-        #expect(fixture.pool.inFlight == 10)
+        #expect(fixture.pool.pushesInFlight == 10)
         for request in held { request.connection.reply(.accepted, stream: request.stream) }
-        fixture.turn(until: { fixture.recorder.notices.contains { if case .drained = $0 { true } else { false } } })
+        fixture.turn(until: { fixture.recorder.events.contains { if case .drained = $0 { true } else { false } } })
         for tag in 0..<10 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         #expect(fixture.recorder.closeCauses == [.retired])
         fixture.turn(until: { fixture.server.openConnections.isEmpty })

@@ -12,7 +12,7 @@ import Testing
     private func found(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenRenewal.StoredToken {
         ProviderTokenRenewal.StoredToken(
             token: SharedToken(text: "a.b.c", issuedAtSeconds: iat ?? now - ageSeconds),
-            remainingMilliseconds: ProviderTokenRenewal.keptMilliseconds - ageSeconds * 1_000
+            remainingMilliseconds: ProviderTokenRenewal.timeToLiveMilliseconds - ageSeconds * 1_000
         )
     }
 
@@ -21,7 +21,7 @@ import Testing
         inUse: Int64? = nil,
         refused: Int64? = nil
     ) -> ProviderTokenRenewal.Step {
-        ProviderTokenRenewal.step(found, inUseIssuedAt: inUse, refusedIssuedAt: refused, unixSeconds: now)
+        ProviderTokenRenewal.step(found, inUseIssuedAtSeconds: inUse, refusedIssuedAtSeconds: refused, unixSeconds: now)
     }
 
     @Test func `A token is renewed after 35 minutes`() {
@@ -42,7 +42,7 @@ import Testing
         #expect(
             ProviderTokenRenewal.stepWithoutLease(
                 found(ageSeconds: 60, iat: now - age),
-                inUseIssuedAt: nil,
+                inUseIssuedAtSeconds: nil,
                 unixSeconds: now
             ) == .keep
         )
@@ -65,9 +65,13 @@ import Testing
     @Test func `A process without a token uses the old one while another process signs`() {
         let old = found(ageSeconds: 2_500)
         let token = SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_500)
-        #expect(ProviderTokenRenewal.stepWithoutLease(old, inUseIssuedAt: nil, unixSeconds: now) == .adopt(token))
-        #expect(ProviderTokenRenewal.stepWithoutLease(old, inUseIssuedAt: now - 2_500, unixSeconds: now) == .keep)
-        #expect(ProviderTokenRenewal.stepWithoutLease(nil, inUseIssuedAt: nil, unixSeconds: now) == .keep)
+        #expect(
+            ProviderTokenRenewal.stepWithoutLease(old, inUseIssuedAtSeconds: nil, unixSeconds: now) == .adopt(token)
+        )
+        #expect(
+            ProviderTokenRenewal.stepWithoutLease(old, inUseIssuedAtSeconds: now - 2_500, unixSeconds: now) == .keep
+        )
+        #expect(ProviderTokenRenewal.stepWithoutLease(nil, inUseIssuedAtSeconds: nil, unixSeconds: now) == .keep)
     }
 
     @Test(arguments: [
@@ -104,7 +108,7 @@ import Testing
         let source = try source()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "OTHERKEY00")
-        #expect(source.sharingState.inUseIssuedAt == nil)
+        #expect(source.sharingState.inUseIssuedAtSeconds == nil)
         #expect(source.signForAll(keyIdentifier: "OTHERKEY00", unixSeconds: now) == nil)
     }
 
@@ -114,9 +118,9 @@ import Testing
         let token = try #require(source.signForAll(keyIdentifier: "ABC123DEFG", unixSeconds: now))
         #expect(SharedToken(encoded: token.encoded) == token)
         #expect(source.current(unixSeconds: now)?.text == token.text)
-        source.refused(try #require(source.current(unixSeconds: now)), unixSeconds: now + 1_300)
-        #expect(source.sharingState.refusedIssuedAt == now)
-        #expect(source.sharingState.inUseIssuedAt == nil)
+        source.dropExpired(try #require(source.current(unixSeconds: now)), unixSeconds: now + 1_300)
+        #expect(source.sharingState.refusedIssuedAtSeconds == now)
+        #expect(source.sharingState.inUseIssuedAtSeconds == nil)
     }
 
     /// A pool that sends nothing cannot try a new key. After 30 s another pool may try it.
@@ -125,9 +129,9 @@ import Testing
         let file = Shared.keyPath("Trial.p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try source.offer(SigningKey(path: file), keyIdentifier: "NEXTKEY000")
-        let first = try #require(source.takeTrial(unixSeconds: now))
-        #expect(source.takeTrial(unixSeconds: now + 29) == nil)
-        let second = try #require(source.takeTrial(unixSeconds: now + 30))
+        let first = try #require(source.takeTrialToken(unixSeconds: now))
+        #expect(source.takeTrialToken(unixSeconds: now + 29) == nil)
+        let second = try #require(source.takeTrialToken(unixSeconds: now + 30))
         source.endTrial(of: first, .refused(.invalidProviderToken))
         #expect(source.keyStatus.candidateIdentifier == "NEXTKEY000", "it is the second one's to say")
         source.endTrial(of: second, .accepted)

@@ -24,14 +24,14 @@ import Testing
         let source = try Shared.tokens()
         let start: Int64 = 1_790_000_000
         let first = try #require(source.current(unixSeconds: start))
-        source.refused(first, unixSeconds: start + 20 * 60 - 1)
+        source.dropExpired(first, unixSeconds: start + 20 * 60 - 1)
         #expect(source.current(unixSeconds: start + 20 * 60 - 1) === first)
-        source.refused(first, unixSeconds: start + 20 * 60)
+        source.dropExpired(first, unixSeconds: start + 20 * 60)
         let second = try #require(source.current(unixSeconds: start + 20 * 60))
         #expect(second !== first)
         // Refusals of the first token on other connections do not concern the second token, so the second
         // token stays in use.
-        source.refused(first, unixSeconds: start + 45 * 60)
+        source.dropExpired(first, unixSeconds: start + 45 * 60)
         #expect(source.current(unixSeconds: start + 20 * 60) === second)
     }
 
@@ -39,8 +39,8 @@ import Testing
     /// before its renewal. The review comes at least 20 minutes after the pinning, when the token is 35 to 55
     /// minutes old.
     @Test func `Pinning a token keeps Apple's rules`() {
-        for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalSeconds, by: 1) {
-            let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
+        for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalAgeSeconds, by: 1) {
+            let review = ProviderTokenTimes.reviewAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)
             #expect(review - age >= 20 * 60)
             #expect(review >= 35 * 60)
             #expect(review <= 55 * 60)
@@ -61,16 +61,16 @@ import Testing
         // The connection pins the token in the second in which the token is signed.
         let pinned = connection.tokenPinnedAtSeconds
         #expect(began <= pinned && pinned <= seconds)
-        #expect(connection.tokenReviewMilliseconds == (pinned + 35 * 60) * 1_000)
+        #expect(connection.tokenReviewAtMilliseconds == (pinned + 35 * 60) * 1_000)
         // Simulates a token that is due for renewal and was pinned long ago.
         let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.token = old
         connection.tokenPinnedAtSeconds = seconds - 20 * 60
         connection.encoder.setAuthorization(old.headerValue)
         #expect(fixture.submit(1))
-        connection.tokenReviewMilliseconds = fixture.loop.wallMilliseconds
+        connection.tokenReviewAtMilliseconds = fixture.loop.wallMilliseconds
         #expect(fixture.submit(2))
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(seen.count == 2 && seen.contains("bearer old"))
         #expect(connection.token !== old)
     }
@@ -93,10 +93,10 @@ import Testing
         connection.encoder.setAuthorization(old.headerValue)
         tokensOf.removeAll()
         #expect(fixture.submit(1))
-        connection.tokenReviewMilliseconds = 0
+        connection.tokenReviewAtMilliseconds = 0
         #expect(!fixture.submit(2))
         fixture.turn(until: { fixture.submit(3) })
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(try fixture.recorder.only(1).connection == 1 && fixture.recorder.only(3).connection == 2)
         #expect(tokensOf.count == 2 && tokensOf.values.allSatisfy { $0.count == 1 })
@@ -106,11 +106,11 @@ import Testing
     /// A connection pins a token that is already due for renewal. The review comes before the token is 55
     /// minutes old. The connection may change its token only 20 minutes after the pinning.
     @Test func `Pinning a token late keeps Apple's rules`() {
-        for age in stride(from: ProviderTokenTimes.renewalSeconds, to: ProviderTokenTimes.lastUseSeconds, by: 1) {
-            let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
+        for age in stride(from: ProviderTokenTimes.renewalAgeSeconds, to: ProviderTokenTimes.ageSecondsMax, by: 1) {
+            let review = ProviderTokenTimes.reviewAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)
             #expect(review <= 55 * 60)
-            #expect(ProviderTokenTimes.permitsChange(pinnedAt: age, now: review) == (age == 35 * 60))
-            #expect(ProviderTokenTimes.permitsChange(pinnedAt: age, now: age + 20 * 60))
+            #expect(ProviderTokenTimes.permitsChange(pinnedAtSeconds: age, nowSeconds: review) == (age == 35 * 60))
+            #expect(ProviderTokenTimes.permitsChange(pinnedAtSeconds: age, nowSeconds: age + 20 * 60))
         }
     }
 
@@ -121,13 +121,13 @@ import Testing
             $0.connection === fixture.server.connections[0] ? .status(403, reason: "ExpiredProviderToken") : .accepted
         }
         for tag in 0..<20 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         for tag in 0..<20 { #expect(try fixture.recorder.only(UInt64(tag)).disposition == .refreshProviderToken) }
         fixture.turn(until: { fixture.submit(100) })
         fixture.turn(until: { fixture.recorder.outcomes[100] != nil })
         #expect(try fixture.recorder.only(100).connection == 2)
         #expect(fixture.recorder.retirementCauses == [.providerToken])
-        #expect(fixture.pool.openBreaker == nil)
+        #expect(fixture.pool.breakerCause == nil)
     }
 
     /// A new key is first tried with one push on a separate connection. Then each connection is replaced.
@@ -149,7 +149,7 @@ import Testing
             return fixture.pool.connections.count == 2
                 && fixture.pool.connections.allSatisfy { $0.token?.keyGeneration == 1 && $0.phase == .open }
         })
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(
             fixture.pool.tokens.keyStatus
                 == ProviderTokenSource.KeyStatus(keyIdentifier: "NEXTKEY000", candidateIdentifier: nil, refusal: nil)
@@ -208,12 +208,12 @@ import Testing
         try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         // Waits for the end of the measuring interval in which the pool sent its first push. In the next
         // interval the pool is idle.
-        fixture.turn(until: { fixture.pool.interval.ends == 0 })
+        fixture.turn(until: { fixture.pool.interval.pushesEnded == 0 })
         try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
         let began = fixture.pool.intervalBeganMilliseconds
         fixture.turn(until: { fixture.pool.intervalBeganMilliseconds != began })
         #expect(fixture.pool.trialToken == nil)
-        #expect(fixture.pool.tokens.takeTrial(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
+        #expect(fixture.pool.tokens.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
 
     /// A second new key replaces the first one during the trial of the first one. The connections for this
@@ -230,7 +230,7 @@ import Testing
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
-            return fixture.pool.connections.contains { $0.phase == .cold && $0.inFlight == 1 }
+            return fixture.pool.connections.contains { $0.phase == .cold && $0.pushesInFlight == 1 }
         })
         try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY001")
         fixture.turn(until: { !fixture.recorder.retirementCauses.isEmpty })
@@ -251,7 +251,7 @@ import Testing
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
-            return fixture.pool.openBreaker == .providerToken
+            return fixture.pool.breakerCause == .providerToken
         })
         let first = fixture.server.connections[0]
         fixture.server.respond = { $0.connection === first ? refusal : .accepted }
@@ -260,13 +260,13 @@ import Testing
         let tokens = fixture.pool.tokens
         try tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
         if isProvenElsewhere {
-            tokens.endTrial(of: try #require(tokens.takeTrial(unixSeconds: Int64(time(nil)))), .accepted)
+            tokens.endTrial(of: try #require(tokens.takeTrialToken(unixSeconds: Int64(time(nil)))), .accepted)
         }
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
-            return fixture.pool.openBreaker == nil
+            return fixture.pool.breakerCause == nil
         })
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusal == nil)
         #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
     }
@@ -288,7 +288,7 @@ import Testing
             fixture.loop.turn(waitMilliseconds: 1)
             return fixture.pool.tokens.keyStatus.refusal != nil
         })
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(
             fixture.pool.tokens.keyStatus
                 == ProviderTokenSource.KeyStatus(
@@ -299,7 +299,7 @@ import Testing
         )
         #expect(fixture.recorder.count(.notProcessed) == 1)
         #expect(fixture.recorder.count(.answered) == fixture.recorder.responses - 1)
-        #expect(fixture.pool.openBreaker == nil)
+        #expect(fixture.pool.breakerCause == nil)
         #expect(fixture.submit(100_000))
     }
 

@@ -11,7 +11,7 @@ struct RecordedResponse: Equatable {
     var retryAfterSeconds: Int32
     var wasSent: Bool
     var connection: UInt32
-    var disposition: Disposition
+    var disposition: ResponseDisposition
     var acceptsProviderToken: Bool
 }
 
@@ -19,7 +19,7 @@ struct RecordedResponse: Equatable {
 final class PushRecorder: PushHandler {
     private(set) var outcomes: [UInt64: [RecordedResponse]] = [:]
     private(set) var responses = 0
-    private(set) var notices: [PoolEvent] = []
+    private(set) var events: [PoolEvent] = []
     var onResponse: ((borrowing PushResponse) -> Void)?
     var onRoom: ((Pool) -> Void)?
 
@@ -45,7 +45,7 @@ final class PushRecorder: PushHandler {
 
     func poolHasRoom(_ pool: Pool) { onRoom?(pool) }
 
-    func poolNotice(_ notice: PoolEvent) { notices.append(notice) }
+    func poolReported(_ event: PoolEvent) { events.append(event) }
 
     /// Returns the only answer to a push. Fails the test if there are more or none.
     func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> RecordedResponse {
@@ -62,10 +62,10 @@ final class PushRecorder: PushHandler {
     }
 
     var closeCauses: [CloseCause] {
-        notices.compactMap { if case .closed(_, let cause, _) = $0 { cause } else { nil } }
+        events.compactMap { if case .closed(_, let cause, _) = $0 { cause } else { nil } }
     }
 
     var retirementCauses: [RetirementCause] {
-        notices.compactMap { if case .retiring(_, let cause) = $0 { cause } else { nil } }
+        events.compactMap { if case .retiring(_, let cause) = $0 { cause } else { nil } }
     }
 }

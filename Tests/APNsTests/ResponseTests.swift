@@ -7,7 +7,7 @@ import Testing
 /// The outcomes of responses of every kind.
 @Suite(.ownThread) struct ResponseTests {
     /// Apple's table for `/3/device`, with the action that the reference gives for each row.
-    static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
+    static let table: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
         (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
         (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
         (400, "BadTopic", .rejected), (400, "DeviceTokenNotForTopic", .topicSuspect),
@@ -62,7 +62,7 @@ import Testing
         for kind in PushResponse.Kind.allCases {
             for status in UInt16(0)...999 {
                 for reason in Reason.allCases {
-                    let disposition = Disposition(kind: kind, status: status, reason: reason)
+                    let disposition = ResponseDisposition(kind: kind, status: status, reason: reason)
                     switch kind {
                     case .malformed: #expect(disposition == .rejected)
                     case .notProcessed: #expect(disposition == .retryNow)
@@ -78,19 +78,19 @@ import Testing
     }
 
     @Test(arguments: [
-        (UInt16(200), Disposition.accepted), (299, .accepted), (301, .rejected), (400, .rejected),
+        (UInt16(200), ResponseDisposition.accepted), (299, .accepted), (301, .rejected), (400, .rejected),
         (403, .providerRefused),
         (404, .rejected), (410, .tokenDead), (413, .rejected), (418, .rejected), (429, .limited),
         (500, .retryLater), (503, .retryLater), (599, .retryLater), (600, .rejected),
     ])
-    func `An unknown reason is judged by its status`(status: UInt16, expected: Disposition) {
-        #expect(Disposition(kind: .answered, status: status, reason: .unknown) == expected)
-        #expect(Disposition(kind: .answered, status: status, reason: .absent) == expected)
+    func `An unknown reason is judged by its status`(status: UInt16, expected: ResponseDisposition) {
+        #expect(ResponseDisposition(kind: .answered, status: status, reason: .unknown) == expected)
+        #expect(ResponseDisposition(kind: .answered, status: status, reason: .absent) == expected)
     }
 
     @Test func `A reason of another status class is not believed`() {
-        #expect(Disposition(kind: .answered, status: 500, reason: .unregistered) == .retryLater)
-        #expect(Disposition(kind: .answered, status: 400, reason: .shutdown) == .rejected)
+        #expect(ResponseDisposition(kind: .answered, status: 500, reason: .unregistered) == .retryLater)
+        #expect(ResponseDisposition(kind: .answered, status: 400, reason: .shutdown) == .rejected)
     }
 
     @Test func `Spellings that differ from Apple's are known`() {
@@ -179,7 +179,7 @@ import Testing
         var values = ["120", "999999999", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", ""]
         fixture.server.respond = { _ in Reply(fields: [(":status", "429"), ("retry-after", values.removeFirst())]) }
         for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(try (0..<5).map { try fixture.recorder.only($0).retryAfterSeconds } == [120, -1, -1, -1, -1])
     }
 
@@ -201,8 +201,8 @@ import Testing
             return Reply(fields: [(":status", "200"), ("apns-id", request.ordinal == 1 ? id : "0" + id.dropFirst())])
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.inFlight == 0 })
-        #expect(fixture.pool.statistics.identifiersChanged == 1)
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        #expect(fixture.pool.statistics.identifierMismatches == 1)
     }
 
     @Test(arguments: [

@@ -141,7 +141,7 @@ struct SentPushes: Sendable {
     /// The room left in each connection's window after the last answer, in bytes.
     var sendWindows: [Int64] = []
 
-    func count(_ disposition: Disposition) -> Int {
+    func count(_ disposition: ResponseDisposition) -> Int {
         responses.values.count { $0.last?.disposition == disposition }
     }
 
@@ -168,8 +168,8 @@ struct SentPushes: Sendable {
             responses: sender.recorder.outcomes,
             closeCauses: sender.recorder.closeCauses,
             connectionsOpened: Int(sender.pool.statistics.connectionsOpened),
-            goAways: sender.recorder.notices.count { if case .goAway = $0 { true } else { false } },
-            streamLimits: sender.recorder.notices.compactMap {
+            goAways: sender.recorder.events.count { if case .goAway = $0 { true } else { false } },
+            streamLimits: sender.recorder.events.compactMap {
                 switch $0 {
                 case .authenticated(_, let streamsMax), .streamLimitChanged(_, let streamsMax): streamsMax
                 default: nil
@@ -255,9 +255,9 @@ struct SentPushes: Sendable {
                 guard isTaken else { break }
                 waiting.removeLast()
             }
-            inFlightPeak = max(inFlightPeak, pool.inFlight)
+            inFlightPeak = max(inFlightPeak, pool.pushesInFlight)
             windowStops += pool.connections.count {
-                $0.streamsMax > $0.inFlight && $0.sendWindow < ConnectionLimits.sendWindowBytesMin
+                $0.streamsMax > $0.pushesInFlight && $0.sendWindow < ConnectionLimits.sendWindowBytesMin
             }
         }
     }

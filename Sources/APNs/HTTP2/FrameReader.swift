@@ -23,25 +23,25 @@ struct FrameReader: ~Copyable {
     /// without end.
     static let continuationsMax = 16
 
-    private let partial: UnsafeMutableRawBufferPointer
-    private var partialBytes = 0
+    private let partialFrame: UnsafeMutableRawBufferPointer
+    private var partialFrameBytes = 0
     /// The memory for a header block that comes in several frames. Allocated when the first such block
     /// arrives.
     private var block = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var blockBytes = 0
-    private var continuations = 0
+    private var continuationCount = 0
     /// The stream of the HEADERS frame whose header block is not complete; 0 if there is none.
     private var blockStream: Int32 = 0
     private var blockFlags: UInt8 = 0
     /// Whether no frame has been read. The first frame must be SETTINGS (RFC 9113, section 3.4).
-    private var isFirst = true
+    private var awaitsFirstFrame = true
 
     init() {
-        partial = .allocate(byteCount: FrameHeader.byteCount + FrameHeader.payloadBytesMax, alignment: 16)
+        partialFrame = .allocate(byteCount: FrameHeader.byteCount + FrameHeader.payloadBytesMax, alignment: 16)
     }
 
     deinit {
-        partial.deallocate()
+        partialFrame.deallocate()
         block.deallocate()
     }
 
@@ -58,16 +58,16 @@ struct FrameReader: ~Copyable {
     private mutating func takeFrameBytes(
         _ input: inout UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {
-        if partialBytes > 0 { return try complete(&input) }
+        if partialFrameBytes > 0 { return try completePartialFrame(&input) }
         guard input.count >= FrameHeader.byteCount, let start = input.baseAddress else {
-            keep(&input, upTo: FrameHeader.byteCount)
+            moveToPartialFrame(&input, upTo: FrameHeader.byteCount)
             return nil
         }
         let header = FrameHeader(start)
-        try check(header)
+        try checkPayloadLength(header)
         let end = FrameHeader.byteCount + header.payloadBytes
         guard input.count >= end else {
-            keep(&input, upTo: end)
+            moveToPartialFrame(&input, upTo: end)
             return nil
         }
         let payload = UnsafeRawBufferPointer(rebasing: input[FrameHeader.byteCount..<end])
@@ -76,32 +76,32 @@ struct FrameReader: ~Copyable {
     }
 
     /// Completes a frame whose first part was in an earlier input; returns nil if its end is still missing.
-    private mutating func complete(
+    private mutating func completePartialFrame(
         _ input: inout UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {
-        guard let start = partial.baseAddress else { return nil }
-        keep(&input, upTo: FrameHeader.byteCount)
-        guard partialBytes >= FrameHeader.byteCount else { return nil }
+        guard let start = partialFrame.baseAddress else { return nil }
+        moveToPartialFrame(&input, upTo: FrameHeader.byteCount)
+        guard partialFrameBytes >= FrameHeader.byteCount else { return nil }
         let header = FrameHeader(start)
-        try check(header)
+        try checkPayloadLength(header)
         let end = FrameHeader.byteCount + header.payloadBytes
-        keep(&input, upTo: end)
-        guard partialBytes == end else { return nil }
-        partialBytes = 0
-        return (header, UnsafeRawBufferPointer(rebasing: partial[FrameHeader.byteCount..<end]))
+        moveToPartialFrame(&input, upTo: end)
+        guard partialFrameBytes == end else { return nil }
+        partialFrameBytes = 0
+        return (header, UnsafeRawBufferPointer(rebasing: partialFrame[FrameHeader.byteCount..<end]))
     }
 
     /// Moves bytes from the input to the kept bytes until `total` bytes are kept.
-    private mutating func keep(_ input: inout UnsafeRawBufferPointer, upTo total: Int) {
-        let count = min(input.count, total - partialBytes)
+    private mutating func moveToPartialFrame(_ input: inout UnsafeRawBufferPointer, upTo total: Int) {
+        let count = min(input.count, total - partialFrameBytes)
         guard count > 0 else { return }
-        UnsafeMutableRawBufferPointer(rebasing: partial[partialBytes..<partialBytes + count])
+        UnsafeMutableRawBufferPointer(rebasing: partialFrame[partialFrameBytes..<partialFrameBytes + count])
             .copyMemory(from: UnsafeRawBufferPointer(rebasing: input[..<count]))
-        partialBytes += count
+        partialFrameBytes += count
         input = UnsafeRawBufferPointer(rebasing: input[count...])
     }
 
-    private func check(_ header: FrameHeader) throws(ConnectionFault) {
+    private func checkPayloadLength(_ header: FrameHeader) throws(ConnectionFault) {
         guard header.payloadBytes <= FrameHeader.payloadBytesMax else {
             throw ConnectionFault(.frameSizeError, "a frame longer than SETTINGS_MAX_FRAME_SIZE (RFC 9113, 4.2)")
         }
@@ -118,11 +118,11 @@ struct FrameReader: ~Copyable {
         _ header: FrameHeader,
         _ payload: UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> Frame? {
-        if isFirst {
+        if awaitsFirstFrame {
             guard header.type == FrameType.settings, header.flags & FrameFlags.acknowledgement == 0 else {
                 throw ConnectionFault(.protocolError, "the first frame is not SETTINGS (RFC 9113, 3.4)")
             }
-            isFirst = false
+            awaitsFirstFrame = false
         }
         if blockStream != 0 || header.type == FrameType.continuation { return try addToBlock(header, payload) }
         var frame = Frame(
@@ -134,7 +134,7 @@ struct FrameReader: ~Copyable {
         )
         switch header.type {
         case FrameType.headers:
-            try requireStream(header)
+            try requireNonzeroStream(header)
             frame.payload = try withoutPadding(header, payload)
             if header.flags & FrameFlags.priority != 0 {
                 guard frame.payload.count >= 5 else {
@@ -147,57 +147,57 @@ struct FrameReader: ~Copyable {
                 return nil
             }
         case FrameType.data:
-            try requireStream(header)
+            try requireNonzeroStream(header)
             frame.payload = try withoutPadding(header, payload)
         default:
-            try checkControl(header)
+            try checkControlFrame(header)
         }
         return frame
     }
 
-    private func checkControl(_ header: FrameHeader) throws(ConnectionFault) {
+    private func checkControlFrame(_ header: FrameHeader) throws(ConnectionFault) {
         switch header.type {
         case FrameType.resetStream:
-            try requireStream(header)
+            try requireNonzeroStream(header)
             try requireSize(header, header.payloadBytes == 4)
         case FrameType.windowUpdate:
             try requireSize(header, header.payloadBytes == 4)
         case FrameType.priority:
             // Do not check the length. The caller ignores the frame, and a wrong length is only an error of
             // the stream (RFC 9113, section 6.3).
-            try requireStream(header)
+            try requireNonzeroStream(header)
         case FrameType.settings:
-            try requireConnection(header)
+            try requireStreamZero(header)
             let isAcknowledgement = header.flags & FrameFlags.acknowledgement != 0
             try requireSize(
                 header,
                 isAcknowledgement ? header.payloadBytes == 0 : header.payloadBytes.isMultiple(of: 6)
             )
         case FrameType.ping:
-            try requireConnection(header)
+            try requireStreamZero(header)
             try requireSize(header, header.payloadBytes == 8)
         case FrameType.goAway:
-            try requireConnection(header)
+            try requireStreamZero(header)
             try requireSize(header, header.payloadBytes >= 8)
         default:
             break
         }
     }
 
-    private func requireStream(_ header: FrameHeader) throws(ConnectionFault) {
+    private func requireNonzeroStream(_ header: FrameHeader) throws(ConnectionFault) {
         guard header.stream != 0 else {
             throw ConnectionFault(.protocolError, "a frame of a stream on stream 0 (RFC 9113, 6)")
         }
     }
 
-    private func requireConnection(_ header: FrameHeader) throws(ConnectionFault) {
+    private func requireStreamZero(_ header: FrameHeader) throws(ConnectionFault) {
         guard header.stream == 0 else {
             throw ConnectionFault(.protocolError, "a frame of the connection on a stream (RFC 9113, 6)")
         }
     }
 
-    private func requireSize(_ header: FrameHeader, _ isRight: Bool) throws(ConnectionFault) {
-        guard isRight else { throw ConnectionFault(.frameSizeError, "a frame of the wrong length (RFC 9113, 6)") }
+    private func requireSize(_ header: FrameHeader, _ isValid: Bool) throws(ConnectionFault) {
+        guard isValid else { throw ConnectionFault(.frameSizeError, "a frame of the wrong length (RFC 9113, 6)") }
     }
 
     private func withoutPadding(
@@ -224,7 +224,7 @@ struct FrameReader: ~Copyable {
         blockStream = header.stream
         blockFlags = header.flags
         blockBytes = 0
-        continuations = 0
+        continuationCount = 0
         try append(part)
     }
 
@@ -235,8 +235,8 @@ struct FrameReader: ~Copyable {
         guard blockStream != 0, header.type == FrameType.continuation, header.stream == blockStream else {
             throw ConnectionFault(.protocolError, "HEADERS and CONTINUATION out of order (RFC 9113, 6.10)")
         }
-        continuations += 1
-        guard continuations <= Self.continuationsMax else {
+        continuationCount += 1
+        guard continuationCount <= Self.continuationsMax else {
             throw ConnectionFault(.enhanceYourCalm, "a header block in too many parts (RFC 9113, 10.5.1)")
         }
         try append(part)

@@ -13,7 +13,7 @@ struct HeaderDecoder: ~Copyable {
     private let entries: UnsafeMutablePointer<HeaderField>
     /// The index of the newest entry. The older entries follow it; after the last index of the memory comes
     /// index 0.
-    private var newest = 0
+    private var newestIndex = 0
     private var count = 0
     private var tableBytes = 0
     private var tableBytesAllowed = HeaderDecoder.tableBytesMax
@@ -45,55 +45,55 @@ struct HeaderDecoder: ~Copyable {
         var mayResize = true
         while let first = rest.first {
             if first & 0x80 != 0 {
-                let index = try integer(&rest, prefixBits: 7)
+                let index = try readInteger(&rest, prefixBits: 7)
                 head.add(try field(at: index))
             } else if first & 0x40 != 0 {
-                let field = try literal(&rest, prefixBits: 6)
+                let field = try readLiteral(&rest, prefixBits: 6)
                 insert(field)
                 head.add(field)
             } else if first & 0x20 != 0 {
-                guard mayResize else { throw fault("a table size update after a field (RFC 7541, 4.2)") }
-                try resize(try integer(&rest, prefixBits: 5))
+                guard mayResize else { throw compressionFault("a table size update after a field (RFC 7541, 4.2)") }
+                try resize(try readInteger(&rest, prefixBits: 5))
                 continue
             } else {
-                head.add(try literal(&rest, prefixBits: 4))
+                head.add(try readLiteral(&rest, prefixBits: 4))
             }
             mayResize = false
         }
         return head
     }
 
-    private func fault(_ detail: StaticString) -> ConnectionFault {
+    private func compressionFault(_ detail: StaticString) -> ConnectionFault {
         ConnectionFault(.compressionError, detail)
     }
 
     // MARK: - Representations
 
-    private mutating func literal(
+    private mutating func readLiteral(
         _ rest: inout UnsafeRawBufferPointer,
         prefixBits: UInt8
     ) throws(ConnectionFault) -> HeaderField {
-        let index = try integer(&rest, prefixBits: prefixBits)
-        var result = index == 0 ? HeaderField(name: try string(&rest)) : try field(at: index)
-        result.setValue(try string(&rest))
+        let index = try readInteger(&rest, prefixBits: prefixBits)
+        var result = index == 0 ? HeaderField(name: try readString(&rest)) : try field(at: index)
+        result.setValue(try readString(&rest))
         return result
     }
 
     /// Reads an integer (RFC 7541, section 5.1). No valid integer in a response needs more than 28 bits, so a
     /// longer one is a fault.
-    private func integer(
+    private func readInteger(
         _ rest: inout UnsafeRawBufferPointer,
         prefixBits: UInt8
     ) throws(ConnectionFault) -> Int {
-        guard let first = rest.first else { throw fault("a header block that ends too soon") }
+        guard let first = rest.first else { throw compressionFault("a header block that ends too soon") }
         let prefixMax = UInt8(1) << prefixBits - 1
         var value = Int(first & prefixMax)
         var length = 1
         if first & prefixMax == prefixMax {
             var shift = 0
             while true {
-                guard length < rest.count else { throw fault("a header block that ends too soon") }
-                guard shift <= 21 else { throw fault("a number that is too large (RFC 7541, 7.4)") }
+                guard length < rest.count else { throw compressionFault("a header block that ends too soon") }
+                guard shift <= 21 else { throw compressionFault("a number that is too large (RFC 7541, 7.4)") }
                 let byte = rest[length]
                 value += Int(byte & 0x7F) << shift
                 shift += 7
@@ -106,16 +106,16 @@ struct HeaderDecoder: ~Copyable {
     }
 
     /// Reads a string (RFC 7541, section 5.2). The bytes are valid until the next string is read.
-    private func string(_ rest: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> UnsafeRawBufferPointer {
-        guard let first = rest.first else { throw fault("a header block that ends too soon") }
-        let length = try integer(&rest, prefixBits: 7)
-        guard length <= rest.count else { throw fault("a header block that ends too soon") }
-        guard length <= Self.stringBytesMax else { throw fault("a string that is too long (RFC 7541, 7.4)") }
+    private func readString(_ rest: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> UnsafeRawBufferPointer {
+        guard let first = rest.first else { throw compressionFault("a header block that ends too soon") }
+        let length = try readInteger(&rest, prefixBits: 7)
+        guard length <= rest.count else { throw compressionFault("a header block that ends too soon") }
+        guard length <= Self.stringBytesMax else { throw compressionFault("a string that is too long (RFC 7541, 7.4)") }
         let encoded = UnsafeRawBufferPointer(rebasing: rest[..<length])
         rest = UnsafeRawBufferPointer(rebasing: rest[length...])
         guard first & 0x80 != 0 else { return encoded }
         guard let count = huffman.decode(encoded, into: scratch) else {
-            throw fault("a string that is not Huffman code (RFC 7541, 5.2)")
+            throw compressionFault("a string that is not Huffman code (RFC 7541, 5.2)")
         }
         return UnsafeRawBufferPointer(rebasing: scratch[..<count])
     }
@@ -125,8 +125,8 @@ struct HeaderDecoder: ~Copyable {
     private func field(at index: Int) throws(ConnectionFault) -> HeaderField {
         if let field = staticHeaders[index] { return field }
         let age = index - StaticHeaders.count - 1
-        guard age >= 0, age < count else { throw fault("an index beyond the table (RFC 7541, 2.3.3)") }
-        return entries[(newest + age) & (Self.entriesMax - 1)]
+        guard age >= 0, age < count else { throw compressionFault("an index beyond the table (RFC 7541, 2.3.3)") }
+        return entries[(newestIndex + age) & (Self.entriesMax - 1)]
     }
 
     private mutating func insert(_ field: HeaderField) {
@@ -135,14 +135,14 @@ struct HeaderDecoder: ~Copyable {
         // A field that is larger than the whole table empties the table. This is not an error (RFC 7541,
         // section 4.4).
         guard bytes <= tableBytesAllowed else { return }
-        newest = (newest - 1) & (Self.entriesMax - 1)
-        entries[newest] = field
+        newestIndex = (newestIndex - 1) & (Self.entriesMax - 1)
+        entries[newestIndex] = field
         count += 1
         tableBytes += bytes
     }
 
     private mutating func resize(_ bytes: Int) throws(ConnectionFault) {
-        guard bytes <= Self.tableBytesMax else { throw fault("a table larger than allowed (RFC 7541, 6.3)") }
+        guard bytes <= Self.tableBytesMax else { throw compressionFault("a table larger than allowed (RFC 7541, 6.3)") }
         tableBytesAllowed = bytes
         evict(downTo: bytes)
     }
@@ -150,7 +150,7 @@ struct HeaderDecoder: ~Copyable {
     private mutating func evict(downTo bytes: Int) {
         while tableBytes > bytes, count > 0 {
             count -= 1
-            tableBytes -= entries[(newest + count) & (Self.entriesMax - 1)].tableBytes
+            tableBytes -= entries[(newestIndex + count) & (Self.entriesMax - 1)].tableBytes
         }
     }
 }

@@ -15,11 +15,11 @@ extension HeaderEncoder {
         identifier: (UInt64, UInt64)
     ) -> Int {
         precondition(channel.count <= PushRequest.channelBytesMax)
-        var block = sizeUpdates()
-        Self.addInteger(Self.staticPost, flags: Self.indexed, prefixBits: 7, to: &block)
-        Self.addInteger(Self.staticHTTPS, flags: Self.indexed, prefixBits: 7, to: &block)
+        var block = takeSizeUpdates()
+        Self.addInteger(Self.postStaticIndex, flags: Self.indexed, prefixBits: 7, to: &block)
+        Self.addInteger(Self.httpsStaticIndex, flags: Self.indexed, prefixBits: 7, to: &block)
         appendIndexedOrLiteral(.authority, to: &block)
-        Self.addInteger(Self.staticPath, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
         Self.append(text: broadcastPath, to: &block)
         Self.addInteger(Name.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
         Self.append(text: authorization, to: &block)
@@ -51,7 +51,7 @@ extension HeaderEncoder {
         } else {
             Self.append(name: name.text, to: &block)
         }
-        Self.append(text: texts[name.rawValue], to: &block)
+        Self.append(text: fieldValues[name.rawValue], to: &block)
     }
 
     /// Appends the representation byte and the name of a literal that the peer must not put into a table.

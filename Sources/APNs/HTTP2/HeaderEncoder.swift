@@ -48,7 +48,7 @@ struct HeaderEncoder: ~Copyable {
     /// larger table, the encoder leaves the rest unused.
     static let tableBytesMax = 4_096
 
-    let texts: [[UInt8]]
+    let fieldValues: [[UInt8]]
     var authorization: [UInt8] = []
     private let pathPrefix: [UInt8]
     let broadcastPath: [UInt8]
@@ -56,34 +56,35 @@ struct HeaderEncoder: ~Copyable {
     /// For each name, how many entries the encoder had added to the table before it; -1 if the name is not in
     /// the table.
     var ordinals = [Int](repeating: -1, count: Name.allCases.count)
-    private var inserted = 0
+    private var insertedCount = 0
     /// Whether the encoder adds entries to the table. It does so only if the peer's table has room for all
     /// its entries.
     private var usesTable = true
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
     /// The table sizes that SETTINGS announced since the last request: the smallest and the last (RFC 7541,
     /// section 4.2).
-    private var resized: (least: Int, last: Int)?
+    private var pendingTableSizes: (least: Int, last: Int)?
 
-    /// The constant pieces of a block. `front` is the piece before the path. `middle5` and `middle10` are the
-    /// pieces from the path to the expiration, for each priority. `identifierName` is the name `apns-id`.
-    private var front: [UInt8] = []
-    private var middle5: [UInt8] = []
-    private var middle10: [UInt8] = []
-    private var identifierName: [UInt8] = []
-    /// Whether blocks of priority 5 (`canCopy5`) and of priority 10 (`canCopy10`) may use the constant
-    /// pieces.
-    private var canCopy5 = false
-    private var canCopy10 = false
+    /// The constant pieces of a block. `frontPiece` is the piece before the path. `priority5Piece` and
+    /// `priority10Piece` are the pieces from the path to the expiration, for each priority.
+    /// `identifierNamePiece` is the name `apns-id`.
+    private var frontPiece: [UInt8] = []
+    private var priority5Piece: [UInt8] = []
+    private var priority10Piece: [UInt8] = []
+    private var identifierNamePiece: [UInt8] = []
+    /// Whether blocks of priority 5 (`canCopyPriority5`) and of priority 10 (`canCopyPriority10`) may use the
+    /// constant pieces.
+    private var canCopyPriority5 = false
+    private var canCopyPriority10 = false
 
     init(profile: PushProfile, authority: String) {
-        var texts = [[UInt8]](repeating: [], count: Name.allCases.count)
-        texts[Name.authority.rawValue] = Array(authority.utf8)
-        texts[Name.pushType.rawValue] = Array(profile.pushType.utf8)
-        texts[Name.topic.rawValue] = Array(profile.topic.utf8)
-        texts[Name.priority5.rawValue] = Array("5".utf8)
-        texts[Name.priority10.rawValue] = Array("10".utf8)
-        self.texts = texts
+        var fieldValues = [[UInt8]](repeating: [], count: Name.allCases.count)
+        fieldValues[Name.authority.rawValue] = Array(authority.utf8)
+        fieldValues[Name.pushType.rawValue] = Array(profile.pushType.utf8)
+        fieldValues[Name.topic.rawValue] = Array(profile.topic.utf8)
+        fieldValues[Name.priority5.rawValue] = Array("5".utf8)
+        fieldValues[Name.priority10.rawValue] = Array("10".utf8)
+        self.fieldValues = fieldValues
         pathPrefix = Array(profile.pathPrefix.utf8)
         broadcastPath = Array(profile.broadcastPath.utf8)
     }
@@ -98,19 +99,19 @@ struct HeaderEncoder: ~Copyable {
         // 256 bytes are enough for the names and representation bytes of ten fields, and for the numbers. The
         // texts are counted without compression.
         blockBytesMax =
-            256 + texts.reduce(0) { $0 + $1.count } + authorization.count
+            256 + fieldValues.reduce(0) { $0 + $1.count } + authorization.count
             + max(pathPrefix.count + PushRequest.deviceTokenBytesMax, broadcastPath.count + PushRequest.channelBytesMax)
-        canCopy5 = false
-        canCopy10 = false
+        canCopyPriority5 = false
+        canCopyPriority10 = false
     }
 
     /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     mutating func setPeerTableBytes(_ bytes: UInt32) {
         let size = Int(min(bytes, UInt32(Self.tableBytesMax)))
-        guard size != tableBytesAllowed || resized != nil else { return }
-        resized = (least: min(size, resized?.least ?? tableBytesAllowed), last: size)
-        canCopy5 = false
-        canCopy10 = false
+        guard size != tableBytesAllowed || pendingTableSizes != nil else { return }
+        pendingTableSizes = (least: min(size, pendingTableSizes?.least ?? tableBytesAllowed), last: size)
+        canCopyPriority5 = false
+        canCopyPriority10 = false
     }
 
     /// Writes the header block of one push to a device.
@@ -125,14 +126,14 @@ struct HeaderEncoder: ~Copyable {
         identifier: (UInt64, UInt64)
     ) -> Int {
         precondition(deviceToken.count <= PushRequest.deviceTokenBytesMax)
-        guard priority == 10 ? canCopy10 : canCopy5 else {
-            return writeFirst(to: output, deviceToken, priority: priority, expiration, identifier)
+        guard priority == 10 ? canCopyPriority10 : canCopyPriority5 else {
+            return writeFieldByField(to: output, deviceToken, priority: priority, expiration, identifier)
         }
-        var end = Self.append(front, to: output)
+        var end = Self.append(frontPiece, to: output)
         end = appendPath(deviceToken, to: end)
-        end = Self.append(priority == 10 ? middle10 : middle5, to: end)
+        end = Self.append(priority == 10 ? priority10Piece : priority5Piece, to: end)
         end = Self.appendNumber(expiration, to: end)
-        end = Self.append(identifierName, to: end)
+        end = Self.append(identifierNamePiece, to: end)
         end = Self.appendIdentifier(identifier, to: end)
         return end - output
     }
@@ -202,11 +203,11 @@ struct HeaderEncoder: ~Copyable {
     private static let incremental: UInt8 = 0x40
     static let indexed: UInt8 = 0x80
     private static let sizeUpdate: UInt8 = 0x20
-    static let staticPath = 4
-    static let staticPost = 3
-    static let staticHTTPS = 7
+    static let pathStaticIndex = 4
+    static let postStaticIndex = 3
+    static let httpsStaticIndex = 7
 
-    private mutating func writeFirst(
+    private mutating func writeFieldByField(
         to output: UnsafeMutableRawPointer,
         _ deviceToken: UnsafeRawBufferPointer,
         priority: UInt8,
@@ -214,22 +215,22 @@ struct HeaderEncoder: ~Copyable {
         _ identifier: (UInt64, UInt64)
     ) -> Int {
         let priorityName = priority == 10 ? Name.priority10 : Name.priority5
-        var block = sizeUpdates()
-        block += frontPiece()
-        append(path: deviceToken, to: &block)
-        block += middlePiece(priorityName)
+        var block = takeSizeUpdates()
+        block += makeFrontPiece()
+        addPath(deviceToken, to: &block)
+        block += makeMiddlePiece(priorityName)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
             block += UnsafeRawBufferPointer(start: start, count: Self.appendNumber(expiration, to: start) - start)
         }
-        noteInserted(.expiration)
-        block += namePiece(.identifier)
+        recordInsertion(.expiration)
+        block += makeNamePiece(.identifier)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
             block += UnsafeRawBufferPointer(start: start, count: Self.appendIdentifier(identifier, to: start) - start)
         }
-        noteInserted(.identifier)
-        settle()
+        recordInsertion(.identifier)
+        rebuildPieces()
         precondition(block.count <= blockBytesMax)
         UnsafeMutableRawBufferPointer(start: output, count: block.count).copyBytes(from: block)
         return block.count
@@ -237,38 +238,38 @@ struct HeaderEncoder: ~Copyable {
 
     /// Builds the constant pieces again. Each priority (5 or 10) has a piece only when the fields of its
     /// blocks no longer change the table.
-    private mutating func settle() {
-        canCopy5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
-        canCopy10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0
-        front = frontPiece()
+    private mutating func rebuildPieces() {
+        canCopyPriority5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
+        canCopyPriority10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0
+        frontPiece = makeFrontPiece()
         // The path follows this piece, as a literal that is never indexed. The name `:path` is a part of the
         // piece.
-        Self.addInteger(Self.staticPath, flags: Self.neverIndexed, prefixBits: 4, to: &front)
-        middle5 = canCopy5 ? middlePiece(.priority5) : []
-        middle10 = canCopy10 ? middlePiece(.priority10) : []
-        identifierName = namePiece(.identifier)
+        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &frontPiece)
+        priority5Piece = canCopyPriority5 ? makeMiddlePiece(.priority5) : []
+        priority10Piece = canCopyPriority10 ? makeMiddlePiece(.priority10) : []
+        identifierNamePiece = makeNamePiece(.identifier)
     }
 
-    private mutating func frontPiece() -> [UInt8] {
+    private mutating func makeFrontPiece() -> [UInt8] {
         var piece: [UInt8] = []
-        Self.addInteger(Self.staticPost, flags: Self.indexed, prefixBits: 7, to: &piece)
-        Self.addInteger(Self.staticHTTPS, flags: Self.indexed, prefixBits: 7, to: &piece)
+        Self.addInteger(Self.postStaticIndex, flags: Self.indexed, prefixBits: 7, to: &piece)
+        Self.addInteger(Self.httpsStaticIndex, flags: Self.indexed, prefixBits: 7, to: &piece)
         append(.authority, to: &piece)
         return piece
     }
 
-    private mutating func middlePiece(_ priority: Name) -> [UInt8] {
+    private mutating func makeMiddlePiece(_ priority: Name) -> [UInt8] {
         var piece: [UInt8] = []
         Self.addInteger(Name.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &piece)
         Self.append(text: authorization, to: &piece)
         append(.pushType, to: &piece)
         append(.topic, to: &piece)
         append(priority, to: &piece)
-        return piece + namePiece(.expiration)
+        return piece + makeNamePiece(.expiration)
     }
 
-    private func append(path deviceToken: UnsafeRawBufferPointer, to block: inout [UInt8]) {
-        Self.addInteger(Self.staticPath, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+    private func addPath(_ deviceToken: UnsafeRawBufferPointer, to block: inout [UInt8]) {
+        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
         Self.addInteger(pathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: &block)
         block += pathPrefix
         block += deviceToken
@@ -280,15 +281,15 @@ struct HeaderEncoder: ~Copyable {
         if ordinals[name.rawValue] >= 0 {
             Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)
         } else {
-            block += namePiece(name)
-            Self.append(text: texts[name.rawValue], to: &block)
-            noteInserted(name)
+            block += makeNamePiece(name)
+            Self.append(text: fieldValues[name.rawValue], to: &block)
+            recordInsertion(name)
         }
     }
 
     /// Returns the representation byte and the name of a literal. The byte makes the peer add the field to
     /// the table, if the encoder adds entries and the table does not have the name.
-    private func namePiece(_ name: Name) -> [UInt8] {
+    private func makeNamePiece(_ name: Name) -> [UInt8] {
         var piece: [UInt8] = []
         let isInTable = ordinals[name.rawValue] >= 0
         let index = isInTable ? tableIndex(name) : name.staticIndex
@@ -305,30 +306,30 @@ struct HeaderEncoder: ~Copyable {
     }
 
     func tableIndex(_ name: Name) -> Int {
-        StaticHeaders.count + inserted - ordinals[name.rawValue]
+        StaticHeaders.count + insertedCount - ordinals[name.rawValue]
     }
 
-    private mutating func noteInserted(_ name: Name) {
+    private mutating func recordInsertion(_ name: Name) {
         guard usesTable, ordinals[name.rawValue] < 0 else { return }
-        ordinals[name.rawValue] = inserted
-        inserted += 1
+        ordinals[name.rawValue] = insertedCount
+        insertedCount += 1
     }
 
     /// Returns the bytes that announce a new table size to the peer; they must precede the first field (RFC
     /// 7541, section 4.2). After them the peer's table is empty or unchanged.
-    mutating func sizeUpdates() -> [UInt8] {
-        guard let (least, last) = resized else { return [] }
-        resized = nil
+    mutating func takeSizeUpdates() -> [UInt8] {
+        guard let (least, last) = pendingTableSizes else { return [] }
+        pendingTableSizes = nil
         var updates: [UInt8] = []
         // If the smallest size would evict some entries, announce 0, which evicts all of them. The encoder
         // then need not calculate which entries the peer still has.
-        let floor = least < tableBytesNeeded ? 0 : least
-        if floor != last { Self.addInteger(floor, flags: Self.sizeUpdate, prefixBits: 5, to: &updates) }
+        let smallestSize = least < tableBytesNeeded ? 0 : least
+        if smallestSize != last { Self.addInteger(smallestSize, flags: Self.sizeUpdate, prefixBits: 5, to: &updates) }
         Self.addInteger(last, flags: Self.sizeUpdate, prefixBits: 5, to: &updates)
         tableBytesAllowed = last
-        if floor == 0 {
+        if smallestSize == 0 {
             ordinals = ordinals.map { _ in -1 }
-            inserted = 0
+            insertedCount = 0
         }
         usesTable = last >= tableBytesNeeded
         return updates
@@ -342,7 +343,7 @@ struct HeaderEncoder: ~Copyable {
                 switch name {
                 case .expiration: Decimal.digitsMax
                 case .identifier: Hexadecimal.identifierBytes
-                default: texts[name.rawValue].count
+                default: fieldValues[name.rawValue].count
                 }
             return sum + name.text.utf8CodeUnitCount + valueBytes + HeaderField.overheadBytes
         }

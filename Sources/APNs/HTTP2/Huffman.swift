@@ -7,7 +7,7 @@ struct Huffman: @unchecked Sendable {
     static let code = Huffman()
 
     /// The longest code of a byte, in bits.
-    private static let bitsMax = 30
+    private static let codeBitsMax = 30
     /// The longest code, in bits, that one look-up finds. All digits and most letters have codes of at most
     /// this length.
     private static let shortBits: UInt64 = 8
@@ -32,19 +32,19 @@ struct Huffman: @unchecked Sendable {
     private init() {
         shortCodes = .allocate(capacity: 256)
         pairs = .allocate(capacity: 1 << Self.pairBits)
-        firstCodes = .allocate(capacity: Self.bitsMax + 2)
-        firstSymbolIndices = .allocate(capacity: Self.bitsMax + 2)
+        firstCodes = .allocate(capacity: Self.codeBitsMax + 2)
+        firstSymbolIndices = .allocate(capacity: Self.codeBitsMax + 2)
         symbols = .allocate(capacity: 256)
         codes = .allocate(capacity: 256)
         shortCodes.initialize(repeating: 0, count: 256)
         var code: UInt32 = 0
-        var place = 0
-        for bits in 1...Self.bitsMax {
+        var symbolIndex = 0
+        for bits in 1...Self.codeBitsMax {
             code <<= 1
             firstCodes.advanced(by: bits).initialize(to: code << UInt32(32 - bits))
-            firstSymbolIndices.advanced(by: bits).initialize(to: place)
+            firstSymbolIndices.advanced(by: bits).initialize(to: symbolIndex)
             for symbol in 0..<256 where Int(codeBits[symbol]) == bits {
-                symbols.advanced(by: place).initialize(to: UInt8(symbol))
+                symbols.advanced(by: symbolIndex).initialize(to: UInt8(symbol))
                 codes.advanced(by: symbol).initialize(to: code)
                 if bits <= 8 {
                     let start = Int(code) << (8 - bits)
@@ -53,7 +53,7 @@ struct Huffman: @unchecked Sendable {
                     }
                 }
                 code += 1
-                place += 1
+                symbolIndex += 1
             }
         }
         for bits in 0..<1 << Self.pairBits {
@@ -65,8 +65,8 @@ struct Huffman: @unchecked Sendable {
             pairs.advanced(by: bits).initialize(to: isPair ? symbols | UInt32(length) << 16 : 0)
         }
         // The last code, thirty ones, is the end-of-string symbol, which is not allowed within a string.
-        firstCodes.advanced(by: Self.bitsMax + 1).initialize(to: code << UInt32(32 - Self.bitsMax))
-        firstSymbolIndices.advanced(by: Self.bitsMax + 1).initialize(to: place)
+        firstCodes.advanced(by: Self.codeBitsMax + 1).initialize(to: code << UInt32(32 - Self.codeBitsMax))
+        firstSymbolIndices.advanced(by: Self.codeBitsMax + 1).initialize(to: symbolIndex)
     }
 
     // MARK: - Decoding
@@ -84,69 +84,71 @@ struct Huffman: @unchecked Sendable {
         }
         // The next bits, inverted and left-aligned. A shift fills in zeros. Inverted zeros are ones, as in
         // HPACK's padding.
-        var inverted: UInt64 = 0
-        var available = 0
+        var invertedBits: UInt64 = 0
+        var availableBits = 0
         var position = 0
         var count = 0
         while true {
             if position + 8 <= input.count {
                 let next = ~UInt64(bigEndian: source.loadUnaligned(fromByteOffset: position, as: UInt64.self))
-                inverted |= next &>> UInt64(truncatingIfNeeded: available)
-                let taken = (63 &- available) &>> 3
-                position += taken
-                available += taken * 8
-                // The load also set bits beyond `available`. The next load sets these bits again, to the same
-                // values.
+                invertedBits |= next &>> UInt64(truncatingIfNeeded: availableBits)
+                let takenBytes = (63 &- availableBits) &>> 3
+                position += takenBytes
+                availableBits += takenBytes * 8
+                // The load also set bits beyond `availableBits`. The next load sets these bits again, to the
+                // same values.
             } else {
-                while available <= 56, position < input.count {
+                while availableBits <= 56, position < input.count {
                     let next = UInt64(~source.load(fromByteOffset: position, as: UInt8.self))
-                    inverted |= next &<< UInt64(truncatingIfNeeded: 56 - available)
-                    available += 8
+                    invertedBits |= next &<< UInt64(truncatingIfNeeded: 56 - availableBits)
+                    availableBits += 8
                     position += 1
                 }
             }
             while true {
-                let pair = pairs[Int(truncatingIfNeeded: ~inverted &>> 52)]
+                let pair = pairs[Int(truncatingIfNeeded: ~invertedBits &>> 52)]
                 let pairLength = Int(pair &>> 16)
-                if pairLength > 0, pairLength <= available {
+                if pairLength > 0, pairLength <= availableBits {
                     let symbols = UInt16(truncatingIfNeeded: pair).littleEndian
                     destination.storeBytes(of: symbols, toByteOffset: count, as: UInt16.self)
                     count += 2
-                    inverted = inverted &<< UInt64(truncatingIfNeeded: pairLength)
-                    available -= pairLength
+                    invertedBits = invertedBits &<< UInt64(truncatingIfNeeded: pairLength)
+                    availableBits -= pairLength
                     continue
                 }
-                let short = shortCodes[Int(truncatingIfNeeded: ~inverted &>> 56)]
+                let short = shortCodes[Int(truncatingIfNeeded: ~invertedBits &>> 56)]
                 var length = Int(short &>> 8)
                 var symbol = UInt8(truncatingIfNeeded: short)
-                if length == 0 || length > available {
+                if length == 0 || length > availableBits {
                     // Load more input first, so that a long code is complete when it is decoded or rejected.
-                    if available < Self.bitsMax, position < input.count { break }
+                    if availableBits < Self.codeBitsMax, position < input.count { break }
                     // All remaining bits are ones. Fewer than eight of them are padding.
-                    if inverted == 0 { return available < 8 ? count : nil }
-                    guard length == 0, let long = longCode(UInt32(truncatingIfNeeded: ~inverted &>> 32)) else {
+                    if invertedBits == 0 { return availableBits < 8 ? count : nil }
+                    guard length == 0, let long = decodeLongCode(UInt32(truncatingIfNeeded: ~invertedBits &>> 32))
+                    else {
                         return nil
                     }
                     (symbol, length) = long
                     // If the remaining bits are only the beginning of a code, the string is not valid.
-                    guard length <= available else { return nil }
+                    guard length <= availableBits else { return nil }
                 }
                 destination.storeBytes(of: symbol, toByteOffset: count, as: UInt8.self)
                 count += 1
-                inverted = inverted &<< UInt64(truncatingIfNeeded: length)
-                available -= length
+                invertedBits = invertedBits &<< UInt64(truncatingIfNeeded: length)
+                availableBits -= length
             }
         }
     }
 
-    private func longCode(_ bits: UInt32) -> (UInt8, Int)? {
+    /// Decodes the code at the start of `bits`, and returns its symbol and its length in bits.
+    private func decodeLongCode(_ bits: UInt32) -> (UInt8, Int)? {
         // A longer code has a larger value. So the code's length is the greatest length whose first code is
         // not larger than the bits.
         var length = Int(Self.shortBits) + 1
-        while length < Self.bitsMax, bits >= firstCodes[length + 1] { length += 1 }
-        guard bits < firstCodes[Self.bitsMax + 1] else { return nil }
-        let place = firstSymbolIndices[length] + Int((bits - firstCodes[length]) >> UInt32(32 - length))
-        return (symbols[place], length)
+        while length < Self.codeBitsMax, bits >= firstCodes[length + 1] { length += 1 }
+        guard bits < firstCodes[Self.codeBitsMax + 1] else { return nil }
+        let symbolIndex = firstSymbolIndices[length] + Int((bits - firstCodes[length]) >> UInt32(32 - length))
+        return (symbols[symbolIndex], length)
     }
 
     // MARK: - Encoding

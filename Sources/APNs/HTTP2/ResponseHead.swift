@@ -30,17 +30,17 @@ struct ResponseHead {
         case .status:
             // Pseudo-header fields come before all others, and only once (RFC 9113, section 8.3).
             if hasRegularField || status != 0 { isMalformed = true }
-            status = UInt16(truncatingIfNeeded: field.number)
+            status = UInt16(truncatingIfNeeded: field.numericValue)
             return
         case .identifier:
             hasIdentifier = true
             identifier = field.identifier
         case .retryAfter:
-            retryAfterSeconds = field.number
+            retryAfterSeconds = field.numericValue
         case .contentLength:
             // A repeated length must be the same (RFC 9110, section 8.6).
-            if contentBytes >= 0, contentBytes != field.number { isMalformed = true }
-            contentBytes = field.number
+            if contentBytes >= 0, contentBytes != field.numericValue { isMalformed = true }
+            contentBytes = field.numericValue
         case .other:
             break
         }
@@ -64,7 +64,7 @@ struct HeaderField {
     var nameBytes: Int32 = 0
     var valueBytes: Int32 = 0
     /// The value of `:status`, `Retry-After` in seconds, or `content-length`.
-    var number: Int32 = 0
+    var numericValue: Int32 = 0
     var identifier: (UInt64, UInt64) = (0, 0)
 
     var isValid: Bool { isNameValid && isValueValid }
@@ -79,7 +79,7 @@ struct HeaderField {
         case 11 where ("retry-after" as StaticString).equals(name): kind = .retryAfter
         case 14 where ("content-length" as StaticString).equals(name): kind = .contentLength
         case 15 where ("apns-request-id" as StaticString).equals(name): kind = .identifier
-        default: isNameValid = HeaderField.isAllowed(name)
+        default: isNameValid = HeaderField.isValidName(name)
         }
     }
 
@@ -89,30 +89,30 @@ struct HeaderField {
         switch kind {
         case .status:
             let status = value.count == 3 ? Decimal.parse(value, max: 999) ?? 0 : 0
-            number = Int32(truncatingIfNeeded: status)
+            numericValue = Int32(truncatingIfNeeded: status)
             isValueValid = status >= 100
         case .identifier:
             if let read = Hexadecimal.readIdentifier(value) {
                 identifier = read
             } else {
                 identifier = (0, 0)
-                isValueValid = HeaderField.isValue(value)
+                isValueValid = HeaderField.isValidValue(value)
             }
         case .retryAfter:
-            number = Decimal.parse(value, max: ResponseHead.retryAfterSecondsMax).map { Int32($0) } ?? -1
-            isValueValid = HeaderField.isValue(value)
+            numericValue = Decimal.parse(value, max: ResponseHead.retryAfterSecondsMax).map { Int32($0) } ?? -1
+            isValueValid = HeaderField.isValidValue(value)
         case .contentLength:
             let bytes = Decimal.parse(value, max: UInt64(Int32.max))
-            number = bytes.map { Int32($0) } ?? -1
+            numericValue = bytes.map { Int32($0) } ?? -1
             isValueValid = bytes != nil
         case .other:
-            isValueValid = HeaderField.isValue(value)
+            isValueValid = HeaderField.isValidValue(value)
         }
     }
 
     /// Whether a name is allowed in a response. Unknown pseudo-header fields, names with upper-case letters
     /// and HTTP/1.1's connection fields are not allowed.
-    private static func isAllowed(_ name: UnsafeRawBufferPointer) -> Bool {
+    private static func isValidName(_ name: UnsafeRawBufferPointer) -> Bool {
         switch name.count {
         case 0: return false
         case 7 where ("upgrade" as StaticString).equals(name): return false
@@ -138,7 +138,7 @@ struct HeaderField {
 
     /// Whether the value has no NUL, line feed or carriage return, and no white space at either end (RFC
     /// 9113, section 8.2.1).
-    private static func isValue(_ value: UnsafeRawBufferPointer) -> Bool {
+    private static func isValidValue(_ value: UnsafeRawBufferPointer) -> Bool {
         guard let first = value.first, let last = value.last else { return true }
         guard first != 0x20, first != 0x09, last != 0x20, last != 0x09 else { return false }
         var offset = 0

@@ -7,7 +7,7 @@ struct StreamTable: ~Copyable {
     private struct Entry {
         /// 0 if the entry is free.
         var stream: Int32
-        var slot: Int32
+        var slotIndex: Int32
     }
 
     private let entries: UnsafeMutablePointer<Entry>
@@ -22,7 +22,7 @@ struct StreamTable: ~Copyable {
         mask = size - 1
         hashShift = UInt32(32 - size.trailingZeroBitCount)
         entries = .allocate(capacity: size)
-        entries.initialize(repeating: Entry(stream: 0, slot: 0), count: size)
+        entries.initialize(repeating: Entry(stream: 0, slotIndex: 0), count: size)
     }
 
     deinit {
@@ -30,43 +30,43 @@ struct StreamTable: ~Copyable {
     }
 
     /// Returns the slot of a stream; -1 if the stream is not open.
-    func slot(of stream: Int32) -> Int32 {
-        var place = home(stream)
-        while entries[place].stream != 0 {
-            if entries[place].stream == stream { return entries[place].slot }
-            place = (place + 1) & mask
+    func slotIndex(of stream: Int32) -> Int32 {
+        var index = homeIndex(stream)
+        while entries[index].stream != 0 {
+            if entries[index].stream == stream { return entries[index].slotIndex }
+            index = (index + 1) & mask
         }
         return -1
     }
 
-    func insert(_ stream: Int32, slot: Int32) {
-        var place = home(stream)
-        while entries[place].stream != 0 { place = (place + 1) & mask }
-        entries[place] = Entry(stream: stream, slot: slot)
+    func insert(_ stream: Int32, slotIndex: Int32) {
+        var index = homeIndex(stream)
+        while entries[index].stream != 0 { index = (index + 1) & mask }
+        entries[index] = Entry(stream: stream, slotIndex: slotIndex)
     }
 
     /// Removes a stream, and closes the gap so that look-ups still find the entries behind the gap.
     func remove(_ stream: Int32) {
-        var gap = home(stream)
+        var gap = homeIndex(stream)
         while entries[gap].stream != stream {
             precondition(entries[gap].stream != 0, "a stream that is not open is closed")
             gap = (gap + 1) & mask
         }
-        var place = (gap + 1) & mask
-        while entries[place].stream != 0 {
+        var index = (gap + 1) & mask
+        while entries[index].stream != 0 {
             // The entry may move to the gap, unless its home (the index that its hash gives) lies between the
             // gap and the entry.
-            let home = home(entries[place].stream)
-            if (place - home) & mask >= (place - gap) & mask {
-                entries[gap] = entries[place]
-                gap = place
+            let homeIndex = homeIndex(entries[index].stream)
+            if (index - homeIndex) & mask >= (index - gap) & mask {
+                entries[gap] = entries[index]
+                gap = index
             }
-            place = (place + 1) & mask
+            index = (index + 1) & mask
         }
         entries[gap].stream = 0
     }
 
-    private func home(_ stream: Int32) -> Int {
+    private func homeIndex(_ stream: Int32) -> Int {
         // Multiplying by 2^32 divided by the golden ratio spreads neighbours far apart.
         Int(truncatingIfNeeded: (UInt32(bitPattern: stream >> 1) &* 0x9E37_79B1) >> hashShift)
     }

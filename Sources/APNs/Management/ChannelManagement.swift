@@ -57,7 +57,7 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
         switch cause {
         case .unsent, .ambiguous, .malformed: true
         case .refused(let reason):
-            Disposition(kind: .answered, status: UInt16(clamping: status), reason: reason).retryHelps
+            ResponseDisposition(kind: .answered, status: UInt16(clamping: status), reason: reason).retryHelps
         }
     }
 }
@@ -113,7 +113,7 @@ public final class ChannelManagement: Sendable {
         } catch {
             throw ChannelError(cause: .unsent, status: 0, text: "the request cannot be written: \(error)")
         }
-        let response = try await perform(ManagementRequest(method: .post, path: path, body: body), 201)
+        let response = try await perform(ManagementRequest(method: .post, path: path, body: body), expecting: 201)
         guard let channel = response.channel, !channel.isEmpty else {
             // APNs has created the channel, but its id is unknown.
             throw ChannelError(cause: .ambiguous, status: response.status, text: "201 without apns-channel-id")
@@ -122,10 +122,10 @@ public final class ChannelManagement: Sendable {
     }
 
     public func read(_ channel: String) async throws(ChannelError) -> Channel {
-        let response = try await perform(request(.get, channel), 200)
+        let response = try await perform(request(.get, channel), expecting: 200)
         guard let policy = StableJSON.decode(ManagementBody.Channel.self, response.body)?.storagePolicy,
             (0...1).contains(policy)
-        else { throw malformed(response, "no message-storage-policy of 0 or 1") }
+        else { throw malformedResponseError(response, "no message-storage-policy of 0 or 1") }
         return Channel(identifier: channel, storesNewest: policy == 1)
     }
 
@@ -135,7 +135,7 @@ public final class ChannelManagement: Sendable {
     @discardableResult
     public func delete(_ channel: String) async throws(ChannelError) -> Bool {
         do throws(ChannelError) {
-            _ = try await perform(request(.delete, channel), 204)
+            _ = try await perform(request(.delete, channel), expecting: 204)
             return true
         } catch {
             guard error.cause == .refused(.channelNotRegistered) else { throw error }
@@ -148,10 +148,10 @@ public final class ChannelManagement: Sendable {
     public func list() async throws(ChannelError) -> [String] {
         let response = try await perform(
             ManagementRequest(method: .get, path: "/1/apps/\(bundleIdentifier)/all-channels"),
-            200
+            expecting: 200
         )
         guard let list = StableJSON.decode(ManagementBody.List.self, response.body) else {
-            throw malformed(response, "no list of channels")
+            throw malformedResponseError(response, "no list of channels")
         }
         return list.channels
     }
@@ -162,7 +162,7 @@ public final class ChannelManagement: Sendable {
         ManagementRequest(method: method, path: path, fields: [("apns-channel-id", channel)])
     }
 
-    private func malformed(_ response: ManagementResponse, _ text: String) -> ChannelError {
+    private func malformedResponseError(_ response: ManagementResponse, _ text: String) -> ChannelError {
         ChannelError(
             cause: .malformed,
             status: response.status,
@@ -170,13 +170,13 @@ public final class ChannelManagement: Sendable {
         )
     }
 
-    private func refusal(_ response: ManagementResponse) -> ChannelError {
-        let (reason, word) = response.body.withUnsafeBytes { body in
+    private func refusalError(_ response: ManagementResponse) -> ChannelError {
+        let (reason, reasonText) = response.body.withUnsafeBytes { body in
             let response = ResponseBody(body)
             return (response.reason, String(decoding: response.reasonText.prefix(64), as: UTF8.self))
         }
         var text = "\(endpoint.authority) answered \(response.status)"
-        if !word.isEmpty { text += " \(word)" }
+        if !reasonText.isEmpty { text += " \(reasonText)" }
         if reason.advice.utf8CodeUnitCount > 0 { text += ": \(reason.advice)" }
         return ChannelError(
             cause: .refused(reason),
@@ -186,7 +186,9 @@ public final class ChannelManagement: Sendable {
         )
     }
 
-    private func perform(_ request: ManagementRequest, _ status: Int) async throws(ChannelError) -> ManagementResponse {
+    private func perform(_ request: ManagementRequest, expecting status: Int) async throws(ChannelError)
+        -> ManagementResponse
+    {
         defer { requestCount.subtract(1, ordering: .relaxed) }
         guard requestCount.add(1, ordering: .relaxed).newValue <= Self.requestsMax else {
             throw ChannelError(
@@ -215,7 +217,7 @@ public final class ChannelManagement: Sendable {
             throw ChannelError(cause: fault.isAmbiguous ? .ambiguous : .unsent, status: 0, text: fault.text)
         case .success(let response):
             guard response.status != status else { return response }
-            throw refusal(response)
+            throw refusalError(response)
         }
     }
 

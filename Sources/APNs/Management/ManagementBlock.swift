@@ -43,13 +43,15 @@ enum ManagementBlock {
         var fields: [(name: String, value: String)] = []
         while let first = reader.rest.first {
             if first & 0x80 != 0 {
-                fields.append(try indexed(try reader.integer(prefixBits: 7)))
+                fields.append(try staticField(try reader.readInteger(prefixBits: 7)))
             } else if first & 0xE0 == 0x20 {
-                guard try reader.integer(prefixBits: 5) == 0 else { throw fault("a table that was not allowed") }
+                guard try reader.readInteger(prefixBits: 5) == 0 else {
+                    throw compressionFault("a table that was not allowed")
+                }
             } else {
-                let index = try reader.integer(prefixBits: first & 0x40 != 0 ? 6 : 4)
-                let name = index == 0 ? try reader.string() : try indexed(index).name
-                fields.append((name, try reader.string()))
+                let index = try reader.readInteger(prefixBits: first & 0x40 != 0 ? 6 : 4)
+                let name = index == 0 ? try reader.readString() : try staticField(index).name
+                fields.append((name, try reader.readString()))
             }
         }
         return fields
@@ -57,45 +59,47 @@ enum ManagementBlock {
 
     /// Returns an entry of the static table (RFC 7541, appendix A): a `:status`, or an empty name for any
     /// other entry.
-    private static func indexed(_ index: Int) throws(ConnectionFault) -> (name: String, value: String) {
+    private static func staticField(_ index: Int) throws(ConnectionFault) -> (name: String, value: String) {
         let statuses = ["200", "204", "206", "304", "400", "404", "500"]
         switch index {
         case 8...14: return (":status", statuses[index - 8])
         case 1...StaticHeaders.count: return ("", "")
-        default: throw fault("an index beyond the table (RFC 7541, 2.3.3)")
+        default: throw compressionFault("an index beyond the table (RFC 7541, 2.3.3)")
         }
     }
 
-    private static func fault(_ detail: StaticString) -> ConnectionFault {
+    private static func compressionFault(_ detail: StaticString) -> ConnectionFault {
         ConnectionFault(.compressionError, detail)
     }
 
     private struct Reader {
         var rest: UnsafeRawBufferPointer
 
-        mutating func byte() throws(ConnectionFault) -> UInt8 {
-            guard let byte = rest.first else { throw ManagementBlock.fault("a header block that ends too soon") }
+        mutating func readByte() throws(ConnectionFault) -> UInt8 {
+            guard let byte = rest.first else {
+                throw ManagementBlock.compressionFault("a header block that ends too soon")
+            }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst())
             return byte
         }
 
-        mutating func integer(prefixBits: UInt8) throws(ConnectionFault) -> Int {
+        mutating func readInteger(prefixBits: UInt8) throws(ConnectionFault) -> Int {
             let prefixMax = UInt8(1) << prefixBits - 1
-            var value = Int(try byte() & prefixMax)
+            var value = Int(try readByte() & prefixMax)
             guard value == Int(prefixMax) else { return value }
             for shift in stride(from: 0, through: 21, by: 7) {
-                let next = try byte()
+                let next = try readByte()
                 value += Int(next & 127) << shift
                 if next & 128 == 0 { return value }
             }
-            throw ManagementBlock.fault("a number that is too large (RFC 7541, 7.4)")
+            throw ManagementBlock.compressionFault("a number that is too large (RFC 7541, 7.4)")
         }
 
-        mutating func string() throws(ConnectionFault) -> String {
+        mutating func readString() throws(ConnectionFault) -> String {
             let isHuffman = (rest.first ?? 0) & 0x80 != 0
-            let count = try integer(prefixBits: 7)
+            let count = try readInteger(prefixBits: 7)
             guard count <= rest.count, count <= ManagementBlock.stringBytesMax else {
-                throw ManagementBlock.fault("a string that is too long (RFC 7541, 7.4)")
+                throw ManagementBlock.compressionFault("a string that is too long (RFC 7541, 7.4)")
             }
             let bytes = UnsafeRawBufferPointer(rebasing: rest[..<count])
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])
@@ -105,7 +109,9 @@ enum ManagementBlock {
                 Huffman.code.decode(bytes, into: scratch)
                     .map { String(decoding: UnsafeRawBufferPointer(rebasing: scratch[..<$0]), as: UTF8.self) }
             }
-            guard let text else { throw ManagementBlock.fault("a string that is not Huffman code (RFC 7541, 5.2)") }
+            guard let text else {
+                throw ManagementBlock.compressionFault("a string that is not Huffman code (RFC 7541, 5.2)")
+            }
             return text
         }
     }

@@ -27,11 +27,11 @@ struct ManagementResponse: Sendable {
 /// - `connecting`: resolves the name, connects, and negotiates TLS. Next: `awaitingSettings` when both sides
 ///   agree on *h2*, or `ended`.
 /// - `awaitingSettings`: has sent the preface and waits for the server's SETTINGS. Then it sends the request.
-///   Next: `waiting` or `ended`.
-/// - `waiting`: waits for the whole response. Next: `ended`.
+///   Next: `awaitingResponse` or `ended`.
+/// - `awaitingResponse`: waits for the whole response. Next: `ended`.
 /// - `ended`: has a response or a fault. No phase follows.
 ///
-/// Before `waiting`, APNs cannot have carried out the request. In `waiting`, only a response shows whether
+/// Before `awaitingResponse`, APNs cannot have carried out the request. In `awaitingResponse`, only a response shows whether
 /// APNs has carried out the request.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     /// The most addresses of the host to which the exchange tries to connect, one after another.
@@ -43,7 +43,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private static let windowBytes = 1 << 20
 
     private enum Phase {
-        case connecting, awaitingSettings, waiting, ended
+        case connecting, awaitingSettings, awaitingResponse, ended
     }
 
     private let loop: EventLoop
@@ -56,10 +56,10 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private var addresses: ArraySlice<SocketAddress> = []
     private var stream: Stream?
     private var reader = FrameReader()
-    private var settings = PeerSettings()
-    private var deadline = TimerIdentifier.none
+    private var peerSettings = PeerSettings()
+    private var deadlineTimer = TimerIdentifier.none
     private var deadlineMilliseconds: Int64 = 0
-    private var windowUsed = 0
+    private var windowBytesUsed = 0
     private var response = ManagementResponse(status: 0, channel: nil, retryAfterSeconds: nil, body: [])
     private var result: Result<ManagementResponse, ManagementFault>?
 
@@ -80,7 +80,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     func run() -> Result<ManagementResponse, ManagementFault> {
         loop.refreshClock()
         deadlineMilliseconds = loop.nowMilliseconds + endpoint.timeoutMilliseconds
-        deadline = loop.schedule(afterMilliseconds: endpoint.timeoutMilliseconds, handler: self, tag: 0)
+        deadlineTimer = loop.schedule(afterMilliseconds: endpoint.timeoutMilliseconds, handler: self, tag: 0)
         do throws(SystemError) {
             try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
         } catch {
@@ -88,23 +88,25 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
         // The exchange may end before the resolver's thread answers, so the closure holds the exchange
         // weakly.
-        loop.resolve(host: endpoint.host, port: endpoint.port) { [weak self] resolution in self?.resolved(resolution) }
+        loop.resolve(host: endpoint.host, port: endpoint.port) { [weak self] resolution in
+            self?.hostResolved(resolution)
+        }
         if result == nil { loop.run() }
         guard let result else { preconditionFailure("the loop ends with the exchange") }
         return result
     }
 
-    private func resolved(_ resolution: Result<[SocketAddress], ResolveError>) {
+    private func hostResolved(_ resolution: Result<[SocketAddress], ResolveError>) {
         guard result == nil else { return }
         switch resolution {
-        case .success(let found):
-            addresses = found.prefix(Self.addressesMax)
-            connectToNext(after: "no address")
+        case .success(let resolvedAddresses):
+            addresses = resolvedAddresses.prefix(Self.addressesMax)
+            connectToNextAddress(after: "no address")
         case .failure(let error): end("\(endpoint.host): \(error.description)")
         }
     }
 
-    private func connectToNext(after failure: String) {
+    private func connectToNextAddress(after failure: String) {
         guard let address = addresses.popFirst() else { return end("\(endpoint.authority): \(failure)") }
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
@@ -118,7 +120,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     /// Ends the exchange without a response. The fault is ambiguous if the request was already sent.
     private func end(_ text: String) {
-        end(.failure(ManagementFault(isAmbiguous: phase == .waiting, text: text)))
+        end(.failure(ManagementFault(isAmbiguous: phase == .awaitingResponse, text: text)))
     }
 
     private func end(_ result: Result<ManagementResponse, ManagementFault>) {
@@ -127,7 +129,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         phase = .ended
         stream?.flush()
         stream?.close()
-        loop.cancel(deadline)
+        loop.cancel(deadlineTimer)
         loop.remove(descriptor: interruption.descriptor)
         loop.stop()
     }
@@ -167,7 +169,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     func streamClosed(_ stream: Stream, error: StreamError?) {
         guard result == nil else { return }
         switch error?.code {
-        case .connectFailed where phase == .connecting: connectToNext(after: error?.reason ?? "")
+        case .connectFailed where phase == .connecting: connectToNextAddress(after: error?.reason ?? "")
         case nil: end("\(endpoint.authority) closed the connection")
         default: end("\(endpoint.authority): \(error?.description ?? "")")
         }
@@ -194,18 +196,18 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     private func settingsReceived(_ frame: Frame) throws(ConnectionFault) {
         guard frame.flags & FrameFlags.acknowledgement == 0 else { return }
-        try settings.apply(frame.payload)
+        try peerSettings.apply(frame.payload)
         writeFrame(FrameType.settings, flags: FrameFlags.acknowledgement, stream: 0, [])
         guard phase == .awaitingSettings else { return }
-        guard settings.concurrentStreamsMax > 0 else { return }
-        phase = .waiting
-        send()
+        guard peerSettings.concurrentStreamsMax > 0 else { return }
+        phase = .awaitingResponse
+        sendRequest()
     }
 
     /// Sends the request. Ends the exchange without sending it if the body does not fit into the flow-control
     /// windows.
-    private func send() {
-        guard request.body.count <= min(65_535, Int(settings.initialWindowBytes)) else {
+    private func sendRequest() {
+        guard request.body.count <= min(65_535, Int(peerSettings.initialWindowBytes)) else {
             phase = .awaitingSettings
             return end("\(endpoint.authority) takes no body of \(request.body.count) bytes")
         }
@@ -215,10 +217,10 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         ]
         fields += request.fields
         if !request.body.isEmpty { fields.append(("content-type", "application/json")) }
-        let endsHere = request.body.isEmpty ? FrameFlags.endStream : FrameFlags.none
+        let endStreamFlag = request.body.isEmpty ? FrameFlags.endStream : FrameFlags.none
         writeFrame(
             FrameType.headers,
-            flags: FrameFlags.endHeaders | endsHere,
+            flags: FrameFlags.endHeaders | endStreamFlag,
             stream: Self.streamIdentifier,
             ManagementBlock.encode(fields)
         )
@@ -227,7 +229,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
-        guard frame.stream == Self.streamIdentifier, phase == .waiting else {
+        guard frame.stream == Self.streamIdentifier, phase == .awaitingResponse else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
         var status = 0
@@ -246,7 +248,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
-        guard frame.stream == Self.streamIdentifier, phase == .waiting else {
+        guard frame.stream == Self.streamIdentifier, phase == .awaitingResponse else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
         response.body.append(contentsOf: frame.payload)
@@ -254,15 +256,15 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             return end("\(endpoint.authority) answered with more than \(Self.responseBytesMax) bytes")
         }
         if frame.flags & FrameFlags.endStream != 0 { return finish() }
-        windowUsed += frame.flowControlledBytes
+        windowBytesUsed += frame.flowControlledBytes
         // Open the windows again after each 16,384 bytes, well before the connection's window of 65,535 bytes
         // is used up.
-        guard windowUsed >= 16_384 else { return }
+        guard windowBytesUsed >= 16_384 else { return }
         for identifier in [0, Self.streamIdentifier] {
-            let increment = withUnsafeBytes(of: UInt32(windowUsed).bigEndian) { Array($0) }
+            let increment = withUnsafeBytes(of: UInt32(windowBytesUsed).bigEndian) { Array($0) }
             writeFrame(FrameType.windowUpdate, stream: identifier, increment)
         }
-        windowUsed = 0
+        windowBytesUsed = 0
     }
 
     private func finish() {
@@ -275,13 +277,13 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         let code = frame.payload.networkUInt32(at: 0)
         let isRefused = code == ErrorCode.refusedStream.rawValue
         let text = "\(endpoint.authority) reset the request (\(code))"
-        end(.failure(ManagementFault(isAmbiguous: phase == .waiting && !isRefused, text: text)))
+        end(.failure(ManagementFault(isAmbiguous: phase == .awaitingResponse && !isRefused, text: text)))
     }
 
     private func goAwayReceived(_ frame: Frame) {
-        let last = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
-        // The server still answers a request whose stream is not above `last`.
-        guard phase != .waiting || last < Self.streamIdentifier else { return }
+        let lastStream = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
+        // The server still answers a request whose stream is not above `lastStream`.
+        guard phase != .awaitingResponse || lastStream < Self.streamIdentifier else { return }
         let text =
             "\(endpoint.authority) is closing: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
         end(.failure(ManagementFault(isAmbiguous: false, text: text)))

@@ -135,10 +135,10 @@ extension Lane {
                 Int(ConnectionState.awaited.rawValue),
                 to: gauges.awaitsRoom ? 1 : 0
             )
-            metrics.set(.apnsStreams, number, to: Int64(gauges.streams))
-            metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlight))
+            metrics.set(.apnsStreams, number, to: Int64(gauges.streamsAllowed))
+            metrics.set(.pushesInFlight, number, to: Int64(gauges.pushesInFlight))
             metrics.set(.pushesWaiting, number, to: Int64(delivery.pushesWaiting(pool.index)))
-            metrics.set(.breakerOpen, number, to: pool.pool.openBreaker == nil ? 0 : 1)
+            metrics.set(.breakerOpen, number, to: pool.pool.breakerCause == nil ? 0 : 1)
             setTokenAge(of: pool, gauges)
         }
     }
@@ -146,10 +146,10 @@ extension Lane {
     private func setTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
         let wallSeconds = loop.wallMilliseconds / 1_000
         let number = pool.number
-        let isNeeded = gauges.inFlight > 0 || delivery.pushesWaiting(pool.index) > 0
+        let isNeeded = gauges.pushesInFlight > 0 || delivery.pushesWaiting(pool.index) > 0
         tokenUses[number]
             .note(
-                submitted: pool.pool.statistics.submitted,
+                submitted: pool.pool.statistics.pushesSubmitted,
                 isNeeded: isNeeded,
                 issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
                 nowMilliseconds: loop.nowMilliseconds
@@ -179,7 +179,7 @@ extension Lane {
             var budget = 1.0
             for pool in pools where Int(pool.index.application) == application {
                 retries &+= pool.pool.statistics.retries
-                budget = min(budget, pool.pool.retryBudget.ratio)
+                budget = min(budget, pool.pool.retryBudget.remainingRatio)
             }
             metrics.set(.pushRetries, application, to: Int64(clamping: retries))
             metrics.set(.retryBudget, application, to: Int64(budget * 1_000_000))
@@ -195,7 +195,7 @@ extension Lane {
     }
 
     private func setWaiting() {
-        let inFlight = pools.reduce(0) { $0 + $1.pool.inFlight }
+        let inFlight = pools.reduce(0) { $0 + $1.pool.pushesInFlight }
         let streams = pools.reduce(0) { $0 + delivery.pushesWaiting($1.index) }
         let inProgress = delivery.recordsInProgress
         let others = inFlight + streams + delivery.recordsAwaitingStore + delivery.recordsFinished

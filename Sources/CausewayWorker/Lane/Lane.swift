@@ -175,7 +175,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         reportDrained()
         armCoreTimer()
         publishMetricsIfDue()
-        let isHeldBack = pools.contains { $0.isFull && $0.pool.inFlight > 0 }
+        let isHeldBack = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
         loop.turnSpacingMicroseconds = isHeldBack ? Self.fullPoolSpacingMicroseconds : Self.turnSpacingMicroseconds
     }
 

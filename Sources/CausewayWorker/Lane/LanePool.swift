@@ -65,7 +65,7 @@ private final class LanePoolResponses: PushHandler {
             answeredMilliseconds: response.answeredAtMilliseconds,
             connection: response.connection,
             isRetryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
-            acceptsOtherTokens: owner?.pool.acceptsTokens ?? false
+            acceptsOtherTokens: owner?.pool.trustsTokenRefusals ?? false
         )
         if Audiences.isPush(tag: response.tag) {
             lane.audiences.pushAnswered(tag: response.tag, result, now: lane.now)
@@ -87,15 +87,15 @@ private final class LanePoolResponses: PushHandler {
         lane.requestTurnEnd()
     }
 
-    func poolNotice(_ notice: PoolEvent) {
-        if case .goAway(_, _, let reason, _) = notice { lane.countGoAway(reason, of: number) }
-        lane.note(notice, of: name)
+    func poolReported(_ event: PoolEvent) {
+        if case .goAway(_, _, let reason, _) = event { lane.countGoAway(reason, of: number) }
+        lane.note(event, of: name)
     }
 }
 
 extension PushResult.Disposition {
     /// Translates the pool's disposition of a response into the core's.
-    fileprivate init(_ disposition: Disposition) {
+    fileprivate init(_ disposition: ResponseDisposition) {
         switch disposition {
         case .accepted: self = .accepted
         case .retryNow, .refreshProviderToken: self = .retryNow
@@ -135,7 +135,7 @@ extension Lane {
         while hasSent {
             hasSent = false
             for pool in pools where !pool.isFull {
-                let streams = pool.pool.inFlight + pool.pool.freeStreams
+                let streams = pool.pool.pushesInFlight + pool.pool.freeStreams
                 let inFlightMax = Audiences.inFlightMax(
                     streams: streams,
                     singleCommandsWait: delivery.pushesWaiting(pool.index) > 0

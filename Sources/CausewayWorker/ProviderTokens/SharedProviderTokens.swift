@@ -47,7 +47,7 @@ actor SharedProviderTokens {
     func begin() async {
         for _ in 0..<Self.firstPollsMax {
             poll()
-            if isFailing || sources.allSatisfy({ $0.sharingState.inUseIssuedAt != nil }) { return }
+            if isFailing || sources.allSatisfy({ $0.sharingState.inUseIssuedAtSeconds != nil }) { return }
             try? await Task.sleep(for: Self.shortInterval)
         }
     }
@@ -81,8 +81,8 @@ actor SharedProviderTokens {
         func step(_ found: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Step {
             ProviderTokenRenewal.step(
                 found,
-                inUseIssuedAt: state.inUseIssuedAt,
-                refusedIssuedAt: state.refusedIssuedAt,
+                inUseIssuedAtSeconds: state.inUseIssuedAtSeconds,
+                refusedIssuedAtSeconds: state.refusedIssuedAtSeconds,
                 unixSeconds: unixSeconds
             )
         }
@@ -96,7 +96,7 @@ actor SharedProviderTokens {
             } else {
                 next = ProviderTokenRenewal.stepWithoutLease(
                     found,
-                    inUseIssuedAt: state.inUseIssuedAt,
+                    inUseIssuedAtSeconds: state.inUseIssuedAtSeconds,
                     unixSeconds: unixSeconds
                 )
             }
@@ -126,7 +126,7 @@ actor SharedProviderTokens {
         guard let token = source.signForAll(keyIdentifier: keyIdentifier, unixSeconds: unixSeconds),
             let text = seal.seal(token.encoded, name: name)
         else { return log(.fleetTokenNotSigned) }
-        try share.write(name, text: text, milliseconds: ProviderTokenRenewal.keptMilliseconds)
+        try share.write(name, text: text, milliseconds: ProviderTokenRenewal.timeToLiveMilliseconds)
         log(.fleetTokenSigned, ["key": "\(name)"])
     }
 }

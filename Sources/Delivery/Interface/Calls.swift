@@ -39,7 +39,7 @@ public enum ProductionReport: Sendable {
 /// The outcome of one attempt to send a push.
 public struct PushResult {
     /// What APNs' answer means for the push. Different reasons of APNs may have the same meaning. Repeats the
-    /// cases of `APNs.Disposition` that the core needs, because the core imports no shell.
+    /// cases of `APNs.ResponseDisposition` that the core needs, because the core imports no shell.
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push may be

@@ -1,5 +1,5 @@
 /// What the sender of a push must do after the response (R18).
-public enum Disposition: UInt8, Sendable, CaseIterable {
+public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs accepted the push (2xx). The phone may still not show it.
     case accepted
     /// APNs did not process the push, or asks for another connection. Send the push again at once, on another
@@ -20,7 +20,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     /// The device token is dead (410). Retire it, unless it was registered after the response's timestamp.
     case tokenDead
     /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire the token only if
-    /// ``Pool/acceptsTokens``.
+    /// ``Pool/trustsTokenRefusals``.
     case tokenSuspect
     /// The device token belongs to another topic. Usually the configuration is wrong, so do not retire the
     /// token.
@@ -53,17 +53,17 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         case .answered:
             if status / 100 == 2 {
                 self = .accepted
-            } else if status / 100 == reason.documentedStatus / 100, let known = Disposition(known: reason) {
+            } else if status / 100 == reason.documentedStatus / 100, let known = ResponseDisposition(known: reason) {
                 self = known
             } else {
-                self = Disposition(refusal: status)
+                self = ResponseDisposition(refusal: status)
             }
         }
     }
 
     /// The disposition for a broadcast. A broadcast has no device token, so a reason about a device token
     /// means only that APNs rejects the push.
-    var forBroadcast: Disposition {
+    var forBroadcast: ResponseDisposition {
         switch self {
         case .tokenDead, .tokenSuspect, .topicSuspect: .rejected
         default: self
