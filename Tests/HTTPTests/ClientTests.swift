@@ -15,7 +15,7 @@ struct ClientTests {
     @Test func `Bodies of any size are sent and received`() async throws {
         var limits = HTTPServerLimits()
         limits.bodyBytesMax = 32 << 20
-        limits.bodiesBytesMax = 32 << 20
+        limits.totalBodyBytesMax = 32 << 20
         let answering: TestServer.Answering = { exchange in
             HTTPResponse(status: exchange.head.method == "PUT" ? 200 : 404, contentType: "x/y", body: exchange.body)
         }
@@ -73,9 +73,10 @@ struct ClientTests {
     }
 
     @Test(arguments: [
-        ("", HTTPClientError.Cause.lost), ("HTTP/1.1 200 OK\r\n", .lost), ("SSH-2.0-OpenSSH\r\n\r\n", .malformed),
-        ("HTTP/1.1 abc\r\n\r\n", .malformed), ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", .lost),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", .lost), ("220 mail", .malformed),
+        ("", HTTPClientError.Cause.connectionLost), ("HTTP/1.1 200 OK\r\n", .connectionLost),
+        ("SSH-2.0-OpenSSH\r\n\r\n", .malformed),
+        ("HTTP/1.1 abc\r\n\r\n", .malformed), ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", .connectionLost),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", .connectionLost), ("220 mail", .malformed),
         ("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", .tooLarge),
     ])
     func `The error says why an answer is invalid`(_ text: String, _ cause: HTTPClientError.Cause) async throws {
@@ -104,7 +105,7 @@ struct ClientTests {
             if isInterrupted { interruption.signal() } else { client.timeoutMilliseconds = 200 }
             client.interruption = interruption
             let error = #expect(throws: HTTPClientError.self) { try client.request() }
-            #expect(error?.cause == (isInterrupted ? .interrupted : .late))
+            #expect(error?.cause == (isInterrupted ? .interrupted : .timedOut))
             // An interruption may come before the request is sent, so the server may get none.
             if !isInterrupted { try await kept.next().answer(.plain(200)) }
         }

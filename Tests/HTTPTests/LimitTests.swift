@@ -70,8 +70,8 @@ struct LimitTests {
     ])
     func `A slow request ends its connection`(_ request: String, _ response: String) async throws {
         let limits = Self.limits {
-            ($0.headMilliseconds, $0.bodyMilliseconds) = (300, 300)
-            ($0.bodyBytesMax, $0.bodiesBytesMax) = (10, 10)
+            ($0.headTimeoutMilliseconds, $0.bodyTimeoutMilliseconds) = (300, 300)
+            ($0.bodyBytesMax, $0.totalBodyBytesMax) = (10, 10)
         }
         try await TestServer.run(limits) { server in
             let client = try server.connect()
@@ -82,7 +82,7 @@ struct LimitTests {
 
     /// Each byte comes in time, but the whole head does not.
     @Test func `A head that arrives byte by byte ends in time`() async throws {
-        try await TestServer.run(Self.limits { $0.headMilliseconds = 300 }) { server in
+        try await TestServer.run(Self.limits { $0.headTimeoutMilliseconds = 300 }) { server in
             let client = try server.connect()
             client.send("GET / HTTP/1.1\r\nX: ")
             try await server.awaitConnections(1)
@@ -97,7 +97,7 @@ struct LimitTests {
     }
 
     @Test func `An idle connection is closed`() async throws {
-        try await TestServer.run(Self.limits { $0.idleMilliseconds = 300 }) { server in
+        try await TestServer.run(Self.limits { $0.idleTimeoutMilliseconds = 300 }) { server in
             let client = try server.connect()
             #expect(try client.get("/").status == 200)
             #expect(client.rest() == "")
@@ -110,7 +110,7 @@ struct LimitTests {
             kept.withLock { $0 = exchange }
             return nil
         }
-        try await TestServer.run(Self.limits { $0.responseMilliseconds = 300 }, answering: answering) { server in
+        try await TestServer.run(Self.limits { $0.responseTimeoutMilliseconds = 300 }, answering: answering) { server in
             let client = try server.connect()
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(client.rest().hasPrefix("HTTP/1.1 503 "))
@@ -123,7 +123,7 @@ struct LimitTests {
 
     /// A body in chunks has no announced length. It is refused when it exceeds the limit.
     @Test func `The size of a body is limited`() async throws {
-        let limits = Self.limits { ($0.bodyBytesMax, $0.bodiesBytesMax) = (1_000, 1_000) }
+        let limits = Self.limits { ($0.bodyBytesMax, $0.totalBodyBytesMax) = (1_000, 1_000) }
         try await TestServer.run(limits) { server in
             let client = try server.connect()
             client.send("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n")
@@ -139,7 +139,7 @@ struct LimitTests {
             exchanges.give($0)
             return nil
         }
-        let limits = Self.limits { ($0.bodyBytesMax, $0.bodiesBytesMax) = (1_000, 1_500) }
+        let limits = Self.limits { ($0.bodyBytesMax, $0.totalBodyBytesMax) = (1_000, 1_500) }
         try await TestServer.run(limits, answering: answering) { server in
             let put = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1_000)
             let first = try server.connect()

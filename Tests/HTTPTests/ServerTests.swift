@@ -11,7 +11,7 @@ struct ServerTests {
     private static let bodies = {
         var limits = HTTPServerLimits()
         limits.bodyBytesMax = 4 << 20
-        limits.bodiesBytesMax = 4 << 20
+        limits.totalBodyBytesMax = 4 << 20
         return limits
     }()
     /// An answer with the request's body.
@@ -120,7 +120,7 @@ struct ServerTests {
     @Test func `A large answer is sent in parts`() async throws {
         let large = [UInt8](repeating: UInt8(ascii: "x"), count: 40 << 20)
         var limits = HTTPServerLimits()
-        limits.idleMilliseconds = 500
+        limits.idleTimeoutMilliseconds = 500
         let requests = Handover<Void>()
         let answering: TestServer.Answering = { _ in
             requests.give(())

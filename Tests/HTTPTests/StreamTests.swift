@@ -88,7 +88,7 @@ struct StreamTests {
 
     /// A client reads nothing. First the server skips events, then it closes the connection.
     @Test func `A slow reader misses events, and is then disconnected`() async throws {
-        let limits = Self.limits { ($0.streamBytesMax, $0.idleMilliseconds) = (100_000, 500) }
+        let limits = Self.limits { ($0.streamBytesMax, $0.idleTimeoutMilliseconds) = (100_000, 500) }
         try await Self.run(limits) { server, streams in
             let client = try server.connect(receiveBytes: 4_096)
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -116,7 +116,7 @@ struct StreamTests {
 
     /// A connection on which no event is sent for long stays open.
     @Test func `A quiet stream stays open`() async throws {
-        try await Self.run(Self.limits { $0.idleMilliseconds = 300 }) { server, streams in
+        try await Self.run(Self.limits { $0.idleTimeoutMilliseconds = 300 }) { server, streams in
             let client = try server.connect()
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             let stream = try await streams.next()

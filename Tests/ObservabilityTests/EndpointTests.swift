@@ -89,7 +89,7 @@ struct EndpointTests {
             #expect(try client.ask("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
             idle.withLock { $0 = ([client], Clock.monotonicMilliseconds) }
         }
-        #expect(Clock.monotonicMilliseconds - idle.withLock { $0.since } < HTTPServerLimits().idleMilliseconds)
+        #expect(Clock.monotonicMilliseconds - idle.withLock { $0.since } < HTTPServerLimits().idleTimeoutMilliseconds)
     }
 
     @Test func `A graceful shutdown ends the endpoint`() async throws {

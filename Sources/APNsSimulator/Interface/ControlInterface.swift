@@ -69,7 +69,7 @@ final class ControlInterface: Sendable {
         var limits = HTTPServerLimits()
         limits.connectionsMax = 256
         limits.bodyBytesMax = JSONTape.textBytesMax
-        limits.bodiesBytesMax = 4 * JSONTape.textBytesMax
+        limits.totalBodyBytesMax = 4 * JSONTape.textBytesMax
         limits.exchangesMax = 256
         return limits
     }

@@ -64,15 +64,15 @@ package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
         /// No connection could be made.
         case unconnected
         /// The server's certificate is not trusted, out of date, or for another name.
-        case certificate
+        case certificateRefused
         /// The connection or TLS failed, or the server closed the connection, before the end of the response.
-        case lost
+        case connectionLost
         /// The response is not HTTP.
         case malformed
         /// The response's body is larger than `responseBytesMax`.
         case tooLarge
         /// The time limit passed before the end of the response.
-        case late
+        case timedOut
         case interrupted
     }
 

@@ -11,12 +11,12 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private var stream: Stream?
     private var output: HTTPOutput?
     /// Received bytes that are not parsed yet: an incomplete head of a response.
-    private var received: [UInt8] = []
+    private var receivedBytes: [UInt8] = []
     private var status = 0
     /// Reads the response's body. Nil until the response's head is complete.
     private var bodyReader: HTTPBodyReader?
     private var result: Result<HTTPClient.Response, HTTPClientError>?
-    private var deadline = TimerIdentifier.none
+    private var deadlineTimer = TimerIdentifier.none
     private var deadlineMilliseconds: Int64 = 0
 
     init(_ client: HTTPClient, method: String, head: [UInt8], body: [UInt8]) throws(SystemError) {
@@ -36,9 +36,9 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
 
     private func begin() {
         loop.refreshClock()
-        let limit = Int64(client.timeoutMilliseconds)
-        deadlineMilliseconds = loop.nowMilliseconds + limit
-        deadline = loop.schedule(afterMilliseconds: limit, handler: self, tag: 0)
+        let timeoutMilliseconds = Int64(client.timeoutMilliseconds)
+        deadlineMilliseconds = loop.nowMilliseconds + timeoutMilliseconds
+        deadlineTimer = loop.schedule(afterMilliseconds: timeoutMilliseconds, handler: self, tag: 0)
         if let interruption = client.interruption {
             do throws(SystemError) {
                 try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
@@ -48,21 +48,21 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         }
         // The request may end before the look-up's thread answers, so the closure holds the call weakly.
         loop.resolve(host: client.address.server.host, port: client.address.server.port) { [weak self] resolution in
-            self?.resolved(resolution)
+            self?.hostResolved(resolution)
         }
     }
 
-    private func resolved(_ resolution: Result<[SocketAddress], ResolveError>) {
+    private func hostResolved(_ resolution: Result<[SocketAddress], ResolveError>) {
         guard result == nil else { return }
         switch resolution {
         case .success(let addresses):
             remainingAddresses = addresses.prefix(HTTPClient.addressesMax)
-            connectToNext(after: (.unresolved, "no address"))
+            connectToNextAddress(after: (.unresolved, "no address"))
         case .failure(let error): end(.unresolved, error.description)
         }
     }
 
-    private func connectToNext(after failure: (cause: HTTPClientError.Cause, text: String)) {
+    private func connectToNextAddress(after failure: (cause: HTTPClientError.Cause, text: String)) {
         guard let address = remainingAddresses.popFirst() else { return end(failure.cause, failure.text) }
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
@@ -82,14 +82,14 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         guard self.result == nil else { return }
         self.result = result
         stream?.close()
-        loop.cancel(deadline)
+        loop.cancel(deadlineTimer)
         if let interruption = client.interruption { loop.remove(descriptor: interruption.descriptor) }
         loop.stop()
     }
 
     // MARK: - Events
 
-    func timerFired(tag: UInt64) { end(.late, "no answer within the time limit") }
+    func timerFired(tag: UInt64) { end(.timedOut, "no answer within the time limit") }
 
     func descriptorReady(_ events: Interest) { end(.interrupted, "nobody waits for the answer any longer") }
 
@@ -108,7 +108,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
                 _ = try bodyReader?.read(bytes)
                 endIfComplete()
             } else {
-                received.append(contentsOf: bytes)
+                receivedBytes.append(contentsOf: bytes)
                 try readHeads()
             }
         } catch {
@@ -124,13 +124,13 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         let reason = error?.reason ?? ""
         switch error?.code {
         case .connectFailed:
-            let place = stream.peer.map { "\($0)" } ?? client.address.server.description
-            connectToNext(after: (.unconnected, "no server answers at \(place): \(reason)"))
-        case .connectTimeout: end(.late, reason)
-        case .certificate: connectToNext(after: (.certificate, "its certificate: \(reason)"))
+            let server = stream.peer.map { "\($0)" } ?? client.address.server.description
+            connectToNextAddress(after: (.unconnected, "no server answers at \(server): \(reason)"))
+        case .connectTimeout: end(.timedOut, reason)
+        case .certificate: connectToNextAddress(after: (.certificateRefused, "its certificate: \(reason)"))
         case nil where bodyReader?.endsWithConnection == true: endWithResponse()
-        case nil: end(.lost, "the connection ended before the end of the answer")
-        default: end(.lost, reason)
+        case nil: end(.connectionLost, "the connection ended before the end of the answer")
+        default: end(.connectionLost, reason)
         }
     }
 
@@ -139,14 +139,14 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     /// Reads heads until the final response, because a server may send informational responses (1xx) first.
     private func readHeads() throws(HTTPFault) {
         while bodyReader == nil, result == nil {
-            guard let (head, length) = try HTTPResponseHead.parse(received) else { return }
-            received.removeFirst(length)
+            guard let (head, length) = try HTTPResponseHead.parse(receivedBytes) else { return }
+            receivedBytes.removeFirst(length)
             guard head.status >= 200 else { continue }
             status = head.status
             guard !client.readsOnlyStatus else { return endWithResponse() }
             let bodyLength = try head.bodyLength(method: method)
             bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.responseBytesMax)
-            _ = try bodyReader?.read(received)
+            _ = try bodyReader?.read(receivedBytes)
             endIfComplete()
         }
     }

@@ -16,7 +16,7 @@ struct HTTPBodyReader {
     private static let trailerLinesMax = 64
 
     private enum State: Equatable {
-        case counted(remaining: Int)
+        case fixedLength(remaining: Int)
         case untilEnd
         /// Reads the line with a chunk's size. Next: `chunk`, or `trailer` after the chunk of size 0.
         case chunkSize
@@ -24,10 +24,10 @@ struct HTTPBodyReader {
         case chunk(remaining: Int)
         /// Reads the line end after a chunk's data. Next: `chunkSize`.
         case chunkEnd
-        /// Reads the lines of the trailer section. Next: `whole`.
+        /// Reads the lines of the trailer section. Next: `complete`.
         case trailer(lines: Int)
         /// The body is complete. No state follows.
-        case whole
+        case complete
     }
 
     private(set) var body: [UInt8] = []
@@ -42,7 +42,7 @@ struct HTTPBodyReader {
         switch length {
         case .bytes(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
-            state = count == 0 ? .whole : .counted(remaining: count)
+            state = count == 0 ? .complete : .fixedLength(remaining: count)
             // The reservation uses no physical memory until bytes arrive: the system provides each page at
             // the first write to it.
             body.reserveCapacity(count)
@@ -51,7 +51,7 @@ struct HTTPBodyReader {
         }
     }
 
-    var isComplete: Bool { state == .whole }
+    var isComplete: Bool { state == .complete }
     /// Whether the body lasts until the connection ends.
     var endsWithConnection: Bool { state == .untilEnd }
 
@@ -63,18 +63,18 @@ struct HTTPBodyReader {
         var rest = bytes[...]
         while !isComplete, !rest.isEmpty {
             switch state {
-            case .counted(let remaining):
+            case .fixedLength(let remaining):
                 let count = try consume(&rest, atMost: remaining)
-                state = count == remaining ? .whole : .counted(remaining: remaining - count)
+                state = count == remaining ? .complete : .fixedLength(remaining: remaining - count)
             case .untilEnd: _ = try consume(&rest, atMost: rest.count)
             case .chunk(let remaining):
                 let count = try consume(&rest, atMost: remaining)
                 state = count == remaining ? .chunkEnd : .chunk(remaining: remaining - count)
             case .chunkSize, .chunkEnd, .trailer:
                 guard try takeLine(&rest) else { break }
-                try endLine()
+                try applyLine()
                 line = []
-            case .whole: break
+            case .complete: break
             }
         }
         return bytes.count - rest.count
@@ -108,7 +108,7 @@ struct HTTPBodyReader {
         return true
     }
 
-    private mutating func endLine() throws(HTTPFault) {
+    private mutating func applyLine() throws(HTTPFault) {
         switch state {
         case .chunkSize:
             // RFC 9112 allows chunk extensions after a semicolon. The reader ignores them.
@@ -122,8 +122,8 @@ struct HTTPBodyReader {
             state = .chunkSize
         case .trailer(let lines):
             guard lines < Self.trailerLinesMax else { throw .malformed }
-            state = line.isEmpty ? .whole : .trailer(lines: lines + 1)
-        case .counted, .untilEnd, .chunk, .whole: break
+            state = line.isEmpty ? .complete : .trailer(lines: lines + 1)
+        case .fixedLength, .untilEnd, .chunk, .complete: break
         }
     }
 

@@ -42,7 +42,7 @@ package struct HTTPFields: Sendable, Equatable {
     }
 
     /// Whether the text is a token, as the name of a field or a method must be (RFC 9110, section 5.6.2).
-    package static func isName(_ text: Substring) -> Bool {
+    package static func isToken(_ text: Substring) -> Bool {
         !text.isEmpty
             && text.utf8.allSatisfy { byte in
                 switch byte {

@@ -26,7 +26,7 @@ struct HTTPHead: Equatable {
         guard !first.contains(where: isControl) else { throw .malformed }
         var fields = HTTPFields()
         for line in lines.dropFirst() {
-            guard let colon = line.firstIndex(of: ":"), HTTPFields.isName(line[..<colon]) else { throw .malformed }
+            guard let colon = line.firstIndex(of: ":"), HTTPFields.isToken(line[..<colon]) else { throw .malformed }
             let value = line[line.index(after: colon)...].trimmed
             guard !value.contains(where: isControl) else { throw .malformed }
             fields.append(name: line[..<colon], value: value)

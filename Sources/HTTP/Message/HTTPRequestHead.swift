@@ -26,7 +26,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
     ) throws(HTTPFault) -> (head: HTTPRequestHead, length: Int)? {
         guard let (head, length) = try HTTPHead.parse(bytes, bytesMax: bytesMax) else { return nil }
         let words = head.firstLine.split(separator: " ", omittingEmptySubsequences: false)
-        guard words.count == 3, HTTPFields.isName(words[0]), words[1].hasPrefix("/") else { throw .malformed }
+        guard words.count == 3, HTTPFields.isToken(words[0]), words[1].hasPrefix("/") else { throw .malformed }
         guard words[2] == "HTTP/1.1" || words[2] == "HTTP/1.0" else { throw .unknownVersion }
         let isHTTP11 = words[2] == "HTTP/1.1"
         let hosts = head.fields.values(of: "host").count

@@ -8,15 +8,15 @@ package final class HTTPExchange: Sendable {
     package let head: HTTPRequestHead
     package let body: [UInt8]
     private let inbox: HTTPServerInbox
-    private let connection: UInt64
+    private let connectionNumber: UInt64
     private let isAnswered = Atomic<Bool>(false)
 
     /// - Precondition: the inbox has counted the exchange and the bytes of its body.
-    init(_ head: HTTPRequestHead, body: [UInt8], inbox: HTTPServerInbox, connection: UInt64) {
+    init(_ head: HTTPRequestHead, body: [UInt8], inbox: HTTPServerInbox, connectionNumber: UInt64) {
         self.head = head
         self.body = body
         self.inbox = inbox
-        self.connection = connection
+        self.connectionNumber = connectionNumber
     }
 
     deinit {
@@ -28,7 +28,7 @@ package final class HTTPExchange: Sendable {
     /// nothing if the client has disconnected.
     package func answer(_ response: HTTPResponse) {
         guard claimResponse() else { return }
-        inbox.post(.answer(response, connection: connection))
+        inbox.post(.answer(response, connectionNumber: connectionNumber))
     }
 
     /// Begins a response whose body any thread may append to the returned stream. The server's thread sends
@@ -43,8 +43,8 @@ package final class HTTPExchange: Sendable {
             inbox.endStream()
             return nil
         }
-        let stream = HTTPResponseStream(head: head, inbox: inbox, connection: connection)
-        inbox.post(.streamBegan(stream, connection: connection))
+        let stream = HTTPResponseStream(head: head, inbox: inbox, connectionNumber: connectionNumber)
+        inbox.post(.streamBegan(stream, connectionNumber: connectionNumber))
         return stream
     }
 

@@ -3,10 +3,10 @@ import Synchronization
 /// The body of a response that grows over time, such as Server-Sent Events (`text/event-stream`).
 ///
 /// Any thread may append. If the client reads slowly and an append has no room for all its bytes, the stream
-/// skips the whole append. If the client takes no byte for `HTTPServerLimits.idleMilliseconds` while bytes
+/// skips the whole append. If the client takes no byte for `HTTPServerLimits.idleTimeoutMilliseconds` while bytes
 /// wait, the server closes the connection.
 package final class HTTPResponseStream: Sendable {
-    package enum Appended: Sendable, Equatable {
+    package enum AppendResult: Sendable, Equatable {
         case taken
         /// The stream has no room for the bytes. None of them will be sent.
         case skipped
@@ -15,7 +15,7 @@ package final class HTTPResponseStream: Sendable {
     }
 
     private struct State {
-        var waiting: [UInt8] = []
+        var waitingBytes: [UInt8] = []
         var isFinished = false
         var hasEnded = false
         /// Whether a message in the inbox asks the server's thread to take the bytes. One such message is
@@ -33,15 +33,15 @@ package final class HTTPResponseStream: Sendable {
 
     let head: HTTPResponse
     private let inbox: HTTPServerInbox
-    private let connection: UInt64
+    private let connectionNumber: UInt64
     private let state: Mutex<State>
 
     /// - Precondition: the inbox has counted the stream.
-    init(head: HTTPResponse, inbox: HTTPServerInbox, connection: UInt64) {
+    init(head: HTTPResponse, inbox: HTTPServerInbox, connectionNumber: UInt64) {
         self.head = head
         self.inbox = inbox
-        self.connection = connection
-        state = Mutex(State(waiting: head.body))
+        self.connectionNumber = connectionNumber
+        state = Mutex(State(waitingBytes: head.body))
     }
 
     /// Whether the server sends nothing more: the stream was finished and the server took its last bytes, or
@@ -50,24 +50,26 @@ package final class HTTPResponseStream: Sendable {
 
     /// Appends bytes to the body. Either all of them are sent, or none.
     @discardableResult
-    package func append(_ bytes: [UInt8]) -> Appended {
-        let (appended, isNew) = state.withLock { state -> (Appended, Bool) in
+    package func append(_ bytes: [UInt8]) -> AppendResult {
+        let (appended, mustPost) = state.withLock { state -> (AppendResult, Bool) in
             guard !state.isFinished, !state.hasEnded else { return (.ended, false) }
-            guard bytes.count <= inbox.limits.streamBytesMax - state.waiting.count else { return (.skipped, false) }
-            state.waiting += bytes
+            guard bytes.count <= inbox.limits.streamBytesMax - state.waitingBytes.count else {
+                return (.skipped, false)
+            }
+            state.waitingBytes += bytes
             return (.taken, state.announce())
         }
-        if isNew { inbox.post(.streamReady(connection: connection)) }
+        if mustPost { inbox.post(.streamReady(connectionNumber: connectionNumber)) }
         return appended
     }
 
     /// Ends the response. The server still sends the bytes that were appended before.
     package func finish() {
-        let isNew = state.withLock { state in
+        let mustPost = state.withLock { state in
             state.isFinished = true
             return state.announce()
         }
-        if isNew { inbox.post(.streamReady(connection: connection)) }
+        if mustPost { inbox.post(.streamReady(connectionNumber: connectionNumber)) }
     }
 
     /// Sets an action that the server's thread calls once, when the stream has ended. Calls the action at
@@ -86,8 +88,8 @@ package final class HTTPResponseStream: Sendable {
     func removeAll() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
             state.isAnnounced = false
-            defer { state.waiting = [] }
-            return (state.waiting, state.isFinished)
+            defer { state.waitingBytes = [] }
+            return (state.waitingBytes, state.isFinished)
         }
     }
 
@@ -96,7 +98,7 @@ package final class HTTPResponseStream: Sendable {
         let (isFirst, action) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
             guard !state.hasEnded else { return (false, nil) }
             state.hasEnded = true
-            state.waiting = []
+            state.waitingBytes = []
             defer { state.onEnd = nil }
             return (true, state.onEnd)
         }

@@ -13,12 +13,12 @@ package final class HTTPServer: Sendable {
         case ended(HTTPServerError?)
     }
 
-    private typealias Port = Result<UInt16, HTTPServerError>
+    private typealias PortResult = Result<UInt16, HTTPServerError>
 
     private struct State {
         var phase = Phase.starting
-        var waitingForPort: [CheckedContinuation<Port, Never>] = []
-        var waitingForEnd: [CheckedContinuation<Void, Never>] = []
+        var portContinuations: [CheckedContinuation<PortResult, Never>] = []
+        var endContinuations: [CheckedContinuation<Void, Never>] = []
     }
 
     private let name: String
@@ -46,17 +46,17 @@ package final class HTTPServer: Sendable {
     ///
     /// - Throws: the reason why the server does not accept connections.
     package func port() async throws(HTTPServerError) -> UInt16 {
-        let port: Port = await withCheckedContinuation { continuation in
-            let known: Port? = state.withLock { state in
+        let port: PortResult = await withCheckedContinuation { continuation in
+            let knownPort: PortResult? = state.withLock { state in
                 switch state.phase {
                 case .starting:
-                    state.waitingForPort.append(continuation)
+                    state.portContinuations.append(continuation)
                     return nil
                 case .listening(let port): return .success(port)
                 case .ended(let error): return .failure(error ?? .hasEnded)
                 }
             }
-            if let known { continuation.resume(returning: known) }
+            if let knownPort { continuation.resume(returning: knownPort) }
         }
         return try port.get()
     }
@@ -79,7 +79,7 @@ package final class HTTPServer: Sendable {
         } catch {
             // Tasks that wait in `port()` must get the error, too.
             let failure = HTTPServerError(reason: "cannot start its thread: \(error)")
-            noteEnded(failure)
+            enterEnded(failure)
             throw failure
         }
         await waitUntilEnded()
@@ -92,43 +92,43 @@ package final class HTTPServer: Sendable {
     private func serve(_ loop: EventLoop, _ makeHandler: (EventLoop) -> any HTTPRequestHandler) {
         do throws(SystemError) {
             let server = try HTTPServerLoop(loop: loop, socket: socket, handler: makeHandler(loop), inbox: inbox)
-            noteListening(port: server.port)
+            enterListening(port: server.port)
             loop.run()
             server.close()
-            noteEnded(nil)
+            enterEnded(nil)
         } catch {
             inbox.close()
-            noteEnded(HTTPServerError(reason: "on \(socket.address) cannot start: \(error)"))
+            enterEnded(HTTPServerError(reason: "on \(socket.address) cannot start: \(error)"))
         }
     }
 
-    private func noteListening(port: UInt16) {
-        let waiting = state.withLock { state in
+    private func enterListening(port: UInt16) {
+        let continuations = state.withLock { state in
             state.phase = .listening(port)
-            defer { state.waitingForPort = [] }
-            return state.waitingForPort
+            defer { state.portContinuations = [] }
+            return state.portContinuations
         }
-        for continuation in waiting { continuation.resume(returning: .success(port)) }
+        for continuation in continuations { continuation.resume(returning: .success(port)) }
     }
 
-    private func noteEnded(_ error: HTTPServerError?) {
-        let (port, end) = state.withLock { state in
+    private func enterEnded(_ error: HTTPServerError?) {
+        let (portContinuations, endContinuations) = state.withLock { state in
             state.phase = .ended(error)
             defer {
-                state.waitingForPort = []
-                state.waitingForEnd = []
+                state.portContinuations = []
+                state.endContinuations = []
             }
-            return (state.waitingForPort, state.waitingForEnd)
+            return (state.portContinuations, state.endContinuations)
         }
-        for continuation in port { continuation.resume(returning: .failure(error ?? .hasEnded)) }
-        for continuation in end { continuation.resume() }
+        for continuation in portContinuations { continuation.resume(returning: .failure(error ?? .hasEnded)) }
+        for continuation in endContinuations { continuation.resume() }
     }
 
     private func waitUntilEnded() async {
         await withCheckedContinuation { continuation in
             let hasEnded = state.withLock { state in
                 if case .ended = state.phase { return true }
-                state.waitingForEnd.append(continuation)
+                state.endContinuations.append(continuation)
                 return false
             }
             if hasEnded { continuation.resume() }

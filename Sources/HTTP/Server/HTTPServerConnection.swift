@@ -29,7 +29,7 @@ final class HTTPServerConnection: StreamHandler {
     private(set) var deadlineMilliseconds: Int64
 
     /// Received bytes that are not parsed yet: an incomplete head, or pipelined requests.
-    private var received: [UInt8] = []
+    private var receivedBytes: [UInt8] = []
     /// The request that is being read or answered.
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
@@ -40,17 +40,17 @@ final class HTTPServerConnection: StreamHandler {
     private var responseStream: HTTPResponseStream?
     private var isChunked = false
 
-    /// `writtenBytes`: all bytes written to the stream so far. `takenBytesSeen`: the bytes that had left the
-    /// stream's buffer at the last `sweep`. If more have left at the next `sweep`, the client still reads.
+    /// `writtenBytes`: all bytes written to the stream so far. `takenBytesAtLastSweep`: the bytes that had left
+    /// the stream's buffer at the last `sweep`. If more have left at the next `sweep`, the client still reads.
     private var writtenBytes = 0
-    private var takenBytesSeen = 0
+    private var takenBytesAtLastSweep = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
         self.number = number
         self.descriptor = descriptor
         self.server = server
         limits = server.limits
-        deadlineMilliseconds = server.loop.nowMilliseconds + limits.headMilliseconds
+        deadlineMilliseconds = server.loop.nowMilliseconds + limits.headTimeoutMilliseconds
     }
 
     func start() { _ = stream }
@@ -70,15 +70,15 @@ final class HTTPServerConnection: StreamHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         switch state {
         case .head:
-            if received.isEmpty { setDeadline(limits.headMilliseconds) }
-            received.append(contentsOf: bytes)
+            if receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
+            receivedBytes.append(contentsOf: bytes)
             readRequests()
         case .body:
             readBody(bytes)
             readRequests()
         case .answering, .sending:
-            received.append(contentsOf: bytes)
-            if received.count > HTTPServerLimits.pipelinedBytesMax { stream.pauseReading() }
+            receivedBytes.append(contentsOf: bytes)
+            if receivedBytes.count > HTTPServerLimits.pipelinedBytesMax { stream.pauseReading() }
         case .streaming, .ending: break
         }
     }
@@ -86,13 +86,13 @@ final class HTTPServerConnection: StreamHandler {
     func streamDrained(_ stream: Stream) {
         switch state {
         case .sending: sendOutput()
-        case .streaming: sendStreamed()
+        case .streaming: sendStreamedBytes()
         case .head, .body, .answering, .ending: break
         }
         readRequests()
     }
 
-    func streamClosed(_ stream: Stream, error: StreamError?) { abandon() }
+    func streamClosed(_ stream: Stream, error: StreamError?) { close() }
 
     // MARK: - Requests
 
@@ -100,66 +100,66 @@ final class HTTPServerConnection: StreamHandler {
         var requests = 0
         while state == .head {
             stream.resumeReading()
-            guard !received.isEmpty else { return }
+            guard !receivedBytes.isEmpty else { return }
             // If the client does not read its responses, the server reads no more requests of it.
             guard stream.pendingOutputBytes <= Stream.highWaterBytes else { return stream.pauseReading() }
-            guard requests < HTTPServerLimits.requestsPerArrivalMax else { return refuse(400) }
+            guard requests < HTTPServerLimits.requestsPerReadMax else { return refuse(400) }
             do throws(HTTPFault) {
-                guard let (head, length) = try HTTPRequestHead.parse(received, bytesMax: limits.headBytesMax)
+                guard let (head, length) = try HTTPRequestHead.parse(receivedBytes, bytesMax: limits.headBytesMax)
                 else { return }
-                received.removeFirst(length)
+                receivedBytes.removeFirst(length)
                 requests += 1
-                try begin(head)
+                try beginRequest(head)
             } catch {
                 return refuse(error.status)
             }
         }
     }
 
-    private func begin(_ head: HTTPRequestHead) throws(HTTPFault) {
+    private func beginRequest(_ head: HTTPRequestHead) throws(HTTPFault) {
         request = head
-        guard let length = head.bodyLength, length != .bytes(0) else { return answer(head, body: []) }
+        guard let length = head.bodyLength, length != .bytes(0) else { return handleRequest(head, body: []) }
         guard limits.bodyBytesMax > 0 else { throw .bodyTooLarge }
         bodyReader = try HTTPBodyReader(length, bytesMax: limits.bodyBytesMax)
         state = .body
-        setDeadline(limits.bodyMilliseconds)
-        if head.awaitsContinue, received.isEmpty { write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
-        let early = received
-        received = []
-        early.withUnsafeBytes(readBody)
+        setDeadline(limits.bodyTimeoutMilliseconds)
+        if head.awaitsContinue, receivedBytes.isEmpty { write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
+        let earlyBytes = receivedBytes
+        receivedBytes = []
+        earlyBytes.withUnsafeBytes(readBody)
     }
 
-    /// Reads bytes of the body. Bytes after the body belong to the next request and stay in `received`.
+    /// Reads bytes of the body. Bytes after the body belong to the next request and stay in `receivedBytes`.
     private func readBody(_ bytes: UnsafeRawBufferPointer) {
         do throws(HTTPFault) {
             guard let count = try bodyReader?.read(bytes) else { return }
-            received.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[count...]))
+            receivedBytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[count...]))
         } catch {
             return refuse(error.status)
         }
-        let grown = (bodyReader?.body.count ?? 0) - bodyBytesCounted
-        bodyBytesCounted += grown
-        guard server.inbox.addBodyBytes(grown) else { return refuse(503) }
+        let addedBytes = (bodyReader?.body.count ?? 0) - bodyBytesCounted
+        bodyBytesCounted += addedBytes
+        guard server.inbox.addBodyBytes(addedBytes) else { return refuse(503) }
         guard bodyReader?.isComplete == true, let request, let body = bodyReader?.takeBody() else { return }
         bodyReader = nil
-        answer(request, body: body)
+        handleRequest(request, body: body)
     }
 
-    private func answer(_ head: HTTPRequestHead, body: [UInt8]) {
+    private func handleRequest(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.beginExchange() else { return refuse(503) }
         // From here the exchange owns the count: it subtracts the body's bytes from the inbox's `bodyBytes`
         // when it is released.
         bodyBytesCounted = 0
         state = .answering
-        setDeadline(limits.responseMilliseconds)
-        let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connection: number)
+        setDeadline(limits.responseTimeoutMilliseconds)
+        let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connectionNumber: number)
         guard let response = server.handler.answer(exchange), exchange.claimResponse() else { return }
         send(response)
     }
 
     private func dropBody() {
         bodyReader = nil
-        server.inbox.dropBodyBytes(bodyBytesCounted)
+        server.inbox.subtractBodyBytes(bodyBytesCounted)
         bodyBytesCounted = 0
     }
 
@@ -167,7 +167,7 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Sends a response that another thread has posted. Then reads the next request, which may already have
     /// arrived.
-    func sendLate(_ response: HTTPResponse) {
+    func sendPosted(_ response: HTTPResponse) {
         send(response)
         readRequests()
     }
@@ -181,7 +181,7 @@ final class HTTPServerConnection: StreamHandler {
 
     private func refuse(_ status: Int) {
         dropBody()
-        received = []
+        receivedBytes = []
         send(server.handler.refusal(status: status), keepsAlive: false)
     }
 
@@ -194,35 +194,35 @@ final class HTTPServerConnection: StreamHandler {
     }
 
     private func sendOutput() {
-        setDeadline(limits.idleMilliseconds)
-        let pending = stream.pendingOutputBytes
+        setDeadline(limits.idleTimeoutMilliseconds)
+        let pendingBytes = stream.pendingOutputBytes
         let isWritten = output?.write(to: stream) ?? true
-        writtenBytes += stream.pendingOutputBytes - pending
+        writtenBytes += stream.pendingOutputBytes - pendingBytes
         guard isWritten else { return }
         output = nil
         request = nil
         guard keepsAlive else { return finish() }
         state = .head
-        if !received.isEmpty { setDeadline(limits.headMilliseconds) }
+        if !receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
     }
 
     /// Sends the head of a streamed response, and from now on the bytes of its stream.
-    func begin(_ responseStream: HTTPResponseStream) {
+    func beginStreaming(_ responseStream: HTTPResponseStream) {
         guard state == .answering, let request else { return responseStream.end() }
         self.responseStream = responseStream
         guard !server.isStopping else { return finish() }
         state = .streaming
         isChunked = request.isHTTP11
-        received = []
+        receivedBytes = []
         stream.resumeReading()
-        setDeadline(limits.idleMilliseconds)
+        setDeadline(limits.idleTimeoutMilliseconds)
         write(responseStream.head.head(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
-        if request.method == "HEAD" { finish() } else { sendStreamed() }
+        if request.method == "HEAD" { finish() } else { sendStreamedBytes() }
     }
 
     /// Sends the waiting bytes of the `HTTPResponseStream`, unless many earlier bytes are still in the buffer
     /// of the connection's `stream`.
-    func sendStreamed() {
+    func sendStreamedBytes() {
         guard state == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
         let (bytes, isLast) = responseStream.removeAll()
@@ -250,20 +250,22 @@ final class HTTPServerConnection: StreamHandler {
     /// Ends the connection or refuses its request if the deadline has passed. Before that, sets a later
     /// deadline if the client has read bytes since the last call. Called every 200 ms.
     func sweep() {
-        let pending = stream.pendingOutputBytes
-        let taken = writtenBytes - pending
+        let pendingBytes = stream.pendingOutputBytes
+        let takenBytes = writtenBytes - pendingBytes
         switch state {
         case .sending, .streaming, .ending:
-            if taken > takenBytesSeen || pending == 0 && state == .streaming { setDeadline(limits.idleMilliseconds) }
+            if takenBytes > takenBytesAtLastSweep || pendingBytes == 0 && state == .streaming {
+                setDeadline(limits.idleTimeoutMilliseconds)
+            }
         case .head, .body, .answering: break
         }
-        takenBytesSeen = taken
+        takenBytesAtLastSweep = takenBytes
         guard deadlineMilliseconds <= server.loop.nowMilliseconds else { return }
         switch state {
-        case .head where received.isEmpty: abandon()
+        case .head where receivedBytes.isEmpty: close()
         case .head, .body: refuse(408)
         case .answering: refuse(503)
-        case .sending, .streaming, .ending: abandon()
+        case .sending, .streaming, .ending: close()
         }
     }
 
@@ -280,15 +282,15 @@ final class HTTPServerConnection: StreamHandler {
     private func finish() {
         state = .ending
         dropBody()
-        received = []
+        receivedBytes = []
         responseStream?.end()
         responseStream = nil
-        setDeadline(limits.idleMilliseconds)
+        setDeadline(limits.idleTimeoutMilliseconds)
         stream.resumeReading()
         stream.shutdownAfterFlush()
     }
 
-    func abandon() {
+    func close() {
         state = .ending
         dropBody()
         responseStream?.end()

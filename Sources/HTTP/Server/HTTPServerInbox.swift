@@ -8,11 +8,11 @@ import Synchronization
 /// messages in the queue.
 final class HTTPServerInbox: Sendable {
     enum Message {
-        case answer(HTTPResponse, connection: UInt64)
-        case streamBegan(HTTPResponseStream, connection: UInt64)
+        case answer(HTTPResponse, connectionNumber: UInt64)
+        case streamBegan(HTTPResponseStream, connectionNumber: UInt64)
         /// A stream has new bytes or has finished. The stream posts the next such message only after the
         /// server's thread has taken the bytes.
-        case streamReady(connection: UInt64)
+        case streamReady(connectionNumber: UInt64)
     }
 
     private struct State {
@@ -101,18 +101,18 @@ final class HTTPServerInbox: Sendable {
 
     /// Counts bytes of a body that have arrived.
     ///
-    /// - Returns: false if the bodies of all connections together are now larger than `bodiesBytesMax`.
+    /// - Returns: false if the bodies of all connections together are now larger than `totalBodyBytesMax`.
     func addBodyBytes(_ count: Int) -> Bool {
         state.withLock { state in
             state.bodyBytes += count
-            return state.bodyBytes <= limits.bodiesBytesMax
+            return state.bodyBytes <= limits.totalBodyBytesMax
         }
     }
 
     /// Subtracts the bytes of a body that the connection has dropped before any exchange owned them.
-    func dropBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
+    func subtractBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
 
-    func noteConnections(_ count: Int) { state.withLock { $0.connections = count } }
+    func setConnectionCount(_ count: Int) { state.withLock { $0.connections = count } }
 
     var usage: HTTPServerUsage {
         state.withLock { state in

@@ -1,5 +1,5 @@
 /// The limits of a server. The defaults suit a server of small pages, which takes no bodies. A server that
-/// takes bodies must set `bodyBytesMax` and `bodiesBytesMax`.
+/// takes bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
     /// The most connections. At this limit, a new connection replaces the one that is nearest to its deadline
     /// among the connections without an unanswered request. If there is none, the server closes the new
@@ -10,7 +10,7 @@ package struct HTTPServerLimits: Sendable {
     /// The most bytes of one body; 0: the server refuses every body.
     package var bodyBytesMax = 0
     /// The most bytes of all bodies together that are still arriving or whose request has no response yet.
-    package var bodiesBytesMax = 0
+    package var totalBodyBytesMax = 0
     /// The most requests that wait for the handler's response. A request waits even if its client has
     /// disconnected.
     package var exchangesMax = 64
@@ -19,22 +19,22 @@ package struct HTTPServerLimits: Sendable {
     /// The most bytes that wait in one stream. The stream skips an append that has no room.
     package var streamBytesMax = 256 * 1_024
     /// The longest time from a request's first byte to the end of its head.
-    package var headMilliseconds: Int64 = 10_000
+    package var headTimeoutMilliseconds: Int64 = 10_000
     /// The longest time from the end of a head to the end of its body.
-    package var bodyMilliseconds: Int64 = 60_000
+    package var bodyTimeoutMilliseconds: Int64 = 60_000
     /// The longest time until the handler's response. After it, the client gets status 503.
-    package var responseMilliseconds: Int64 = 120_000
+    package var responseTimeoutMilliseconds: Int64 = 120_000
     /// The longest time until the next request of a connection, and until a client takes more bytes of a
     /// waiting response.
-    package var idleMilliseconds: Int64 = 30_000
+    package var idleTimeoutMilliseconds: Int64 = 30_000
 
     /// The most pipelined requests that one read may begin to answer. A client that sends more gets status
     /// 400; no common client does.
-    static let requestsPerArrivalMax = 16
+    static let requestsPerReadMax = 16
     /// If more bytes than this follow an unanswered request, the server pauses reading from the connection.
     static let pipelinedBytesMax = 16_384
     /// After a request to stop, responses may still be sent for this time.
-    static let stopMilliseconds: Int64 = 1_000
+    static let stopTimeoutMilliseconds: Int64 = 1_000
 
     package init() {}
 }

@@ -43,7 +43,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         acceptedCount += 1
         let connection = HTTPServerConnection(number: acceptedCount, descriptor: descriptor, server: self)
         connections[connection.number] = connection
-        inbox.noteConnections(connections.count)
+        inbox.setConnectionCount(connections.count)
         connection.start()
     }
 
@@ -52,21 +52,21 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
     /// - Returns: whether one more connection may be accepted.
     private func makeRoom() -> Bool {
         guard connections.count >= limits.connectionsMax else { return true }
-        let replaced = connections.values.filter { !$0.isBusy }
+        let replacedConnection = connections.values.filter { !$0.isBusy }
             .min { ($0.deadlineMilliseconds, $0.number) < ($1.deadlineMilliseconds, $1.number) }
-        replaced?.abandon()
-        return replaced != nil
+        replacedConnection?.close()
+        return replacedConnection != nil
     }
 
     func connectionEnded(_ connection: HTTPServerConnection) {
         connections[connection.number] = nil
-        inbox.noteConnections(connections.count)
+        inbox.setConnectionCount(connections.count)
         if isStopping, connections.isEmpty { loop.stop() }
     }
 
     func timerFired(tag: UInt64) {
         guard tag == TimerTag.sweep else {
-            for connection in connections.values { connection.abandon() }
+            for connection in connections.values { connection.close() }
             return loop.stop()
         }
         for connection in connections.values { connection.sweep() }
@@ -79,10 +79,10 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         if isStopRequested, !isStopping { stop() }
         for message in messages {
             switch message {
-            case .answer(let response, let number): connections[number]?.sendLate(response)
+            case .answer(let response, let number): connections[number]?.sendPosted(response)
             case .streamBegan(let stream, let number):
-                if let connection = connections[number] { connection.begin(stream) } else { stream.end() }
-            case .streamReady(let number): connections[number]?.sendStreamed()
+                if let connection = connections[number] { connection.beginStreaming(stream) } else { stream.end() }
+            case .streamReady(let number): connections[number]?.sendStreamedBytes()
             }
         }
     }
@@ -92,7 +92,11 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         listener?.close()
         listener = nil
         guard !connections.isEmpty else { return loop.stop() }
-        _ = loop.schedule(afterMilliseconds: HTTPServerLimits.stopMilliseconds, handler: self, tag: TimerTag.stop)
+        _ = loop.schedule(
+            afterMilliseconds: HTTPServerLimits.stopTimeoutMilliseconds,
+            handler: self,
+            tag: TimerTag.stop
+        )
         for connection in connections.values { connection.stop() }
     }
 

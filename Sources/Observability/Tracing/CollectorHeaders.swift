@@ -42,7 +42,7 @@ package enum CollectorHeaders {
                 "is not a header of the form Name: value"
         }
         let name = line[..<colon]
-        guard HTTPFields.isName(name) else { return "has an invalid header name" }
+        guard HTTPFields.isToken(name) else { return "has an invalid header name" }
         guard line[colon...].utf8.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0x09 }) else {
             return "has an invalid header value"
         }

@@ -73,10 +73,10 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
             switch cause {
             case .unresolved: .unresolved
             case .unconnected: .unconnected
-            case .certificate: .certificate
-            case .lost: .lost
+            case .certificateRefused: .certificate
+            case .connectionLost: .lost
             case .malformed, .tooLarge: .malformed
-            case .late: .late
+            case .timedOut: .late
             case .interrupted: .hurried
             }
     }
