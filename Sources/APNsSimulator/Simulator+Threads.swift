@@ -63,7 +63,7 @@ extension Simulator {
         var ports: [UInt16] = []
         for (address, service) in zip(addresses, [Service.push, .management]) {
             do throws(SystemError) {
-                ports.append(try server.listen(on: address, for: service, peers: mailboxes))
+                ports.append(try server.listen(on: address, for: service, peerMailboxes: mailboxes))
             } catch {
                 throw SimulatorError(address, error)
             }

@@ -68,12 +68,12 @@ public final class Simulator: Sendable {
 
     /// Starts the service, and returns when it accepts connections.
     public func start() async throws(SimulatorError) {
-        let isFree = state.withLock { state in
+        let wasStopped = state.withLock { state in
             guard case .stopped = state else { return false }
             state = .starting
             return true
         }
-        guard isFree else { throw SimulatorError(.conflict, "the simulator is running") }
+        guard wasStopped else { throw SimulatorError(.conflict, "the simulator is running") }
         do throws(SimulatorError) {
             let started = try await serve()
             state.withLock { $0 = .running(started) }
@@ -131,7 +131,7 @@ public final class Simulator: Sendable {
             }
             return started
         } catch {
-            end(started)
+            stopThreads(started)
             throw error
         }
     }
@@ -147,10 +147,10 @@ public final class Simulator: Sendable {
         guard let running else { return }
         running.notifier.close()
         await running.interface?.stop()
-        end(running)
+        stopThreads(running)
     }
 
-    private func end(_ running: Running) {
+    private func stopThreads(_ running: Running) {
         for mailbox in running.mailboxes { _ = mailbox.post { $0.shutDown() } }
         for thread in running.threads { thread.join() }
     }
@@ -185,7 +185,7 @@ public final class Simulator: Sendable {
     ) async throws(SimulatorError) -> Value {
         let result: Result<Value, DeviceModel.Fault> = try await onThread(0) { server in
             let now = server.simulatedMilliseconds
-            let result = server.setup.simulatorState.use { devices -> Result<Value, DeviceModel.Fault> in
+            let result = server.setup.simulatorState.withModel { devices -> Result<Value, DeviceModel.Fault> in
                 do throws(DeviceModel.Fault) {
                     return .success(try body(&devices, now))
                 } catch {
@@ -220,12 +220,13 @@ public final class Simulator: Sendable {
                 devices.registrations(since: cursor, limit: limit)
             }
             guard let page else { throw SimulatorError(.invalidRequest, "since: not a cursor of this simulation") }
-            let left = clock.now.duration(to: deadline)
-            if !page.isEmpty || left <= .zero { return (page, cursor + page.count) }
+            let remainingTime = clock.now.duration(to: deadline)
+            if !page.isEmpty || remainingTime <= .zero { return (page, cursor + page.count) }
             guard let notifier = running?.notifier else {
                 throw SimulatorError(.notRunning, "the simulator does not run")
             }
-            let milliseconds = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
+            let milliseconds =
+                remainingTime.components.seconds * 1_000 + remainingTime.components.attoseconds / 1_000_000_000_000_000
             guard await notifier.wait(cursor: cursor, milliseconds: Int(milliseconds) + 1) else {
                 throw SimulatorError(.limitReached, "too many readers wait for registrations")
             }
@@ -243,8 +244,8 @@ public final class Simulator: Sendable {
         }
         try await onEveryThread { server in
             server.resetStatistics()
-            server.set(Faults(), of: .push)
-            server.set(Faults(), of: .management)
+            server.setFaults(Faults(), of: .push)
+            server.setFaults(Faults(), of: .management)
         }
     }
 
@@ -269,7 +270,7 @@ public final class Simulator: Sendable {
     /// - Parameter isOfManagement: whether to set the faults of the service that manages channels.
     public func setFaults(_ faults: Faults, ofManagement isOfManagement: Bool = false) async throws(SimulatorError) {
         if let problem = faults.problem { throw SimulatorError(.invalidRequest, problem) }
-        try await onEveryThread { $0.set(faults, of: isOfManagement ? .management : .push) }
+        try await onEveryThread { $0.setFaults(faults, of: isOfManagement ? .management : .push) }
     }
 
     /// Sends a GOAWAY on every connection that has not received one yet.
@@ -281,14 +282,14 @@ public final class Simulator: Sendable {
     /// Closes all connections without GOAWAY and without TLS's close_notify. Requests in flight are not
     /// answered.
     public func cutConnections() async throws(SimulatorError) {
-        try await onEveryThread { $0.cutAll() }
+        try await onEveryThread { $0.cutAllConnections() }
     }
 
     /// Leaves all connections half open: nothing is sent on them any more, and PINGs are not answered.
     ///
     /// - Parameter stopsReading: whether to read nothing either, so that the client's socket buffer fills up.
     public func silenceConnections(stopsReading: Bool = false) async throws(SimulatorError) {
-        try await onEveryThread { $0.silenceAll(stopsReading: stopsReading) }
+        try await onEveryThread { $0.silenceAllConnections(stopsReading: stopsReading) }
     }
 
     /// Advances the clock of the simulated world: activities grow old and provider tokens expire. Latencies

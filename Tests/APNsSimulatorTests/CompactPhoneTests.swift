@@ -83,7 +83,7 @@ import Testing
         let tokens = (0..<2_000).map { bench.crowd.token($0) }
         #expect(Set(tokens).count == 2_000 && tokens.allSatisfy { $0.utf8.count == 160 })
         #expect(bench.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
-        #expect(bench.model.compact.crowds[0].phones[1_234].pushes == 1)
+        #expect(bench.model.compactPhones.crowds[0].phones[1_234].pushes == 1)
         #expect(try bench.shown() == [0: 1_999, Int(Self.now) + 1: 1])
         // The same crowd in another model has the same tokens. A token with any other digit belongs to no
         // phone.

@@ -134,7 +134,7 @@ import Testing
                     nowMilliseconds: now
                 )
             }
-            #expect(comparison.matching == 1)
+            #expect(comparison.matchingCount == 1)
         }
     }
 
@@ -204,7 +204,7 @@ import Testing
             let comparison = try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 try devices.compare(app: Scene.app, expected: [("m1", Array(expected.utf8))], nowMilliseconds: now)
             }
-            #expect(comparison.matching == 1)
+            #expect(comparison.matchingCount == 1)
         }
     }
 

@@ -114,7 +114,7 @@ import Testing
         #expect(response.tints == ["coming", "here"])
         let screen = try #require(response.screens[0])
         #expect(response.screens.count == 1)
-        #expect(screen[0] == ScreenState.active.rawValue | DeviceModel.isUrgent)
+        #expect(screen[0] == ScreenState.active.rawValue | DeviceModel.urgentBit)
         #expect(screen[1] == 1 && screen[2] == 1)
         #expect(response.focus.count == 1 && response.focus.first?["priority"] as? Int == 10)
         #expect((response.focus.first?["alert"] as? [String: Any])?["title"] as? String == "Here")
@@ -167,7 +167,7 @@ import Testing
         var stage = try Stage()
         let alert = #","alert":{"title":"Here","body":"Now"}"#
         try stage.push("here", at: 10, more: alert)
-        stage.model.noteLostResponses(atMilliseconds: (Self.birth + lostAt) * 1_000)
+        stage.model.recordLostResponses(atMilliseconds: (Self.birth + lostAt) * 1_000)
         try stage.push("here", at: 20, more: alert)
         let response = try stage.screens(at: 20)
         #expect(response.number("rangTwice") == twice && response.number("rangInDoubt") == inDoubt)

@@ -29,7 +29,7 @@ import Testing
         defer { close(ends[1]) }
         let connection = try #require(ServerConnection(ends[0], service: .push, owner: owner))
         defer {
-            connection.abandon()
+            connection.close()
             owner.shutDown()
         }
         for _ in 0..<100 where connection.state != .serving { loop.turn(waitMilliseconds: 10) }

@@ -71,7 +71,7 @@ struct PushPace {
     /// The priority of the last push; 0 before the first push.
     private(set) var lastPriority: UInt8 = 0
 
-    mutating func note(priority: UInt8, atMilliseconds: Int64) {
+    mutating func countPush(priority: UInt8, atMilliseconds: Int64) {
         lastPriority = priority
         if priority == 10 { priority10 += 1 } else { priority5 += 1 }
         if let lastMilliseconds {
@@ -136,7 +136,7 @@ struct Activity {
     var pace = PushPace()
 
     /// The content state on the Lock Screen, as JSON.
-    private(set) var shown: [UInt8] = []
+    private(set) var shownContentState: [UInt8] = []
     /// The timestamp of the shown content, UNIX seconds. The phone ignores pushes with a lower timestamp.
     private(set) var shownTimestamp: Int64
     private(set) var shownAtMilliseconds: Int64
@@ -166,7 +166,7 @@ struct Activity {
         startedAtMilliseconds = nowMilliseconds
         shownTimestamp = timestamp
         shownAtMilliseconds = nowMilliseconds
-        shown.append(contentsOf: contentState)
+        shownContentState.append(contentsOf: contentState)
     }
 
     var isActive: Bool { state == .active }
@@ -175,15 +175,15 @@ struct Activity {
     mutating func show(_ contentState: UnsafeRawBufferPointer, timestamp: Int64, nowMilliseconds: Int64) {
         if timestamp < shownTimestamp { regressions += 1 }
         if timestamp == shownTimestamp { equalTimestamps += 1 }
-        shown.removeAll(keepingCapacity: true)
-        shown.append(contentsOf: contentState)
+        shownContentState.removeAll(keepingCapacity: true)
+        shownContentState.append(contentsOf: contentState)
         shownTimestamp = timestamp
         shownAtMilliseconds = nowMilliseconds
     }
 
     /// A push without content raises the timestamp of the shown content. A later push with a lower timestamp
     /// is then too old.
-    mutating func touch(timestamp: Int64) {
+    mutating func raiseShownTimestamp(timestamp: Int64) {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
@@ -193,7 +193,7 @@ struct Activity {
         guard isActive else { return }
         let latest = min(
             atMilliseconds + DeviceRules.endedVisibleMilliseconds,
-            startedAtMilliseconds + DeviceRules.totalMilliseconds
+            startedAtMilliseconds + DeviceRules.visibleMillisecondsMax
         )
         let dismissal = min(dismissalMilliseconds ?? latest, latest)
         state =
@@ -216,16 +216,16 @@ struct Activity {
     /// Ends the activity at an age of 8 h, and removes it at its dismissal date. Returns whether it ended
     /// now.
     mutating func advance(to nowMilliseconds: Int64) -> Bool {
-        var ended = false
-        let limit = startedAtMilliseconds + DeviceRules.activeMilliseconds
+        var hasEnded = false
+        let limit = startedAtMilliseconds + DeviceRules.activeMillisecondsMax
         if isActive, nowMilliseconds >= limit {
             end(atMilliseconds: limit, dismissalMilliseconds: nil)
-            ended = true
+            hasEnded = true
         }
         if case .ended(_, let dismissal) = state, nowMilliseconds >= dismissal {
             state = .gone(atMilliseconds: dismissal)
         }
-        return ended
+        return hasEnded
     }
 
     /// When the activity ended, UNIX milliseconds; nil while it is active. From then on, its token is

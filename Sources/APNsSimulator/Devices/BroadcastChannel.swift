@@ -19,7 +19,7 @@ public struct ChannelRules: Sendable, Equatable {
     /// Apple's limit on the channels of one app in one environment.
     public static let channelsPerAppMax = 10_000
     /// APNs stores the newest message of a channel for at most 8 h.
-    static let storedMilliseconds: Int64 = 8 * 3_600_000
+    static let storedMillisecondsMax: Int64 = 8 * 3_600_000
     /// The largest body of a broadcast, in bytes.
     static let bodyBytesMax = 5_120
 }
@@ -32,7 +32,7 @@ public struct ChannelRules: Sendable, Equatable {
 struct BroadcastChannel {
     /// The newest message, which APNs stores for offline phones. A phone that comes back online gets the
     /// message once, if it has not expired. A message expires after at most 8 h.
-    struct Stored {
+    struct StoredMessage {
         var body: [UInt8]
         var priority: UInt8
         var number: Int
@@ -48,7 +48,7 @@ struct BroadcastChannel {
     var deletedAtMilliseconds: Int64?
     /// Activities that began on the channel, including ended ones.
     var subscribers: [Int] = []
-    var stored: Stored?
+    var storedMessage: StoredMessage?
     var budget: BudgetBucket
     /// The number of accepted broadcasts. Broadcasts are numbered from 1 in the order in which they are
     /// accepted.
@@ -68,7 +68,7 @@ struct ChannelTable {
     private static let identifierBytes = 16
 
     private(set) var channels: [BroadcastChannel] = []
-    private var open: [Key: Int] = [:]
+    private var openChannels: [Key: Int] = [:]
     private var openCounts: [Int: Int] = [:]
     private var random: SplitMix64
 
@@ -84,7 +84,7 @@ struct ChannelTable {
     func openCount(application: Int) -> Int { openCounts[application] ?? 0 }
 
     func find(_ identifier: String, application: Int) -> Int? {
-        open[Key(application: application, identifier: identifier)]
+        openChannels[Key(application: application, identifier: identifier)]
     }
 
     /// Returns the identifiers of an app's open channels, oldest first.
@@ -112,7 +112,7 @@ struct ChannelTable {
                 budget: BudgetBucket(budget, nowMilliseconds: nowMilliseconds)
             )
         )
-        open[Key(application: application, identifier: identifier)] = channels.count - 1
+        openChannels[Key(application: application, identifier: identifier)] = channels.count - 1
         openCounts[application, default: 0] += 1
         return channels.count - 1
     }
@@ -120,9 +120,9 @@ struct ChannelTable {
     mutating func delete(_ index: Int, nowMilliseconds: Int64) {
         let channel = channels[index]
         let key = Key(application: channel.application, identifier: channel.identifier)
-        guard open.removeValue(forKey: key) != nil else { return }
+        guard openChannels.removeValue(forKey: key) != nil else { return }
         openCounts[channel.application, default: 0] -= 1
         channels[index].deletedAtMilliseconds = nowMilliseconds
-        channels[index].stored = nil
+        channels[index].storedMessage = nil
     }
 }

@@ -8,7 +8,7 @@ import Numbers
 /// a test can compute them too.
 public struct CompactCrowd: Sendable, Equatable {
     /// How an activity's id is formed from its number.
-    public enum Identifiers: String, Sendable, CaseIterable {
+    public enum IdentifierForm: String, Sendable, CaseIterable {
         /// The id is the crowd's name and the phone's number.
         case numbered
         /// The id is a UUID.
@@ -28,7 +28,7 @@ public struct CompactCrowd: Sendable, Equatable {
     public var environment = Environment.sandbox
     /// One in this many phones has frequent updates switched on; 0: none.
     public var frequentEvery = 0
-    public var identifiers = Identifiers.numbered
+    public var identifiers = IdentifierForm.numbered
     /// The timestamp that the activities show at first, UNIX seconds.
     public var timestamp: Int64 = 0
 
@@ -106,9 +106,9 @@ enum CompactToken {
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
 
     static func words(crowd key: UInt64, number: UInt32, generation: UInt8) -> [UInt64] {
-        let place = UInt64(generation) << 32 | UInt64(number)
-        var random = SplitMix64(seed: key &+ place &* multiplier)
-        var words = [key, place ^ mask(key)]
+        let packedNumbers = UInt64(generation) << 32 | UInt64(number)
+        var random = SplitMix64(seed: key &+ packedNumbers &* multiplier)
+        var words = [key, packedNumbers ^ mask(key)]
         for _ in 2..<wordCount { words.append(random.next()) }
         return words
     }
@@ -119,15 +119,15 @@ enum CompactToken {
     ///
     /// - Parameter token: `TokenTable.tokenBytes` bytes whose first word is the crowd's key.
     /// - Returns: nil if the token does not belong to the crowd.
-    static func place(
+    static func owner(
         of token: UnsafeRawBufferPointer,
         crowd key: UInt64
     ) -> (number: Int, generation: UInt8)? {
-        let place = word(1, of: token) ^ mask(key)
-        guard place >> 40 == 0 else { return nil }
-        var random = SplitMix64(seed: key &+ place &* multiplier)
+        let packedNumbers = word(1, of: token) ^ mask(key)
+        guard packedNumbers >> 40 == 0 else { return nil }
+        var random = SplitMix64(seed: key &+ packedNumbers &* multiplier)
         for index in 2..<wordCount where word(index, of: token) != random.next() { return nil }
-        return (Int(truncatingIfNeeded: place & 0xFFFF_FFFF), UInt8(truncatingIfNeeded: place >> 32))
+        return (Int(truncatingIfNeeded: packedNumbers & 0xFFFF_FFFF), UInt8(truncatingIfNeeded: packedNumbers >> 32))
     }
 
     private static func word(_ index: Int, of token: UnsafeRawBufferPointer) -> UInt64 {

@@ -9,28 +9,28 @@ struct CompactPhone: BitwiseCopyable {
     /// All pushes that have reached the phone, including those that it dropped.
     var pushes: UInt32 = 0
     /// Pushes whose timestamp was below that of the shown content.
-    var reversed: UInt16 = 0
+    var reversedPushes: UInt16 = 0
     /// Pushes whose timestamp was equal to that of the shown content.
-    var repeated: UInt16 = 0
+    var repeatedPushes: UInt16 = 0
     var alerts: UInt16 = 0
     /// Alerts equal to one of the last four alerts of the phone.
-    var alertsAgain: UInt16 = 0
+    var repeatedAlerts: UInt16 = 0
     /// Pushes for a token that was no longer valid.
-    var refused: UInt16 = 0
+    var refusedPushes: UInt16 = 0
     /// The number of tokens that the activity had before the current one.
     var generation: UInt8 = 0
     var life = Life.active
-    /// The numbers of the last four alerts that the phone got (``CompactPhones/alert(_:)``); 0: none.
-    var heard: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
+    /// The numbers of the last four alerts that the phone got (``CompactPhones/alertNumber(_:)``); 0: none.
+    var lastAlerts: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
     /// Counts an alert. Returns whether it is equal to one of the phone's last four alerts.
-    mutating func hear(_ alert: UInt16) -> Bool {
+    mutating func countAlert(_ alert: UInt16) -> Bool {
         alerts += alerts < .max ? 1 : 0
-        if heard.0 == alert || heard.1 == alert || heard.2 == alert || heard.3 == alert {
-            alertsAgain += alertsAgain < .max ? 1 : 0
+        if lastAlerts.0 == alert || lastAlerts.1 == alert || lastAlerts.2 == alert || lastAlerts.3 == alert {
+            repeatedAlerts += repeatedAlerts < .max ? 1 : 0
             return true
         }
-        heard = (alert, heard.0, heard.1, heard.2)
+        lastAlerts = (alert, lastAlerts.0, lastAlerts.1, lastAlerts.2)
         return false
     }
 }
@@ -44,7 +44,7 @@ struct CompactPhones {
     static let alertsMax = 65_535
     /// The most decoded bodies in the cache. A few are enough, because an audience gets few different bodies
     /// at a time.
-    private static let readingsMax = 8
+    private static let decodedBodiesMax = 8
 
     struct Crowd {
         let definition: CompactCrowd
@@ -76,14 +76,14 @@ struct CompactPhones {
     }
 
     /// A decoded body. Decoding gives the same result for every phone, so it is cached.
-    struct Reading {
+    struct DecodedBody {
         var body: [UInt8]
         var event: PushPayload.Event
         /// The `aps.timestamp` in the body, UNIX seconds.
         var timestamp: Int64
         /// An index of `states`; nil: the body has no content.
         var state: UInt32?
-        /// The number of the alert (`alert(_:)`); 0: the body has none.
+        /// The number of the alert (`alertNumber(_:)`); 0: the body has none.
         var alert: UInt16
     }
 
@@ -94,8 +94,8 @@ struct CompactPhones {
     private(set) var states: [State] = []
     private var statesByKey: [StateKey: UInt32] = [:]
     private var alerts: [[UInt8]: UInt16] = [:]
-    private var readings: [Reading] = []
-    private var nextReading = 0
+    private var decodedBodies: [DecodedBody] = []
+    private var nextCacheIndex = 0
 
     var count: Int { crowds.reduce(0) { $0 + $1.phones.count } }
 
@@ -111,35 +111,37 @@ struct CompactPhones {
         guard !keys.isEmpty, token.count == TokenTable.tokenBytes else { return nil }
         let key = CompactToken.key(of: token)
         guard let crowd = keys.firstIndex(of: key),
-            let place = CompactToken.place(of: token, crowd: key), place.number < crowds[crowd].phones.count
+            let owner = CompactToken.owner(of: token, crowd: key), owner.number < crowds[crowd].phones.count
         else { return nil }
-        return (crowd, place.number, place.generation)
+        return (crowd, owner.number, owner.generation)
     }
 
     // MARK: - Bodies
 
     /// Decodes a push's body, or takes the result from the cache. Returns nil if phones cannot decode the
     /// body.
-    mutating func read(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> Reading? {
-        for reading in readings where reading.body.withUnsafeBytes({ isEqual($0, body) }) { return reading }
+    mutating func decode(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> DecodedBody? {
+        for decodedBody in decodedBodies where decodedBody.body.withUnsafeBytes({ isEqual($0, body) }) {
+            return decodedBody
+        }
         guard let payload = try? PushPayload(body, tape: &tape) else { return nil }
-        let reading = Reading(
+        let decodedBody = DecodedBody(
             body: Array(body),
             event: payload.event,
             timestamp: payload.timestamp,
-            state: payload.contentState.map { state(Array(tape.bytes($0)), timestamp: payload.timestamp) },
-            alert: payload.alert.map { tape[$0].kind == .object ? alert(Array(tape.bytes($0))) : 0 } ?? 0
+            state: payload.contentState.map { stateNumber(Array(tape.bytes($0)), timestamp: payload.timestamp) },
+            alert: payload.alert.map { tape[$0].kind == .object ? alertNumber(Array(tape.bytes($0))) : 0 } ?? 0
         )
-        if readings.count < Self.readingsMax {
-            readings.append(reading)
+        if decodedBodies.count < Self.decodedBodiesMax {
+            decodedBodies.append(decodedBody)
         } else {
-            readings[nextReading % Self.readingsMax] = reading
-            nextReading += 1
+            decodedBodies[nextCacheIndex % Self.decodedBodiesMax] = decodedBody
+            nextCacheIndex += 1
         }
-        return reading
+        return decodedBody
     }
 
-    mutating func state(_ content: [UInt8], timestamp: Int64) -> UInt32 {
+    mutating func stateNumber(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = statesByKey[key] { return known }
         guard states.count < Self.statesMax else { return UInt32(states.count - 1) }
@@ -150,17 +152,17 @@ struct CompactPhones {
     }
 
     /// Returns the number of an alert. Equal texts have the same number.
-    private mutating func alert(_ text: [UInt8]) -> UInt16 {
+    private mutating func alertNumber(_ text: [UInt8]) -> UInt16 {
         if let known = alerts[text] { return known }
         let number = UInt16(min(alerts.count + 1, Self.alertsMax))
         alerts[text] = number
         return number
     }
 
-    mutating func noteShown(_ state: UInt32, atMilliseconds: Int64) {
-        let place = Int(state)
-        if states[place].pushes == 0 { states[place].firstMilliseconds = atMilliseconds }
-        states[place].pushes += 1
-        states[place].lastMilliseconds = atMilliseconds
+    mutating func countShown(_ state: UInt32, atMilliseconds: Int64) {
+        let index = Int(state)
+        if states[index].pushes == 0 { states[index].firstMilliseconds = atMilliseconds }
+        states[index].pushes += 1
+        states[index].lastMilliseconds = atMilliseconds
     }
 }

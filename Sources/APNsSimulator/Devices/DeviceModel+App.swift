@@ -97,7 +97,7 @@ extension DeviceModel {
         app: String,
         device: String,
         environment: Environment? = nil,
-        frequentUpdates: Bool = false,
+        hasFrequentUpdates: Bool = false,
         hasChannels: Bool = false,
         audiences: [String] = [],
         nowMilliseconds: Int64
@@ -113,7 +113,7 @@ extension DeviceModel {
                 application: application,
                 device: device,
                 environment: ownEnvironment,
-                frequentUpdates: frequentUpdates,
+                hasFrequentUpdates: hasFrequentUpdates,
                 hasChannels: hasChannels,
                 audiences: audiences,
                 startBudget: BudgetBucket(rules.startBudget, nowMilliseconds: nowMilliseconds)
@@ -121,7 +121,7 @@ extension DeviceModel {
         )
         phonesByDevice[key] = index
         applications[application].phones.append(index)
-        noteChange(of: index)
+        markChanged(of: index)
         for position in applications[application].types.indices {
             guard let token = issueStartToken(phone: index, type: applications[application].types[position]) else {
                 throw .tooMany("tokens")
@@ -202,7 +202,7 @@ extension DeviceModel {
         advance(index, nowMilliseconds: nowMilliseconds)
         activities[index].remove(atMilliseconds: nowMilliseconds)
         retireToken(of: index, as: .expiredToken)
-        noteChange(of: activities[index].phone)
+        markChanged(of: activities[index].phone)
     }
 
     /// The user removes the app. Its activities disappear and all its tokens become invalid.
@@ -210,7 +210,7 @@ extension DeviceModel {
         let phone = try phone(device, application: try application(app))
         guard phones[phone].isInstalled else { return }
         phones[phone].isInstalled = false
-        noteChange(of: phone)
+        markChanged(of: phone)
         for index in phones[phone].activities {
             advance(index, nowMilliseconds: nowMilliseconds)
             activities[index].remove(atMilliseconds: nowMilliseconds)
@@ -284,7 +284,7 @@ extension DeviceModel {
             )
         )
         phones[phone].activities.append(index)
-        noteChange(of: phone)
+        markChanged(of: phone)
         let key = ActivityKey(application: phones[phone].application, identifier: identifier)
         activitiesByIdentifier[key, default: []].append(index)
         return index
@@ -294,7 +294,7 @@ extension DeviceModel {
         tokens.issue(
             to: .pushToStart(phone: phone, type: type),
             application: phones[phone].application,
-            state: phones[phone].environment == environment ? .live : .foreign
+            state: phones[phone].environment == environment ? .live : .otherEnvironment
         )
     }
 
@@ -329,7 +329,7 @@ extension DeviceModel {
             let token = tokens.issue(
                 to: .activity(index),
                 application: phone.application,
-                state: phone.environment == environment ? .live : .foreign
+                state: phone.environment == environment ? .live : .otherEnvironment
             )
         else { return }
         activities[index].token = token
@@ -348,7 +348,7 @@ extension DeviceModel {
                     array: { writer in for audience in activity.audiences { writer.string(audience) } }
                 )
             }
-            writer.member("frequentUpdates", phone.frequentUpdates)
+            writer.member("frequentUpdates", phone.hasFrequentUpdates)
             if activity.shownTimestamp > 0 {
                 writer.member("shows", object: { writer in writer.member("timestamp", activity.shownTimestamp) })
             }

@@ -26,28 +26,28 @@ extension DeviceModel {
             return .tooManyRequests
         }
         channels[index].broadcasts += 1
-        channels[index].pace.note(priority: broadcast.priority, atMilliseconds: nowMilliseconds)
-        let message = BroadcastChannel.Stored(
+        channels[index].pace.countPush(priority: broadcast.priority, atMilliseconds: nowMilliseconds)
+        let message = BroadcastChannel.StoredMessage(
             body: Array(body),
             priority: broadcast.priority,
             number: channels[index].broadcasts,
             expiresAtMilliseconds: min(
                 Self.milliseconds(seconds: broadcast.expiration),
-                nowMilliseconds + ChannelRules.storedMilliseconds
+                nowMilliseconds + ChannelRules.storedMillisecondsMax
             )
         )
         if channels[index].storesNewest {
-            channels[index].stored = message.expiresAtMilliseconds > nowMilliseconds ? message : nil
+            channels[index].storedMessage = message.expiresAtMilliseconds > nowMilliseconds ? message : nil
         }
         let subscribers = channels[index].subscribers
         for activity in subscribers {
-            bring(message, to: activity, tape: &tape, nowMilliseconds: nowMilliseconds)
+            deliverBroadcast(message, to: activity, tape: &tape, nowMilliseconds: nowMilliseconds)
         }
         return .success
     }
 
-    private mutating func bring(
-        _ message: BroadcastChannel.Stored,
+    private mutating func deliverBroadcast(
+        _ message: BroadcastChannel.StoredMessage,
         to activity: Int,
         tape: inout JSONTape,
         nowMilliseconds: Int64
@@ -60,7 +60,7 @@ extension DeviceModel {
         }
         activities[activity].lastBroadcast = message.number
         activities[activity].broadcastsReceived += 1
-        activities[activity].pace.note(priority: message.priority, atMilliseconds: nowMilliseconds)
+        activities[activity].pace.countPush(priority: message.priority, atMilliseconds: nowMilliseconds)
         message.body.withUnsafeBytes { body in
             do throws(PushPayload.Fault) {
                 let payload = try PushPayload(body, tape: &tape)
@@ -77,7 +77,7 @@ extension DeviceModel {
     public mutating func goOffline(device: String, app: String) throws(Fault) {
         let phone = try phone(device, application: try application(app))
         phones[phone].isOnline = false
-        noteChange(of: phone)
+        markChanged(of: phone)
     }
 
     /// Brings a phone back online, and delivers the stored messages of its activities' channels.
@@ -85,13 +85,13 @@ extension DeviceModel {
         let phone = try phone(device, application: try application(app))
         guard !phones[phone].isOnline else { return }
         phones[phone].isOnline = true
-        noteChange(of: phone)
+        markChanged(of: phone)
         var tape = JSONTape()
         for activity in phones[phone].activities {
-            guard let channel = activities[activity].channel, let stored = channels[channel].stored,
+            guard let channel = activities[activity].channel, let stored = channels[channel].storedMessage,
                 stored.number > activities[activity].lastBroadcast, stored.expiresAtMilliseconds > nowMilliseconds
             else { continue }
-            bring(stored, to: activity, tape: &tape, nowMilliseconds: nowMilliseconds)
+            deliverBroadcast(stored, to: activity, tape: &tape, nowMilliseconds: nowMilliseconds)
         }
     }
 
@@ -167,13 +167,13 @@ extension DeviceModel {
     /// Writes all channels of an app as JSON, including deleted ones, in the order of their creation.
     public mutating func channelsJSON(app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
         let application = try application(app)
-        let own = channels.channels.filter { $0.application == application }
+        let ownChannels = channels.channels.filter { $0.application == application }
         var writer = JSONWriter()
         writer.object { writer in
             writer.member(
                 "channels",
                 array: { writer in
-                    for channel in own { write(channel, to: &writer, nowMilliseconds: nowMilliseconds) }
+                    for channel in ownChannels { write(channel, to: &writer, nowMilliseconds: nowMilliseconds) }
                 }
             )
         }
@@ -188,7 +188,7 @@ extension DeviceModel {
             if let deleted = channel.deletedAtMilliseconds { writer.member("deletedAt", deleted) }
             writer.member("subscribers", channel.subscribers.count { activities[$0].isActive })
             writer.member("broadcasts", channel.broadcasts)
-            writer.member("stored", (channel.stored?.expiresAtMilliseconds ?? 0) > nowMilliseconds)
+            writer.member("stored", (channel.storedMessage?.expiresAtMilliseconds ?? 0) > nowMilliseconds)
             if let distance = channel.pace.leastDistanceMilliseconds {
                 writer.member("leastDistanceMilliseconds", distance)
             }

@@ -4,13 +4,15 @@ extension DeviceModel {
     /// Creates a crowd. Its app must exist.
     public mutating func create(_ crowd: CompactCrowd) throws(Fault) {
         let application = try application(crowd.app)
-        guard !compact.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name })
+        guard
+            !compactPhones.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name }
+            )
         else { throw .crowdExists(crowd.name) }
-        guard compact.crowds.count < CompactPhones.crowdsMax, (1...CompactCrowd.phonesMax).contains(crowd.count),
-            compact.count + crowd.count <= CompactPhones.phonesMax
+        guard compactPhones.crowds.count < CompactPhones.crowdsMax, (1...CompactCrowd.phonesMax).contains(crowd.count),
+            compactPhones.count + crowd.count <= CompactPhones.phonesMax
         else { throw .tooMany("compact phones") }
-        let initial = CompactPhone(state: compact.state([], timestamp: crowd.timestamp))
-        compact.append(
+        let initial = CompactPhone(state: compactPhones.stateNumber([], timestamp: crowd.timestamp))
+        compactPhones.append(
             CompactPhones.Crowd(
                 definition: crowd,
                 application: application,
@@ -24,8 +26,8 @@ extension DeviceModel {
         throws(Fault)
     {
         let crowd = try crowd(name, app: app, numbers)
-        for number in numbers { compact.crowds[crowd].phones[number].life = .gone }
-        compact.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        for number in numbers { compactPhones.crowds[crowd].phones[number].life = .gone }
+        compactPhones.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
 
     /// Gives the activities of some phones a new update token. `registrations` returns the new tokens.
@@ -33,8 +35,8 @@ extension DeviceModel {
         throws(Fault)
     {
         let crowd = try crowd(name, app: app, numbers)
-        for number in numbers { compact.crowds[crowd].phones[number].generation &+= 1 }
-        compact.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        for number in numbers { compactPhones.crowds[crowd].phones[number].generation &+= 1 }
+        compactPhones.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
 
     /// Returns the registrations that the apps of some phones post, with the current tokens.
@@ -49,7 +51,7 @@ extension DeviceModel {
         app: String,
         nowMilliseconds: Int64
     ) throws(Fault) -> [RegistrationRecord] {
-        let crowd = compact.crowds[try crowd(name, app: app, 0..<0)]
+        let crowd = compactPhones.crowds[try crowd(name, app: app, 0..<0)]
         let last = min(crowd.phones.count, from.addingReportingOverflow(limit).partialValue)
         return (from..<max(from, last))
             .map { number in
@@ -63,10 +65,12 @@ extension DeviceModel {
 
     func crowd(_ name: String, app: String, _ numbers: Range<Int>) throws(Fault) -> Int {
         guard
-            let crowd = compact.crowds.firstIndex(where: { $0.definition.app == app && $0.definition.name == name })
+            let crowd = compactPhones.crowds.firstIndex(where: {
+                $0.definition.app == app && $0.definition.name == name
+            })
         else { throw .unknownCrowd(name) }
-        guard numbers.lowerBound >= 0, numbers.upperBound <= compact.crowds[crowd].phones.count else {
-            throw .unknownDevice("\(name): \(numbers) of \(compact.crowds[crowd].phones.count)")
+        guard numbers.lowerBound >= 0, numbers.upperBound <= compactPhones.crowds[crowd].phones.count else {
+            throw .unknownDevice("\(name): \(numbers) of \(compactPhones.crowds[crowd].phones.count)")
         }
         return crowd
     }
@@ -84,70 +88,70 @@ extension DeviceModel {
         application: Int?,
         nowMilliseconds: Int64
     ) -> (verdict: PushVerdict, token: Int)? {
-        guard let (crowd, number, generation) = compact.find(token) else { return nil }
-        let place = Self.compactTokenBit | crowd << 32 | number
-        guard compact.crowds[crowd].definition.environment == environment else {
-            return (PushVerdict(reason: .badDeviceToken), place)
+        guard let (crowd, number, generation) = compactPhones.find(token) else { return nil }
+        let compactToken = Self.compactTokenBit | crowd << 32 | number
+        guard compactPhones.crowds[crowd].definition.environment == environment else {
+            return (PushVerdict(reason: .badDeviceToken), compactToken)
         }
-        guard compact.crowds[crowd].application == application else {
-            return (PushVerdict(reason: .deviceTokenNotForTopic), place)
+        guard compactPhones.crowds[crowd].application == application else {
+            return (PushVerdict(reason: .deviceTokenNotForTopic), compactToken)
         }
-        let phone = compact.crowds[crowd].phones[number]
+        let phone = compactPhones.crowds[crowd].phones[number]
         guard phone.life == .active, phone.generation == generation else {
-            compact.crowds[crowd].phones[number].refused += phone.refused < .max ? 1 : 0
-            let at = compact.crowds[crowd].retiredAtMilliseconds
-            return (PushVerdict(reason: .expiredToken, atMilliseconds: at), place)
+            compactPhones.crowds[crowd].phones[number].refusedPushes += phone.refusedPushes < .max ? 1 : 0
+            let at = compactPhones.crowds[crowd].retiredAtMilliseconds
+            return (PushVerdict(reason: .expiredToken, atMilliseconds: at), compactToken)
         }
-        return (PushVerdict(reason: .success), place)
+        return (PushVerdict(reason: .success), compactToken)
     }
 
     /// Delivers an accepted push to a compact phone.
     ///
-    /// - Parameter place: the `token` that `compactVerdict` returned.
+    /// - Parameter compactToken: the `token` that `compactVerdict` returned.
     mutating func deliverCompact(
         _ body: UnsafeRawBufferPointer,
-        place: Int,
+        compactToken: Int,
         priority: UInt8,
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> PushEffect {
-        let (crowd, number) = ((place & ~Self.compactTokenBit) >> 32, place & 0xFFFF_FFFF)
-        if priority == 10 { compact.crowds[crowd].priority10 += 1 }
-        compact.crowds[crowd].phones[number].pushes &+= 1
+        let (crowd, number) = ((compactToken & ~Self.compactTokenBit) >> 32, compactToken & 0xFFFF_FFFF)
+        if priority == 10 { compactPhones.crowds[crowd].priority10 += 1 }
+        compactPhones.crowds[crowd].phones[number].pushes &+= 1
         let effect =
-            compact.read(body, tape: &tape)
+            compactPhones.decode(body, tape: &tape)
             .map { apply($0, to: number, of: crowd, nowMilliseconds: nowMilliseconds) } ?? .malformed
-        compact.crowds[crowd].effects[effect] += 1
+        compactPhones.crowds[crowd].effects[effect] += 1
         return effect
     }
 
     private mutating func apply(
-        _ reading: CompactPhones.Reading,
+        _ decodedBody: CompactPhones.DecodedBody,
         to number: Int,
         of crowd: Int,
         nowMilliseconds: Int64
     ) -> PushEffect {
-        var phone = compact.crowds[crowd].phones[number]
-        defer { compact.crowds[crowd].phones[number] = phone }
-        guard reading.event != .start else { return .wrongToken }
-        let shown = compact.states[Int(phone.state)].timestamp
-        if reading.timestamp < shown { phone.reversed += phone.reversed < .max ? 1 : 0 }
-        if reading.timestamp == shown { phone.repeated += phone.repeated < .max ? 1 : 0 }
-        if reading.event == .update {
-            if reading.timestamp < shown { return .ignoredOld }
-            guard reading.timestamp <= nowMilliseconds / 1_000 + DeviceRules.futureSeconds else {
+        var phone = compactPhones.crowds[crowd].phones[number]
+        defer { compactPhones.crowds[crowd].phones[number] = phone }
+        guard decodedBody.event != .start else { return .wrongToken }
+        let shown = compactPhones.states[Int(phone.state)].timestamp
+        if decodedBody.timestamp < shown { phone.reversedPushes += phone.reversedPushes < .max ? 1 : 0 }
+        if decodedBody.timestamp == shown { phone.repeatedPushes += phone.repeatedPushes < .max ? 1 : 0 }
+        if decodedBody.event == .update {
+            if decodedBody.timestamp < shown { return .ignoredOld }
+            guard decodedBody.timestamp <= nowMilliseconds / 1_000 + DeviceRules.timestampAheadSecondsMax else {
                 return .ignoredFuture
             }
-            guard reading.state != nil else { return .undecodable }
+            guard decodedBody.state != nil else { return .undecodable }
         }
-        if let state = reading.state, reading.timestamp >= shown {
+        if let state = decodedBody.state, decodedBody.timestamp >= shown {
             phone.state = state
-            compact.noteShown(state, atMilliseconds: nowMilliseconds)
+            compactPhones.countShown(state, atMilliseconds: nowMilliseconds)
         }
-        if reading.alert != 0 { _ = phone.hear(reading.alert) }
-        guard reading.event == .end else { return .shown }
+        if decodedBody.alert != 0 { _ = phone.countAlert(decodedBody.alert) }
+        guard decodedBody.event == .end else { return .shown }
         phone.life = .ended
-        compact.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        compactPhones.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
         return .ended
     }
 
@@ -155,7 +159,7 @@ extension DeviceModel {
 
     /// Writes sums over the phones of a crowd as one JSON object: what they show and what they have received.
     public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {
-        let crowd = compact.crowds[try crowd(name, app: app, 0..<0)]
+        let crowd = compactPhones.crowds[try crowd(name, app: app, 0..<0)]
         let tally = CompactTally(crowd.phones)
         var writer = JSONWriter()
         writer.object { writer in
@@ -163,17 +167,17 @@ extension DeviceModel {
             writer.member("name", name)
             writer.member("phones", crowd.phones.count)
             writer.member("bytesPerPhone", MemoryLayout<CompactPhone>.stride)
-            writer.member("ended", tally.ended)
-            writer.member("gone", tally.gone)
+            writer.member("ended", tally.endedPhones)
+            writer.member("gone", tally.gonePhones)
             writer.member("pushes", tally.pushes)
             writer.member("priority10", crowd.priority10)
             writer.member("pushesMax", tally.pushesMax)
-            writer.member("unreached", tally.unreached)
-            writer.member("reversed", tally.reversed)
+            writer.member("unreached", tally.unreachedPhones)
+            writer.member("reversed", tally.phonesWithReversedPush)
             writer.member("repeatedPushes", tally.repeatedPushes)
-            writer.member("refused", tally.refused)
+            writer.member("refused", tally.refusedPushes)
             writer.member("alerts", tally.alerts)
-            writer.member("alertedTwice", tally.alertedTwice)
+            writer.member("alertedTwice", tally.phonesAlertedTwice)
             write(crowd.effects, to: &writer)
             writer.member("shown", array: { writer in writeShown(tally.phonesByState, to: &writer) })
         }
@@ -183,10 +187,10 @@ extension DeviceModel {
     /// Writes the content states that phones show, newest first.
     private func writeShown(_ phonesByState: [UInt32: Int], to writer: inout JSONWriter) {
         let order = phonesByState.keys.sorted {
-            (compact.states[Int($0)].timestamp, $0) > (compact.states[Int($1)].timestamp, $1)
+            (compactPhones.states[Int($0)].timestamp, $0) > (compactPhones.states[Int($1)].timestamp, $1)
         }
         for number in order {
-            let state = compact.states[Int(number)]
+            let state = compactPhones.states[Int(number)]
             writer.object { writer in
                 writer.member("timestamp", state.timestamp)
                 writer.key("contentState")
@@ -204,12 +208,12 @@ extension DeviceModel {
 
 /// Sums over the phones of a crowd.
 private struct CompactTally {
-    var (ended, gone, unreached) = (0, 0, 0)
-    var (pushes, pushesMax, repeatedPushes, refused, alerts) = (0, 0, 0, 0, 0)
+    var (endedPhones, gonePhones, unreachedPhones) = (0, 0, 0)
+    var (pushes, pushesMax, repeatedPushes, refusedPushes, alerts) = (0, 0, 0, 0, 0)
     /// Phones that got a push older than the content that they showed.
-    var reversed = 0
+    var phonesWithReversedPush = 0
     /// Phones that got an alert for the second time.
-    var alertedTwice = 0
+    var phonesAlertedTwice = 0
     var phonesByState: [UInt32: Int] = [:]
 
     init(_ phones: [CompactPhone]) {
@@ -217,17 +221,17 @@ private struct CompactTally {
         for phone in phones {
             switch phone.life {
             case .active: break
-            case .ended: ended += 1
-            case .gone: gone += 1
+            case .ended: endedPhones += 1
+            case .gone: gonePhones += 1
             }
-            if phone.pushes == 0 { unreached += 1 }
+            if phone.pushes == 0 { unreachedPhones += 1 }
             pushes += Int(phone.pushes)
             pushesMax = max(pushesMax, Int(phone.pushes))
-            if phone.reversed > 0 { reversed += 1 }
-            repeatedPushes += Int(phone.repeated)
-            refused += Int(phone.refused)
+            if phone.reversedPushes > 0 { phonesWithReversedPush += 1 }
+            repeatedPushes += Int(phone.repeatedPushes)
+            refusedPushes += Int(phone.refusedPushes)
             alerts += Int(phone.alerts)
-            if phone.alertsAgain > 0 { alertedTwice += 1 }
+            if phone.repeatedAlerts > 0 { phonesAlertedTwice += 1 }
             guard phone.life != .gone else { continue }
             if phone.state != last.state {
                 if last.phones > 0 { phonesByState[last.state, default: 0] += last.phones }

@@ -23,15 +23,15 @@ extension DeviceModel {
         let owner = tokens.entries[index].owner
         if case .activity(let activity) = owner { advance(activity, nowMilliseconds: nowMilliseconds) }
         let entry = tokens.entries[index]
-        if entry.state == .foreign { return (PushVerdict(reason: .badDeviceToken), index) }
+        if entry.state == .otherEnvironment { return (PushVerdict(reason: .badDeviceToken), index) }
         guard entry.application == application else { return (PushVerdict(reason: .deviceTokenNotForTopic), index) }
-        if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + grace(reason) {
+        if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + graceMilliseconds(reason) {
             return (PushVerdict(reason: reason, atMilliseconds: at), index)
         }
         return (PushVerdict(reason: .success), index)
     }
 
-    private func grace(_ reason: Reason) -> Int64 {
+    private func graceMilliseconds(_ reason: Reason) -> Int64 {
         reason == .expiredToken ? rules.endedTokenGraceMilliseconds : 0
     }
 
@@ -51,7 +51,7 @@ extension DeviceModel {
         if token >= Self.compactTokenBit {
             return deliverCompact(
                 body,
-                place: token,
+                compactToken: token,
                 priority: priority,
                 tape: &tape,
                 nowMilliseconds: nowMilliseconds
@@ -59,7 +59,7 @@ extension DeviceModel {
         }
         let entry = tokens.entries[token]
         if case .activity(let activity) = entry.owner {
-            activities[activity].pace.note(priority: priority, atMilliseconds: nowMilliseconds)
+            activities[activity].pace.countPush(priority: priority, atMilliseconds: nowMilliseconds)
         }
         if !isOnline(entry.owner) { return record(.missed, for: entry.owner) }
         if entry.state == .void {
@@ -96,11 +96,11 @@ extension DeviceModel {
         case .activity(let activity):
             activities[activity].effects[effect] += 1
             if let problem { activities[activity].lastProblem = problem }
-            if effect == .ignoredOld { wrongs.backInTime += 1 }
-            noteChange(of: activities[activity].phone)
+            if effect == .ignoredOld { senderFaults.backInTime += 1 }
+            markChanged(of: activities[activity].phone)
         case .pushToStart(let phone, _):
             phones[phone].effects[effect] += 1
-            noteChange(of: phone)
+            markChanged(of: phone)
             if let problem { phones[phone].lastProblem = problem }
         }
         return effect
@@ -126,7 +126,7 @@ extension DeviceModel {
         }
         if payload.event == .update {
             if payload.timestamp < activities[index].shownTimestamp { return record(.ignoredOld, for: owner) }
-            guard payload.timestamp <= nowMilliseconds / 1_000 + DeviceRules.futureSeconds else {
+            guard payload.timestamp <= nowMilliseconds / 1_000 + DeviceRules.timestampAheadSecondsMax else {
                 return record(.ignoredFuture, for: owner)
             }
             guard payload.contentState != nil else {
@@ -170,7 +170,7 @@ extension DeviceModel {
                         nowMilliseconds: nowMilliseconds
                     )
             } else {
-                activities[index].touch(timestamp: payload.timestamp)
+                activities[index].raiseShownTimestamp(timestamp: payload.timestamp)
             }
             activities[index].staleDate = payload.staleDate
             if let score = payload.relevanceScore { activities[index].relevanceScore = score }
@@ -196,7 +196,7 @@ extension DeviceModel {
         activities[index].alertCount += 1
         if let earlier = activities[index].latestAlert(equalTo: alert) {
             activities[index].repeatedAlerts += 1
-            noteRepeat(of: earlier)
+            countRepeatedAlert(of: earlier)
         }
         guard activities[index].alerts.count < Activity.alertsMax else { return }
         activities[index].alerts
@@ -253,7 +253,7 @@ extension DeviceModel {
         else { return record(.overBudget, for: owner) }
         if hasStarted(payload, tape, attributes: attributes, on: phone, type: type, nowMilliseconds: nowMilliseconds) {
             phones[phone].duplicateStarts += 1
-            wrongs.startedTwice += 1
+            senderFaults.startedTwice += 1
         }
         let identifier = identifier(tape, attributes: attributes, phone: phone, type: type)
         let index = addActivity(
@@ -284,7 +284,7 @@ extension DeviceModel {
     ) {
         activities[index].staleDate = payload.staleDate
         activities[index].relevanceScore = payload.relevanceScore
-        activities[index].pace.note(priority: priority, atMilliseconds: nowMilliseconds)
+        activities[index].pace.countPush(priority: priority, atMilliseconds: nowMilliseconds)
         if let alert = payload.alert {
             ring(
                 tape.bytes(alert),
@@ -351,14 +351,14 @@ extension DeviceModel {
         return false
     }
 
-    private func isSame(_ tape: borrowing JSONTape, at place: Int, _ json: [UInt8], _ other: inout JSONTape) -> Bool {
+    private func isSame(_ tape: borrowing JSONTape, at index: Int, _ json: [UInt8], _ other: inout JSONTape) -> Bool {
         json.withUnsafeBytes { bytes in
             do throws(JSONTape.Fault) {
                 try other.read(bytes)
             } catch {
                 return false
             }
-            return isSameJSON(tape, at: place, other, at: 0)
+            return isSameJSON(tape, at: index, other, at: 0)
         }
     }
 

@@ -13,20 +13,20 @@ extension DeviceModel {
 
     /// The result of comparing activities with an expectation.
     public struct Comparison: Sendable, Equatable {
-        public var matching = 0
+        public var matchingCount = 0
         public var mismatches: [Mismatch] = []
     }
 
     /// Sums over all phones.
     public struct Summary: Sendable, Equatable {
         public var phones = 0
-        public var active = 0
-        public var ended = 0
-        public var gone = 0
+        public var activeActivities = 0
+        public var endedActivities = 0
+        public var goneActivities = 0
         /// Active activities on a channel.
-        public var onChannels = 0
+        public var activitiesOnChannels = 0
         /// Activities that at least one broadcast has reached, including ended ones.
-        public var reachedByBroadcasts = 0
+        public var activitiesReachedByBroadcasts = 0
         /// The broadcasts that have reached activities, counted once for each activity.
         public var broadcastsReceived = 0
         public var effects = EffectCounts()
@@ -66,7 +66,7 @@ extension DeviceModel {
                 continue
             }
             advance(index, nowMilliseconds: nowMilliseconds)
-            let shown = activities[index].isVisible ? activities[index].shown : nil
+            let shown = activities[index].isVisible ? activities[index].shownContentState : nil
             let isSame: Bool
             if let contentState, let shown {
                 isSame = contentState == shown || isSameText(contentState, shown, &expectation, &screen)
@@ -74,7 +74,7 @@ extension DeviceModel {
                 isSame = contentState == nil && shown == nil
             }
             if isSame {
-                comparison.matching += 1
+                comparison.matchingCount += 1
             } else {
                 comparison.mismatches.append(
                     Mismatch(
@@ -117,16 +117,16 @@ extension DeviceModel {
             advance(index, nowMilliseconds: nowMilliseconds)
             switch activities[index].state {
             case .active:
-                summary.active += 1
-                if activities[index].channel != nil { summary.onChannels += 1 }
-            case .ended: summary.ended += 1
-            case .gone: summary.gone += 1
+                summary.activeActivities += 1
+                if activities[index].channel != nil { summary.activitiesOnChannels += 1 }
+            case .ended: summary.endedActivities += 1
+            case .gone: summary.goneActivities += 1
             }
             // `started` is left out, because the effects of the phone already include it.
             for effect in PushEffect.allCases where effect != .started {
                 summary.effects[effect] += activities[index].effects[effect]
             }
-            if activities[index].broadcastsReceived > 0 { summary.reachedByBroadcasts += 1 }
+            if activities[index].broadcastsReceived > 0 { summary.activitiesReachedByBroadcasts += 1 }
             summary.broadcastsReceived += activities[index].broadcastsReceived
             summary.alerts += activities[index].alertCount
             summary.repeatedAlerts += activities[index].repeatedAlerts
@@ -185,7 +185,7 @@ extension DeviceModel {
             writer.member("app", applications[phone.application].bundleIdentifier)
             writer.member("device", phone.device)
             writer.member("environment", phone.environment.rawValue)
-            writer.member("frequentUpdates", phone.frequentUpdates)
+            writer.member("frequentUpdates", phone.hasFrequentUpdates)
             writer.member("installed", phone.isInstalled)
             writer.member("channels", phone.hasChannels)
             writer.member("online", phone.isOnline)
@@ -265,7 +265,7 @@ extension DeviceModel {
             if let ended = activity.endedAtMilliseconds { writer.member("endedAt", ended) }
             if case .ended(_, let dismissal) = activity.state { writer.member("dismissalAt", dismissal) }
             writer.member("attributes", json: activity.attributes)
-            writer.member("contentState", json: activity.shown)
+            writer.member("contentState", json: activity.shownContentState)
             writer.member("timestamp", activity.shownTimestamp)
             writer.member("shownAt", activity.shownAtMilliseconds)
             if let stale = activity.staleDate {

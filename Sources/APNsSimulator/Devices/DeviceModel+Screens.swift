@@ -1,6 +1,6 @@
 /// The Lock Screens of thousands of phones, for a web page that shows them.
 ///
-/// A push must stay cheap, so it only marks its phone as changed (`noteChange`). The rest is done when the
+/// A push must stay cheap, so it only marks its phone as changed (`markChanged`). The rest is done when the
 /// page requests the screens.
 extension DeviceModel {
     /// The most phones whose Lock Screens can be requested. These are the phones that were installed first.
@@ -10,7 +10,7 @@ extension DeviceModel {
     /// Bytes of one phone in the response; see `screens` of `screensJSON`.
     static let screenBytes = 6
     /// A bit in the byte of a phone's state in `screens`: the last push had priority 10.
-    static let isUrgent: UInt8 = 0x10
+    static let urgentBit: UInt8 = 0x10
 
     /// Writes what changed on the Lock Screens, as JSON.
     ///
@@ -18,7 +18,7 @@ extension DeviceModel {
     /// - `phones`: the number of phones; `active`, `stale`, `ended`, `gone`, `offline`, `empty`: how many are
     ///   in each state
     /// - `tints`: the names of the tints, in the order of their numbers
-    /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `FaultCounts`, over all
+    /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
     ///   phones
     /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first; its state, plus 16 if the last
     ///   push had priority 10; the number of its alerts, its tint, and a hash of its content, a byte each
@@ -28,30 +28,33 @@ extension DeviceModel {
     ///   - since: 0, or `next` of an earlier response.
     ///   - focus: numbers of phones; those after the first ``focusMax`` are ignored.
     public mutating func screensJSON(since: Int, focus: [Int], nowMilliseconds: Int64) -> [UInt8] {
-        let watched = min(phones.count, Self.screensMax)
+        let phoneCount = min(phones.count, Self.screensMax)
         var counts = [Int](repeating: 0, count: 6)
-        for phone in 0..<watched { counts[Int(screenState(of: phone, nowMilliseconds: nowMilliseconds).rawValue)] += 1 }
+        for phone in 0..<phoneCount {
+            counts[Int(screenState(of: phone, nowMilliseconds: nowMilliseconds).rawValue)] += 1
+        }
         var screens: [UInt8] = []
-        for phone in 0..<watched where phones[phone].changedAt > since { append(phone, to: &screens) }
-        let focused = focus.prefix(Self.focusMax).filter { 0..<watched ~= $0 && phones[$0].changedAt > since }
+        for phone in 0..<phoneCount where phones[phone].lastChangeNumber > since { append(phone, to: &screens) }
+        let focusedPhones = focus.prefix(Self.focusMax)
+            .filter { 0..<phoneCount ~= $0 && phones[$0].lastChangeNumber > since }
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("now", nowMilliseconds)
-            writer.member("next", changes)
-            writer.member("phones", watched)
+            writer.member("next", changeCount)
+            writer.member("phones", phoneCount)
             for (number, count) in counts.enumerated() {
                 writer.member(ScreenState(rawValue: UInt8(number))?.word ?? "", count)
             }
-            writer.member("backInTime", wrongs.backInTime)
-            writer.member("startedTwice", wrongs.startedTwice)
-            writer.member("rangTwice", wrongs.rangTwice)
-            writer.member("rangInDoubt", wrongs.rangInDoubt)
+            writer.member("backInTime", senderFaults.backInTime)
+            writer.member("startedTwice", senderFaults.startedTwice)
+            writer.member("rangTwice", senderFaults.rangTwice)
+            writer.member("rangInDoubt", senderFaults.rangInDoubt)
             writer.member("tints", array: { writer in for name in tints.names { writer.string(name) } })
             writer.member("screens", Base64.text(of: screens))
             writer.member(
                 "focus",
                 array: { writer in
-                    for phone in focused { write(screen: phone, to: &writer) }
+                    for phone in focusedPhones { write(screen: phone, to: &writer) }
                 }
             )
         }
@@ -60,15 +63,15 @@ extension DeviceModel {
 
     /// Records the time at which a connection ended or became half open. The client may have missed the last
     /// responses on the connection, so it may send their pushes again.
-    mutating func noteLostResponses(atMilliseconds: Int64) {
-        lostResponses.note(atMilliseconds: atMilliseconds)
+    mutating func recordLostResponses(atMilliseconds: Int64) {
+        lostResponses.record(atMilliseconds: atMilliseconds)
     }
 
-    mutating func noteRepeat(of earlier: Alert) {
+    mutating func countRepeatedAlert(of earlier: Alert) {
         if lostResponses.mayInclude(atMilliseconds: earlier.atMilliseconds) {
-            wrongs.rangInDoubt += 1
+            senderFaults.rangInDoubt += 1
         } else {
-            wrongs.rangTwice += 1
+            senderFaults.rangTwice += 1
         }
     }
 
@@ -96,7 +99,7 @@ extension DeviceModel {
         if !phones[phone].isOnline { state = .offline }
         if state != phones[phone].reportedState {
             phones[phone].reportedState = state
-            noteChange(of: phone)
+            markChanged(of: phone)
         }
         return state
     }
@@ -104,8 +107,8 @@ extension DeviceModel {
     private mutating func append(_ phone: Int, to screens: inout [UInt8]) {
         var (state, alerts, tint, shade) = (phones[phone].reportedState.rawValue, UInt8(0), UInt8(0), UInt8(0))
         if let front = frontActivity(of: phone) {
-            let (number, hash) = tints.tint(of: activities[front].shown)
-            if activities[front].pace.lastPriority == 10 { state |= Self.isUrgent }
+            let (number, hash) = tints.tint(of: activities[front].shownContentState)
+            if activities[front].pace.lastPriority == 10 { state |= Self.urgentBit }
             alerts = UInt8(truncatingIfNeeded: activities[front].alertCount)
             (tint, shade) = (number, UInt8(truncatingIfNeeded: hash))
         }
@@ -125,7 +128,7 @@ extension DeviceModel {
             let activity = activities[front]
             writer.member("activity", activity.identifier)
             writer.member("attributes", json: activity.attributes)
-            writer.member("content", json: activity.shown)
+            writer.member("content", json: activity.shownContentState)
             writer.member("timestamp", activity.shownTimestamp)
             writer.member("shownAt", activity.shownAtMilliseconds)
             writer.member("startedAt", activity.startedAtMilliseconds)

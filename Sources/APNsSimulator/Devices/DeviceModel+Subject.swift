@@ -20,8 +20,8 @@ extension DeviceModel {
     /// - Parameter effect: the effect of a push that was delivered just now. After `started`, the phone's
     ///   last activity is the one that the push started.
     func subject(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushSubject? {
-        if let (crowd, number, _) = compact.find(token) {
-            let definition = compact.crowds[crowd].definition
+        if let (crowd, number, _) = compactPhones.find(token) {
+            let definition = compactPhones.crowds[crowd].definition
             return PushSubject(app: definition.app, device: nil, activity: definition.identifier(number))
         }
         guard let index = tokens.find(token) else { return nil }
@@ -31,8 +31,12 @@ extension DeviceModel {
             let phone = phones[activities[activity].phone]
             return PushSubject(app: app, device: phone.device, activity: activities[activity].identifier)
         case .pushToStart(let phone, _):
-            let born = effect == .started ? phones[phone].activities.last : nil
-            return PushSubject(app: app, device: phones[phone].device, activity: born.map { activities[$0].identifier })
+            let startedActivity = effect == .started ? phones[phone].activities.last : nil
+            return PushSubject(
+                app: app,
+                device: phones[phone].device,
+                activity: startedActivity.map { activities[$0].identifier }
+            )
         }
     }
 }

@@ -39,7 +39,7 @@ public struct DeviceModel: ~Copyable {
         var application: Int
         var device: String
         var environment: Environment
-        var frequentUpdates: Bool
+        var hasFrequentUpdates: Bool
         var isInstalled = true
         /// Whether the phone runs iOS 18 or newer and its app supports channels. The app's registrations
         /// contain this.
@@ -56,8 +56,8 @@ public struct DeviceModel: ~Copyable {
         var effects = EffectCounts()
         var duplicateStarts = 0
         var lastProblem: String?
-        /// The number of the phone's last change; see `changes`.
-        var changedAt = 0
+        /// The number of the phone's last change; see `changeCount`.
+        var lastChangeNumber = 0
         /// What the screen showed at the last request. Time alone can change a screen, for example when its
         /// content becomes stale. So the next request compares the screen with this state.
         var reportedState = ScreenState.empty
@@ -99,12 +99,12 @@ public struct DeviceModel: ~Copyable {
     var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
     /// Pushes that APNs accepted for tokens that no longer reach a phone.
     var voidPushes = 0
-    var compact = CompactPhones()
+    var compactPhones = CompactPhones()
     var channels: ChannelTable
     /// The number of changes of all phones so far. With each request for screens, the page sends the number
     /// up to which it already has the changes.
-    var changes = 0
-    var wrongs = FaultCounts()
+    var changeCount = 0
+    var senderFaults = SenderFaultCounts()
     var lostResponses = LostResponses()
     var tints = StateNameTable()
 
@@ -177,9 +177,9 @@ public struct DeviceModel: ~Copyable {
     /// Marks a phone as changed, because it may now show something else. This is all that a push does for the
     /// page of screens.
     @inline(__always)
-    mutating func noteChange(of phone: Int) {
-        changes &+= 1
-        phones[phone].changedAt = changes
+    mutating func markChanged(of phone: Int) {
+        changeCount &+= 1
+        phones[phone].lastChangeNumber = changeCount
     }
 
     /// Makes the token of an ended activity invalid. APNs then answers 410 to its pushes, but for

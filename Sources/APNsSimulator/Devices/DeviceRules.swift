@@ -29,22 +29,22 @@ public struct DeviceRules: Sendable, Equatable {
     /// The longest grace time, one year. A longer configured time is shortened to one year.
     static let graceMillisecondsMax: Int64 = 365 * 86_400_000
     /// The system ends an activity after 8 h.
-    static let activeMilliseconds: Int64 = 8 * 3_600_000
+    static let activeMillisecondsMax: Int64 = 8 * 3_600_000
     /// An ended activity stays on the Lock Screen for at most 4 h.
     static let endedVisibleMilliseconds: Int64 = 4 * 3_600_000
     /// No activity stays longer than 12 h.
-    static let totalMilliseconds: Int64 = 12 * 3_600_000
+    static let visibleMillisecondsMax: Int64 = 12 * 3_600_000
     /// How far an update's timestamp may be ahead of the phone's clock. An update further ahead is dropped.
-    static let futureSeconds: Int64 = 8 * 3_600
+    static let timestampAheadSecondsMax: Int64 = 8 * 3_600
 }
 
 /// The pushes that a budget still allows.
 struct BudgetBucket {
-    private var left: Int
+    private var pushesLeft: Int
     private var refilledAtMilliseconds: Int64
 
     init(_ budget: DeviceRules.Budget?, nowMilliseconds: Int64) {
-        left = budget?.capacity ?? 0
+        pushesLeft = budget?.capacity ?? 0
         refilledAtMilliseconds = nowMilliseconds
     }
 
@@ -53,11 +53,11 @@ struct BudgetBucket {
         guard let budget else { return true }
         let intervals = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillMilliseconds
         if intervals > 0 {
-            left = Int(min(Int64(budget.capacity), Int64(left) + min(intervals, Int64(budget.capacity))))
+            pushesLeft = Int(min(Int64(budget.capacity), Int64(pushesLeft) + min(intervals, Int64(budget.capacity))))
             refilledAtMilliseconds += intervals * budget.refillMilliseconds
         }
-        guard left > 0 else { return false }
-        left -= 1
+        guard pushesLeft > 0 else { return false }
+        pushesLeft -= 1
         return true
     }
 }

@@ -19,15 +19,15 @@ struct RegistrationLog {
     static let recordsMax = 2_000_000
 
     private var records: [RegistrationRecord] = []
-    private var forgotten = 0
+    private var droppedCount = 0
 
     /// The number of records that were ever posted.
-    var count: Int { forgotten + records.count }
+    var count: Int { droppedCount + records.count }
 
     mutating func append(_ record: RegistrationRecord) {
         if records.count == Self.recordsMax {
             records.removeFirst(Self.recordsMax / 2)
-            forgotten += Self.recordsMax / 2
+            droppedCount += Self.recordsMax / 2
         }
         records.append(record)
     }
@@ -35,7 +35,7 @@ struct RegistrationLog {
     /// Returns records from a cursor on. Returns nil if some of them were dropped, or if the cursor is higher
     /// than the number of records.
     func page(since cursor: Int, limit: Int) -> ArraySlice<RegistrationRecord>? {
-        guard cursor >= forgotten, cursor <= count, limit >= 0 else { return nil }
-        return records[(cursor - forgotten)...].prefix(limit)
+        guard cursor >= droppedCount, cursor <= count, limit >= 0 else { return nil }
+        return records[(cursor - droppedCount)...].prefix(limit)
     }
 }

@@ -16,7 +16,7 @@ enum ScreenState: UInt8 {
 }
 
 /// Counts of faults that Causeway should never cause, over all phones since the simulation began.
-struct FaultCounts {
+struct SenderFaultCounts {
     /// Pushes that were older than the content that the phone showed.
     var backInTime = 0
     /// Starts by push of an activity that the phone already had.
@@ -33,19 +33,19 @@ struct FaultCounts {
 struct LostResponses {
     /// A response may be lost if it was sent at most this long before its connection ended or became half
     /// open.
-    static let beforeMilliseconds: Int64 = 2_000
+    static let lookbackMilliseconds: Int64 = 2_000
     private static let timesMax = 32
 
     private var times: [Int64] = []
 
-    mutating func note(atMilliseconds: Int64) {
+    mutating func record(atMilliseconds: Int64) {
         if let last = times.last, last == atMilliseconds { return }
         if times.count == Self.timesMax { times.removeFirst() }
         times.append(atMilliseconds)
     }
 
     func mayInclude(atMilliseconds: Int64) -> Bool {
-        times.contains { $0 - Self.beforeMilliseconds <= atMilliseconds && atMilliseconds <= $0 }
+        times.contains { $0 - Self.lookbackMilliseconds <= atMilliseconds && atMilliseconds <= $0 }
     }
 }
 
@@ -65,26 +65,26 @@ struct StateNameTable: ~Copyable {
     private static let members: [StaticString] = ["batting", "status", "phase", "deliveryState", "tripStatus", "state"]
 
     private(set) var names: [String] = []
-    private var numbers: [String: UInt8] = [:]
-    private var known: [UInt64: UInt8] = [:]
+    private var numbersByName: [String: UInt8] = [:]
+    private var numbersByHash: [UInt64: UInt8] = [:]
     private var tape = JSONTape()
 
     /// Returns the number of a content's name, and a hash of the content.
     mutating func tint(of content: [UInt8]) -> (number: UInt8, hash: UInt64) {
         let hash = content.withUnsafeBytes { Self.hash($0) }
-        if let number = known[hash] { return (number, hash) }
-        if known.count >= Self.contentsMax { known.removeAll(keepingCapacity: true) }
+        if let number = numbersByHash[hash] { return (number, hash) }
+        if numbersByHash.count >= Self.contentsMax { numbersByHash.removeAll(keepingCapacity: true) }
         let number = number(of: content.withUnsafeBytes { name(in: $0) })
-        known[hash] = number
+        numbersByHash[hash] = number
         return (number, hash)
     }
 
     private mutating func number(of name: String) -> UInt8 {
-        if let number = numbers[name] { return number }
+        if let number = numbersByName[name] { return number }
         guard names.count < Self.namesMax else { return UInt8(Self.namesMax - 1) }
         let number = UInt8(names.count)
         names.append(name)
-        numbers[name] = number
+        numbersByName[name] = number
         return number
     }
 

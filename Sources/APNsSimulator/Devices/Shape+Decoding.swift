@@ -47,8 +47,8 @@ extension Shape {
             guard let parent = nodes.indices.first(where: { isParent($0, of: node) }) else { break }
             node = parent
         }
-        let place = path.isEmpty ? "the value itself" : path.reversed().joined(separator: ".")
-        return "\(place): \(mismatch.problem)"
+        let location = path.isEmpty ? "the value itself" : path.reversed().joined(separator: ".")
+        return "\(location): \(mismatch.problem)"
     }
 
     private func isParent(_ candidate: Int, of node: Int) -> Bool {

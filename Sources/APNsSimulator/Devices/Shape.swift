@@ -39,9 +39,9 @@ public struct Shape: Sendable {
     /// The reason why a text is not a shape.
     public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
         /// Names of the fields down to the fault, joined by dots.
-        public var place: String
+        public var path: String
         public var reason: String
-        public var description: String { place.isEmpty ? reason : "\(place): \(reason)" }
+        public var description: String { path.isEmpty ? reason : "\(path): \(reason)" }
     }
 
     private(set) var nodes: [Node] = []
@@ -57,7 +57,7 @@ public struct Shape: Sendable {
             do throws(JSONTape.Fault) {
                 try tape.read(bytes)
             } catch {
-                fault = Fault(place: "", reason: "not JSON: \(error)")
+                fault = Fault(path: "", reason: "not JSON: \(error)")
                 return
             }
             do throws(Fault) {
@@ -66,27 +66,27 @@ public struct Shape: Sendable {
                 fault = error
             }
         }
-        guard let shape else { throw fault ?? Fault(place: "", reason: "not JSON") }
+        guard let shape else { throw fault ?? Fault(path: "", reason: "not JSON") }
         self = shape
     }
 
     /// Reads a shape from the object of fields at an index of a tape.
     init(_ tape: borrowing JSONTape, at index: Int) throws(Fault) {
-        guard tape[index].kind == .object else { throw Fault(place: "", reason: "a shape is an object of fields") }
+        guard tape[index].kind == .object else { throw Fault(path: "", reason: "a shape is an object of fields") }
         nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: -1))
-        try addFields(tape, of: index, to: 0, place: "")
+        try addFields(tape, of: index, to: 0, path: "")
     }
 
     private mutating func addFields(
         _ tape: borrowing JSONTape,
         of object: Int,
         to parent: Int,
-        place: String
+        path: String
     ) throws(Fault) {
         let first = nodes.count
         nodes[parent].children = first..<first + tape.childCount(object)
         guard nodes[parent].children.upperBound <= Self.nodesMax else {
-            throw Fault(place: place, reason: "too many fields")
+            throw Fault(path: path, reason: "too many fields")
         }
         var declared: [(name: String, value: Int)] = []
         tape.forEachMember(of: object) { key, value in declared.append((tape.string(key), value)) }
@@ -96,12 +96,12 @@ public struct Shape: Sendable {
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: names.count - 1))
         }
         for (offset, field) in declared.enumerated() {
-            let fieldPlace = place.isEmpty ? field.name : "\(place).\(field.name)"
-            try set(first + offset, tape, at: field.value, place: fieldPlace)
+            let fieldPath = path.isEmpty ? field.name : "\(path).\(field.name)"
+            try set(first + offset, tape, at: field.value, path: fieldPath)
         }
     }
 
-    private mutating func set(_ node: Int, _ tape: borrowing JSONTape, at index: Int, place: String) throws(Fault) {
+    private mutating func set(_ node: Int, _ tape: borrowing JSONTape, at index: Int, path: String) throws(Fault) {
         switch tape[index].kind {
         case .string:
             var name = tape.string(index)
@@ -110,18 +110,18 @@ public struct Shape: Sendable {
                 nodes[node].isOptional = true
             }
             guard let (kind, bits) = Self.scalar(name) else {
-                throw Fault(place: place, reason: "unknown type \(name)")
+                throw Fault(path: path, reason: "unknown type \(name)")
             }
             nodes[node].kind = kind
             nodes[node].bits = bits
             if kind == .any { nodes[node].isOptional = true }
         case .object:
             guard tape.childCount(index) == 1 else {
-                throw Fault(place: place, reason: Self.forms)
+                throw Fault(path: path, reason: Self.forms)
             }
-            try setComposite(node, tape, key: tape.string(index + 1), at: index + 2, place: place)
+            try setComposite(node, tape, key: tape.string(index + 1), at: index + 2, path: path)
         default:
-            throw Fault(place: place, reason: "expected the name of a type or an object")
+            throw Fault(path: path, reason: "expected the name of a type or an object")
         }
     }
 
@@ -130,11 +130,11 @@ public struct Shape: Sendable {
         _ tape: borrowing JSONTape,
         key: String,
         at index: Int,
-        place: String
+        path: String
     ) throws(Fault) {
         switch (key, tape[index].kind) {
         case ("optional", _):
-            try set(node, tape, at: index, place: place)
+            try set(node, tape, at: index, path: path)
             nodes[node].isOptional = true
         case ("enum", .array):
             let first = names.count
@@ -146,23 +146,23 @@ public struct Shape: Sendable {
                 raws.append(isStrings ? Array(tape.string(element).utf8) : Array(tape.bytes(element)))
             }
             guard isStrings || isNumbers, !raws.isEmpty else {
-                throw Fault(place: place, reason: "an enum is a list of strings, or of whole numbers")
+                throw Fault(path: path, reason: "an enum is a list of strings, or of whole numbers")
             }
             names.append(contentsOf: raws)
             nodes[node].kind = isStrings ? .enumeration : .numberEnumeration
             nodes[node].children = first..<names.count
         case ("array", _), ("dictionary", _):
-            guard nodes.count < Self.nodesMax else { throw Fault(place: place, reason: "too many fields") }
+            guard nodes.count < Self.nodesMax else { throw Fault(path: path, reason: "too many fields") }
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: -1))
             let element = nodes.count - 1
             nodes[node].kind = key == "array" ? .array : .dictionary
             nodes[node].children = element..<element + 1
-            try set(element, tape, at: index, place: "\(place)[]")
+            try set(element, tape, at: index, path: "\(path)[]")
         case ("object", .object):
             nodes[node].kind = .object
-            try addFields(tape, of: index, to: node, place: place)
+            try addFields(tape, of: index, to: node, path: path)
         default:
-            throw Fault(place: place, reason: Self.forms)
+            throw Fault(path: path, reason: Self.forms)
         }
     }
 

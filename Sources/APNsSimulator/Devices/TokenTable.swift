@@ -24,7 +24,7 @@ struct TokenTable {
         /// for weeks.
         case void
         /// The token belongs to another environment than this APNs.
-        case foreign
+        case otherEnvironment
     }
 
     struct Entry {

@@ -30,12 +30,12 @@ struct ControlCall: Sendable {
         return try result.get()
     }
 
-    /// Reads the body. Returns `standard` if the call has no body.
+    /// Reads the body. Returns `defaultValue` if the call has no body.
     func readIfAny<Value>(
-        default standard: Value,
+        default defaultValue: Value,
         _ body: (borrowing JSONTape) throws(SimulatorError) -> Value
     ) throws(SimulatorError) -> Value {
-        self.body.isEmpty ? standard : try read(body)
+        self.body.isEmpty ? defaultValue : try read(body)
     }
 
     func required(_ name: String) throws(SimulatorError) -> String {
@@ -44,8 +44,8 @@ struct ControlCall: Sendable {
     }
 
     /// Returns a whole number, at least 0, from the query.
-    func number(_ name: String, default standard: Int) throws(SimulatorError) -> Int {
-        guard let text = query[name] else { return standard }
+    func number(_ name: String, default defaultValue: Int) throws(SimulatorError) -> Int {
+        guard let text = query[name] else { return defaultValue }
         guard let value = Int(text), value >= 0 else {
             throw SimulatorError(.invalidRequest, "query: \(name) is not a whole number from 0")
         }

@@ -3,7 +3,7 @@ extension ControlHandler {
     /// The most registrations in one response.
     private static let registrationsMax = 50_000
 
-    func crowdRegistrations(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func createCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let crowd = try call.read { tape throws(SimulatorError) in
             try tape.allow(
                 ["app", "name", "count", "audiences", "environment", "frequentEvery", "identifiers", "timestamp"],
@@ -20,7 +20,7 @@ extension ControlHandler {
                 crowd.environment = environment
             }
             if let word = try tape.optionalText("identifiers", of: 0) {
-                guard let identifiers = CompactCrowd.Identifiers(rawValue: word) else {
+                guard let identifiers = CompactCrowd.IdentifierForm(rawValue: word) else {
                     throw SimulatorError(.invalidRequest, "identifiers is not numbered or uuid")
                 }
                 crowd.identifiers = identifiers
@@ -59,7 +59,7 @@ extension ControlHandler {
         }
     }
 
-    func dismissOfCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func dismissInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, name, numbers) = try Self.numbers(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.dismiss(numbers, of: name, app: app, nowMilliseconds: now)
@@ -67,7 +67,7 @@ extension ControlHandler {
         return Self.object { $0.member("phones", numbers.count) }
     }
 
-    func rotateOfCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func rotateInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, name, numbers) = try Self.numbers(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.rotate(numbers, of: name, app: app, nowMilliseconds: now)

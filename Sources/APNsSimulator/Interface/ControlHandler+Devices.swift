@@ -5,7 +5,7 @@ extension ControlHandler {
     /// The most phones or activities that one call creates.
     private static let bulkMax = 1_000_000
 
-    func declareApps(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func declareApp(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, team, types) = try call.read { tape throws(SimulatorError) in
             var types: [DeviceModel.TypeDeclaration] = []
             if let list = tape.member("attributesTypes", of: 0), tape[list].kind == .array {
@@ -63,7 +63,7 @@ extension ControlHandler {
             return (
                 try tape.text("app", of: 0), names, environment,
                 (
-                    frequentUpdates: try tape.optionalFlag("frequentUpdates", of: 0) ?? false,
+                    hasFrequentUpdates: try tape.optionalFlag("frequentUpdates", of: 0) ?? false,
                     hasChannels: try tape.optionalFlag("channels", of: 0) ?? false,
                     audiences: try tape.optionalTexts("audiences", of: 0) ?? []
                 )
@@ -75,7 +75,7 @@ extension ControlHandler {
                     app: app,
                     device: name,
                     environment: environment,
-                    frequentUpdates: phone.frequentUpdates,
+                    hasFrequentUpdates: phone.hasFrequentUpdates,
                     hasChannels: phone.hasChannels,
                     audiences: phone.audiences,
                     nowMilliseconds: now
@@ -223,7 +223,7 @@ extension ControlHandler {
         }
     }
 
-    func rotate(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func rotateToken(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, activity, device, type, old) = try call.read { tape throws(SimulatorError) in
             let name = try tape.optionalText("oldToken", of: 0) ?? DeviceModel.OldToken.retired.rawValue
             guard let old = DeviceModel.OldToken(rawValue: name) else {

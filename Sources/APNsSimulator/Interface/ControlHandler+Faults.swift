@@ -19,7 +19,7 @@ extension ControlHandler {
         return try await showFaults(ofManagement: isOfManagement)
     }
 
-    func goAway(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func sendGoAway(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let goAway = try call.readIfAny(default: GoAway()) { tape throws(SimulatorError) in
             try tape.allow(["code", "reason", "lastStream", "graceMilliseconds"], "no such part of a GOAWAY")
             var goAway = try GoAway(tape, code: "code", reason: "reason", graceMilliseconds: "graceMilliseconds")
@@ -35,7 +35,7 @@ extension ControlHandler {
         return Self.object { _ in }
     }
 
-    func silence(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func silenceConnections(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let stopsReading = try call.readIfAny(default: false) { tape throws(SimulatorError) in
             try tape.allow(["stopsReading"], "no such part of a silence")
             return try tape.optionalFlag("stopsReading", of: 0) ?? false

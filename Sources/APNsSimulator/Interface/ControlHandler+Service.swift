@@ -10,7 +10,7 @@ extension ControlHandler {
         }
     }
 
-    func expect(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func compareActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, expected) = try call.read { tape throws(SimulatorError) in
             guard let map = tape.member("activities", of: 0), tape[map].kind == .object else {
                 throw SimulatorError(.invalidRequest, "activities is not an object")
@@ -26,7 +26,7 @@ extension ControlHandler {
             try devices.compare(app: app, expected: expected, nowMilliseconds: now)
         }
         return Self.object { writer in
-            writer.member("matching", comparison.matching)
+            writer.member("matching", comparison.matchingCount)
             writer.member(
                 "mismatches",
                 array: { writer in
@@ -52,11 +52,11 @@ extension ControlHandler {
             writer.member(
                 "activities",
                 object: { writer in
-                    writer.member("active", summary.active)
-                    writer.member("ended", summary.ended)
-                    writer.member("gone", summary.gone)
-                    writer.member("onChannels", summary.onChannels)
-                    writer.member("reachedByBroadcasts", summary.reachedByBroadcasts)
+                    writer.member("active", summary.activeActivities)
+                    writer.member("ended", summary.endedActivities)
+                    writer.member("gone", summary.goneActivities)
+                    writer.member("onChannels", summary.activitiesOnChannels)
+                    writer.member("reachedByBroadcasts", summary.activitiesReachedByBroadcasts)
                 }
             )
             writer.member("effects", object: { writer in summary.effects.write(to: &writer) })
@@ -75,7 +75,7 @@ extension ControlHandler {
         }
     }
 
-    func countService() async throws(SimulatorError) -> [UInt8] {
+    func showStatistics() async throws(SimulatorError) -> [UInt8] {
         let statistics = try await simulator.statistics()
         return Self.object { writer in
             writer.member("requests", statistics.requests)

@@ -164,7 +164,7 @@ struct ControlHandler: Sendable {
     private func answer(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         switch (call.method, call.path) {
         case ("GET", "/"): try await describe()
-        case ("POST", "/apps"): try await declareApps(call)
+        case ("POST", "/apps"): try await declareApp(call)
         case ("POST", "/phones"): try await installPhones(call)
         case ("POST", "/activities"): try await startActivities(call)
         case ("GET", "/activities"): try await listActivities(call)
@@ -172,32 +172,32 @@ struct ControlHandler: Sendable {
         case ("GET", "/phone"): try await showPhone(call)
         case ("GET", "/screens"): try await showScreens(call)
         case ("GET", "/registrations"): try await listRegistrations(call)
-        case ("POST", "/rotate"): try await rotate(call)
+        case ("POST", "/rotate"): try await rotateToken(call)
         case ("POST", "/dismiss"): try await dismiss(call)
         case ("POST", "/uninstall"): try await uninstall(call)
-        case ("POST", "/expect"): try await expect(call)
-        case ("POST", "/crowds"): try await crowdRegistrations(call)
+        case ("POST", "/expect"): try await compareActivities(call)
+        case ("POST", "/crowds"): try await createCrowd(call)
         case ("GET", "/crowd"): try await showCrowd(call)
         case ("GET", "/crowd/registrations"): try await listCrowdRegistrations(call)
-        case ("POST", "/crowd/dismiss"): try await dismissOfCrowd(call)
-        case ("POST", "/crowd/rotate"): try await rotateOfCrowd(call)
+        case ("POST", "/crowd/dismiss"): try await dismissInCrowd(call)
+        case ("POST", "/crowd/rotate"): try await rotateInCrowd(call)
         case ("POST", "/offline"): try await goOffline(call)
         case ("POST", "/online"): try await goOnline(call)
         case ("GET", "/summary"): try await summarize()
-        case ("GET", "/stats"): try await countService()
+        case ("GET", "/stats"): try await showStatistics()
         case ("GET", "/faults"): try await showFaults()
         case ("PUT", "/faults"): try await putFaults(call)
         case ("DELETE", "/faults"): try await clearFaults()
-        case ("POST", "/goaway"): try await goAway(call)
+        case ("POST", "/goaway"): try await sendGoAway(call)
         case ("POST", "/cut"): try await cutConnections()
-        case ("POST", "/silence"): try await silence(call)
+        case ("POST", "/silence"): try await silenceConnections(call)
         case ("POST", "/clock"): try await advanceClock(call)
         case ("POST", "/reset"): try await reset()
-        default: try await responseOfChannels(call)
+        default: try await answerAboutChannels(call)
         }
     }
 
-    private func responseOfChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    private func answerAboutChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         switch (call.method, call.path) {
         case ("GET", "/channels"): try await listChannels(call)
         case ("POST", "/channels"): try await createChannel(call)

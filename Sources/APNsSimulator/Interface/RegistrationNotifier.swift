@@ -17,35 +17,35 @@ final class RegistrationNotifier: Sendable {
         var nextIdentifier = 0
         var waiters: [Int: Waiter] = [:]
         /// Readers whose time was over before they were added to `waiters`. They must not be added any more.
-        var expired: Set<Int> = []
+        var expiredIdentifiers: Set<Int> = []
     }
 
     private let state = Mutex(State())
 
     /// The number of registrations that was announced last. After every read from a socket, the service's
     /// threads compare it with the present number, and announce new registrations.
-    let announced = Atomic<Int>(0)
+    let announcedCount = Atomic<Int>(0)
 
     /// Announces the number of posted registrations. A service thread calls this while no other thread can
     /// use the devices, so that counts are announced in ascending order.
     func notify(count: Int) {
-        announced.store(count, ordering: .relaxed)
-        let woken = state.withLock { state in
+        announcedCount.store(count, ordering: .relaxed)
+        let wokenWaiters = state.withLock { state in
             state.count = count
             let identifiers = state.waiters.filter { $0.value.cursor != state.count }.keys
             return identifiers.compactMap { state.waiters.removeValue(forKey: $0) }
         }
-        for waiter in woken { waiter.continuation.resume(returning: true) }
+        for waiter in wokenWaiters { waiter.continuation.resume(returning: true) }
     }
 
     /// Wakes all readers because the service ends. Later readers do not wait.
     func close() {
-        let woken = state.withLock { state in
+        let wokenWaiters = state.withLock { state in
             state.isClosed = true
             defer { state.waiters = [:] }
             return Array(state.waiters.values)
         }
-        for waiter in woken { waiter.continuation.resume(returning: true) }
+        for waiter in wokenWaiters { waiter.continuation.resume(returning: true) }
     }
 
     /// Waits until there are registrations after the cursor, or until the time has passed. Returns false at
@@ -65,7 +65,9 @@ final class RegistrationNotifier: Sendable {
         }
         let isAdmitted = await withCheckedContinuation { continuation in
             let isAdmitted: Bool? = state.withLock { state in
-                if state.expired.remove(identifier) != nil || state.count != cursor || state.isClosed { return true }
+                if state.expiredIdentifiers.remove(identifier) != nil || state.count != cursor || state.isClosed {
+                    return true
+                }
                 if state.waiters.count >= Self.waitersMax { return false }
                 state.waiters[identifier] = Waiter(cursor: cursor, continuation: continuation)
                 return nil
@@ -74,14 +76,14 @@ final class RegistrationNotifier: Sendable {
         }
         timeout.cancel()
         await timeout.value
-        state.withLock { _ = $0.expired.remove(identifier) }
+        state.withLock { _ = $0.expiredIdentifiers.remove(identifier) }
         return isAdmitted
     }
 
     private func giveUp(_ identifier: Int) {
         let waiter = state.withLock { state in
             let waiter = state.waiters.removeValue(forKey: identifier)
-            if waiter == nil { state.expired.insert(identifier) }
+            if waiter == nil { state.expiredIdentifiers.insert(identifier) }
             return waiter
         }
         waiter?.continuation.resume(returning: true)

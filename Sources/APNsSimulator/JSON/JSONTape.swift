@@ -64,7 +64,7 @@ struct JSONTape: ~Copyable {
         guard text.count <= Self.textBytesMax else { throw .tooLong }
         guard isUTF8(text) else { throw .notUTF8 }
         var scanner = JSONScanner(text: text)
-        try scanner.value(into: &self)
+        try scanner.readValue(into: &self)
         scanner.skipSpace()
         guard scanner.isAtEnd else { throw .unexpectedByte(offset: scanner.offset) }
     }
@@ -80,7 +80,7 @@ struct JSONTape: ~Copyable {
         count += 1
     }
 
-    mutating func finish(_ index: Int, end: Int) {
+    mutating func closeContainer(_ index: Int, end: Int) {
         values[index].end = UInt32(truncatingIfNeeded: end)
         values[index].next = UInt32(truncatingIfNeeded: count)
     }
@@ -108,41 +108,41 @@ struct JSONScanner {
 
     var isAtEnd: Bool { offset == text.count }
 
-    mutating func value(into tape: inout JSONTape) throws(JSONTape.Fault) {
-        var open: UInt32 = 0  // the index of the innermost open container plus one; 0: none
+    mutating func readValue(into tape: inout JSONTape) throws(JSONTape.Fault) {
+        var openContainer: UInt32 = 0  // the index of the innermost open container plus one; 0: none
         var depth = 0
         while true {
             skipSpace()
-            let opened = try begin(into: &tape, parent: open)
-            if opened {
+            let isContainer = try beginValue(into: &tape, parent: openContainer)
+            if isContainer {
                 depth += 1
                 guard depth <= JSONTape.depthMax else { throw .tooDeep }
-                open = UInt32(truncatingIfNeeded: tape.count)
-                if try !isClosing(kind: tape[Int(open) - 1].kind) {
-                    if tape[Int(open) - 1].kind == .object { try key(into: &tape) }
+                openContainer = UInt32(truncatingIfNeeded: tape.count)
+                if try !isClosing(kind: tape[Int(openContainer) - 1].kind) {
+                    if tape[Int(openContainer) - 1].kind == .object { try readKey(into: &tape) }
                     continue
                 }
                 offset += 1
-                open = close(Int(open) - 1, in: &tape)
+                openContainer = close(Int(openContainer) - 1, in: &tape)
                 depth -= 1
             }
             // A value is complete. Next comes a comma, the end of its container, or the end of the text.
-            while open != 0 {
+            while openContainer != 0 {
                 skipSpace()
-                let container = tape[Int(open) - 1].kind
+                let container = tape[Int(openContainer) - 1].kind
                 let byte = try take()
                 if byte == UInt8(ascii: ",") {
                     skipSpace()
-                    if container == .object { try key(into: &tape) }
+                    if container == .object { try readKey(into: &tape) }
                     break
                 }
                 guard byte == (container == .object ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
                     throw .unexpectedByte(offset: offset - 1)
                 }
-                open = close(Int(open) - 1, in: &tape)
+                openContainer = close(Int(openContainer) - 1, in: &tape)
                 depth -= 1
             }
-            if open == 0 { return }
+            if openContainer == 0 { return }
         }
     }
 
@@ -170,12 +170,12 @@ struct JSONScanner {
     /// Closes a container. Returns the index plus one of the container around it; 0: none.
     private func close(_ index: Int, in tape: inout JSONTape) -> UInt32 {
         let parent = tape[index].next
-        tape.finish(index, end: offset)
+        tape.closeContainer(index, end: offset)
         return parent
     }
 
     /// Reads a complete scalar, or the opening of a container. Returns true for a container.
-    private mutating func begin(into tape: inout JSONTape, parent: UInt32) throws(JSONTape.Fault) -> Bool {
+    private mutating func beginValue(into tape: inout JSONTape, parent: UInt32) throws(JSONTape.Fault) -> Bool {
         guard offset < text.count else { throw .unexpectedEnd }
         switch text[offset] {
         case UInt8(ascii: "{"), UInt8(ascii: "["):
@@ -184,19 +184,19 @@ struct JSONScanner {
             tape.append(.init(kind: kind, isEscaped: false, start: start, end: 0, next: parent))
             offset += 1
             return true
-        case UInt8(ascii: "\""): try string(into: &tape)
-        case UInt8(ascii: "t"): try word("true", kind: .yes, into: &tape)
-        case UInt8(ascii: "f"): try word("false", kind: .no, into: &tape)
-        case UInt8(ascii: "n"): try word("null", kind: .null, into: &tape)
-        default: try number(into: &tape)
+        case UInt8(ascii: "\""): try readString(into: &tape)
+        case UInt8(ascii: "t"): try readWord("true", kind: .yes, into: &tape)
+        case UInt8(ascii: "f"): try readWord("false", kind: .no, into: &tape)
+        case UInt8(ascii: "n"): try readWord("null", kind: .null, into: &tape)
+        default: try readNumber(into: &tape)
         }
         return false
     }
 
-    private mutating func key(into tape: inout JSONTape) throws(JSONTape.Fault) {
+    private mutating func readKey(into tape: inout JSONTape) throws(JSONTape.Fault) {
         guard offset < text.count else { throw .unexpectedEnd }
         guard text[offset] == UInt8(ascii: "\"") else { throw .unexpectedByte(offset: offset) }
-        try string(into: &tape)
+        try readString(into: &tape)
         skipSpace()
         guard try take() == UInt8(ascii: ":") else { throw .unexpectedByte(offset: offset - 1) }
     }
@@ -219,7 +219,7 @@ struct JSONScanner {
         )
     }
 
-    private mutating func word(
+    private mutating func readWord(
         _ word: StaticString,
         kind: JSONTape.Kind,
         into tape: inout JSONTape
@@ -231,7 +231,7 @@ struct JSONScanner {
         append(kind, from: start, to: offset, escaped: false, in: &tape)
     }
 
-    private mutating func string(into tape: inout JSONTape) throws(JSONTape.Fault) {
+    private mutating func readString(into tape: inout JSONTape) throws(JSONTape.Fault) {
         offset += 1
         let start = offset
         var escaped = false
@@ -246,30 +246,30 @@ struct JSONScanner {
             offset += 1
             if byte == UInt8(ascii: "\\") {
                 escaped = true
-                try escape()
+                try readEscape()
             }
         }
         throw .unexpectedEnd
     }
 
     /// Reads an escape. Throws for a surrogate without its other half, as Foundation does.
-    private mutating func escape() throws(JSONTape.Fault) {
+    private mutating func readEscape() throws(JSONTape.Fault) {
         switch try take() {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
             UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
             return
         case UInt8(ascii: "u"):
-            let unit = try hexUnit()
+            let unit = try readHexUnit()
             guard unit & 0xF800 == 0xD800 else { return }
             guard unit < 0xDC00, try take() == UInt8(ascii: "\\"), try take() == UInt8(ascii: "u"),
-                try hexUnit() & 0xFC00 == 0xDC00
+                try readHexUnit() & 0xFC00 == 0xDC00
             else { throw .unexpectedByte(offset: offset - 1) }
         default:
             throw .unexpectedByte(offset: offset - 1)
         }
     }
 
-    private mutating func hexUnit() throws(JSONTape.Fault) -> UInt16 {
+    private mutating func readHexUnit() throws(JSONTape.Fault) -> UInt16 {
         var unit: UInt16 = 0
         for _ in 0..<4 {
             guard let digit = hexDigitValue(try take()) else { throw .unexpectedByte(offset: offset - 1) }
@@ -278,7 +278,7 @@ struct JSONScanner {
         return unit
     }
 
-    private mutating func number(into tape: inout JSONTape) throws(JSONTape.Fault) {
+    private mutating func readNumber(into tape: inout JSONTape) throws(JSONTape.Fault) {
         let start = offset
         if text[offset] == UInt8(ascii: "-") { offset += 1 }
         let first = try take()
@@ -289,14 +289,14 @@ struct JSONScanner {
         }
         if offset < text.count, text[offset] == UInt8(ascii: ".") {
             offset += 1
-            try digits()
+            try readDigits()
         }
         if offset < text.count, text[offset] | 0x20 == UInt8(ascii: "e") {
             offset += 1
             if offset < text.count, text[offset] == UInt8(ascii: "+") || text[offset] == UInt8(ascii: "-") {
                 offset += 1
             }
-            try digits()
+            try readDigits()
         }
         append(.number, from: start, to: offset, escaped: false, in: &tape)
     }
@@ -305,7 +305,7 @@ struct JSONScanner {
         while offset < text.count, text[offset] &- UInt8(ascii: "0") < 10 { offset += 1 }
     }
 
-    private mutating func digits() throws(JSONTape.Fault) {
+    private mutating func readDigits() throws(JSONTape.Fault) {
         guard try take() &- UInt8(ascii: "0") < 10 else { throw .unexpectedByte(offset: offset - 1) }
         skipDigits()
     }

@@ -10,7 +10,7 @@ import Glibc
 /// - `expired`: APNs answers `ExpiredProviderToken` to everything. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
     /// The shortest time between two changes of a connection's token.
-    static let changeMilliseconds: Int64 = 20 * 60_000
+    static let changeMillisecondsMin: Int64 = 20 * 60_000
 
     enum State {
         case unauthenticated
@@ -20,17 +20,17 @@ struct ConnectionAuthentication: ~Copyable {
 
     private(set) var state = State.unauthenticated
     /// The bytes of the token in use. A request with the same bytes needs no new verification.
-    private let current: UnsafeMutableRawBufferPointer
-    private var currentBytes = 0
+    private let currentToken: UnsafeMutableRawBufferPointer
+    private var currentTokenBytes = 0
     /// Number of signatures that were checked.
-    private(set) var verifications = 0
+    private(set) var verificationCount = 0
 
     init() {
-        current = .allocate(byteCount: ProviderToken.bytesMax, alignment: 8)
+        currentToken = .allocate(byteCount: ProviderToken.bytesMax, alignment: 8)
     }
 
     deinit {
-        current.deallocate()
+        currentToken.deallocate()
     }
 
     var isAuthenticated: Bool {
@@ -52,14 +52,14 @@ struct ConnectionAuthentication: ~Copyable {
         nowMilliseconds: Int64
     ) -> Reason {
         if case .expired = state { return .expiredProviderToken }
-        guard let token = Self.bearer(authorization) else { return .invalidProviderToken }
+        guard let token = Self.bearerToken(authorization) else { return .invalidProviderToken }
         if case .bound(let known, _) = state,
-            isEqual(token, UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(current)[..<currentBytes]))
+            isEqual(token, UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(currentToken)[..<currentTokenBytes]))
         {
             return checkAge(known, nowMilliseconds: nowMilliseconds)
         }
         let verified: ProviderToken
-        verifications += 1
+        verificationCount += 1
         do throws(ProviderToken.Fault) {
             verified = try ProviderToken(token, keys: keys, environment: environment)
         } catch {
@@ -75,13 +75,13 @@ struct ConnectionAuthentication: ~Copyable {
     ) -> Reason {
         if case .bound(let known, let since) = state {
             guard verified.key == known.key else { return .unrelatedKeyIdInToken }
-            guard nowMilliseconds - since >= Self.changeMilliseconds else { return .tooManyProviderTokenUpdates }
+            guard nowMilliseconds - since >= Self.changeMillisecondsMin else { return .tooManyProviderTokenUpdates }
         }
         let reason = checkAge(verified, nowMilliseconds: nowMilliseconds)
         guard reason == .success else { return reason }
         state = .bound(verified, sinceMilliseconds: nowMilliseconds)
-        current.copyMemory(from: bytes)
-        currentBytes = bytes.count
+        currentToken.copyMemory(from: bytes)
+        currentTokenBytes = bytes.count
         return .success
     }
 
@@ -97,7 +97,7 @@ struct ConnectionAuthentication: ~Copyable {
 
     /// Returns the text after `bearer `; nil for another scheme. The scheme's case does not matter (RFC 9110
     /// §11.1).
-    private static func bearer(_ authorization: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+    private static func bearerToken(_ authorization: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount
         guard authorization.count > length, let start = authorization.baseAddress,

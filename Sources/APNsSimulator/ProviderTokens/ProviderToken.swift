@@ -33,8 +33,8 @@ struct ProviderToken {
             let index = keys.firstIndex(where: { $0.keyIdentifier == keyIdentifier }),
             keys[index].teamIdentifier == issuer
         else { throw .invalid }
-        let signed = UnsafeRawBufferPointer(rebasing: token[..<(parts[0].count + 1 + parts[1].count)])
-        guard keys[index].verifies(signed, signature: signature) else { throw .invalid }
+        let signedText = UnsafeRawBufferPointer(rebasing: token[..<(parts[0].count + 1 + parts[1].count)])
+        guard keys[index].verifies(signedText, signature: signature) else { throw .invalid }
         if let keyEnvironment = keys[index].environment, keyEnvironment != environment { throw .otherEnvironment }
         key = index
         self.issuedAt = issuedAt

@@ -8,12 +8,12 @@ enum ChannelJudge {
         guard head.method == .post else { return .methodNotAllowed }
         let common = judgeCommon(head)
         guard common == .success else { return common }
-        guard head.seen.contains(.pushType) else { return .missingPushType }
+        guard head.seenFields.contains(.pushType) else { return .missingPushType }
         guard head.isLiveActivity else { return .invalidPushType }
         let channel = judgeChannel(head)
         guard channel == .success else { return channel }
         guard head.isPriorityValid || head.priority == 1 else { return .badPriority }
-        guard head.seen.contains(.expiration), head.isExpirationValid else { return .badExpirationDate }
+        guard head.seenFields.contains(.expiration), head.isExpirationValid else { return .badExpirationDate }
         guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
         guard slot.pointee.bodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
         return isObject(body(slot), tape: &tape) ? .success : .badRequestPayload
@@ -39,7 +39,7 @@ enum ChannelJudge {
 
     private static func judgeCommon(_ head: RequestHead) -> Reason {
         // For channels, Apple lists no `DuplicateHeaders`, so use the general reason.
-        if head.isDuplicated { return .badRequestParams }
+        if head.hasDuplicateField { return .badRequestParams }
         switch head.authorization {
         case .success: break
         // For channels, Apple lists neither of these reasons, so use the general one.
@@ -50,7 +50,7 @@ enum ChannelJudge {
     }
 
     private static func judgeChannel(_ head: RequestHead) -> Reason {
-        guard head.seen.contains(.channel) else { return .missingChannelId }
+        guard head.seenFields.contains(.channel) else { return .missingChannelId }
         return head.isChannelValid ? .success : .badChannelId
     }
 
@@ -129,7 +129,7 @@ enum ChannelJudge {
         guard model.applications[application].mayBroadcast else { return .featureNotEnabled }
         let head = slot.pointee.head
         if head.path == .channelList {
-            slot.pointee.list = list(model.channels.identifiers(application: application))
+            slot.pointee.managementBody = list(model.channels.identifiers(application: application))
             return .success
         }
         if head.method == .post {
@@ -147,7 +147,7 @@ enum ChannelJudge {
                 writer.member("message-storage-policy", model.channels[index].storesNewest ? 1 : 0)
                 writer.member("push-type", "LiveActivity")
             }
-            slot.pointee.list = writer.bytes
+            slot.pointee.managementBody = writer.bytes
         }
         return .success
     }

@@ -163,17 +163,17 @@ enum RequestHandling {
 
 /// The faults of a connection. Each number says after how many requests a fault happens; `Int.max`: never.
 struct ConnectionFaults {
-    var goAwayAfter: Int
-    var unprocessed: Int
-    var cutAfter: Int
-    var silentAfter: Int
+    var goAwayAfterRequests: Int
+    var unprocessedRequests: Int
+    var cutAfterRequests: Int
+    var silentAfterRequests: Int
     var silentStopsReading: Bool
 
     init(_ faults: Faults) {
-        goAwayAfter = faults.goAwayAfterRequests > 0 ? faults.goAwayAfterRequests : .max
-        unprocessed = faults.goAwayUnprocessed
-        cutAfter = faults.cutAfterRequests > 0 ? faults.cutAfterRequests : .max
-        silentAfter = faults.silentAfterRequests ?? .max
+        goAwayAfterRequests = faults.goAwayAfterRequests > 0 ? faults.goAwayAfterRequests : .max
+        unprocessedRequests = faults.goAwayUnprocessed
+        cutAfterRequests = faults.cutAfterRequests > 0 ? faults.cutAfterRequests : .max
+        silentAfterRequests = faults.silentAfterRequests ?? .max
         silentStopsReading = faults.silentStopsReading
     }
 }
@@ -213,8 +213,8 @@ struct FaultRanges {
     mutating func handling(_ random: inout SplitMix64) -> RequestHandling {
         if thresholds.isEmpty || faultyRequestsLeft == 0 { return .processed }
         if faultyRequestsLeft < .max { faultyRequestsLeft -= 1 }
-        let draw = random.next() >> 32
-        for band in thresholds where draw < band.upTo { return band.handling }
+        let randomNumber = random.next() >> 32
+        for range in thresholds where randomNumber < range.upTo { return range.handling }
         return .processed
     }
 

@@ -66,9 +66,9 @@ final class PushLog: TurnEndHandler {
     /// Adds the line of a push to the buffer.
     ///
     /// - Parameter tape: scratch memory for the push's body. The caller reuses it for every push.
-    func note(
+    func log(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        _ end: PushOutcome,
+        _ outcome: PushOutcome,
         subject: DeviceModel.PushSubject?,
         tape: inout JSONTape,
         nowMilliseconds: Int64
@@ -79,8 +79,8 @@ final class PushLog: TurnEndHandler {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("time", nowMilliseconds)
-            writer.member("status", end.status)
-            if !end.reason.isEmpty { writer.member("reason", end.reason) }
+            writer.member("status", outcome.status)
+            if !outcome.reason.isEmpty { writer.member("reason", outcome.reason) }
             subject?.write(to: &writer)
             if head.path == .broadcast {
                 let bundle = memory.prefix(head.bundleBytes, of: RequestMemory.bundle)
@@ -100,7 +100,7 @@ final class PushLog: TurnEndHandler {
             writer.member("priority", head.priority)
             writer.member("expiration", head.expiration)
             Self.write(payload, tape, to: &writer)
-            if let effect = end.effect { writer.member("effect", "\(effect)") }
+            if let effect = outcome.effect { writer.member("effect", "\(effect)") }
         }
         append(writer.bytes)
     }
@@ -154,9 +154,9 @@ final class PushLog: TurnEndHandler {
             isInLine = buffer[written - 1] != UInt8(ascii: "\n")
         }
         let rest = buffer[written...]
-        let begun = isInLine ? rest.prefix { $0 != UInt8(ascii: "\n") }.count + 1 : 0
-        linesLost += rest.dropFirst(begun).count { $0 == UInt8(ascii: "\n") }
-        buffer.removeSubrange((written + begun)...)
+        let partialLineBytes = isInLine ? rest.prefix { $0 != UInt8(ascii: "\n") }.count + 1 : 0
+        linesLost += rest.dropFirst(partialLineBytes).count { $0 == UInt8(ascii: "\n") }
+        buffer.removeSubrange((written + partialLineBytes)...)
         buffer.removeFirst(written)
     }
 }

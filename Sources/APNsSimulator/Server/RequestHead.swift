@@ -4,17 +4,17 @@ import Glibc
 /// checks need are kept in `RequestMemory`.
 struct RequestHead {
     /// The fields that may occur only once.
-    struct Seen: OptionSet {
+    struct FieldSet: OptionSet {
         let rawValue: UInt16
-        static let authorization = Seen(rawValue: 1)
-        static let pushType = Seen(rawValue: 2)
-        static let topic = Seen(rawValue: 4)
-        static let priority = Seen(rawValue: 8)
-        static let expiration = Seen(rawValue: 16)
-        static let identifier = Seen(rawValue: 32)
-        static let collapseIdentifier = Seen(rawValue: 64)
-        static let channel = Seen(rawValue: 128)
-        static let requestIdentifier = Seen(rawValue: 256)
+        static let authorization = FieldSet(rawValue: 1)
+        static let pushType = FieldSet(rawValue: 2)
+        static let topic = FieldSet(rawValue: 4)
+        static let priority = FieldSet(rawValue: 8)
+        static let expiration = FieldSet(rawValue: 16)
+        static let identifier = FieldSet(rawValue: 32)
+        static let collapseIdentifier = FieldSet(rawValue: 64)
+        static let channel = FieldSet(rawValue: 128)
+        static let requestIdentifier = FieldSet(rawValue: 256)
     }
 
     enum Path: UInt8 {
@@ -39,8 +39,8 @@ struct RequestHead {
     /// The longest `apns-collapse-id`.
     static let collapseIdentifierBytesMax = 64
 
-    var seen = Seen()
-    var isDuplicated = false
+    var seenFields = FieldSet()
+    var hasDuplicateField = false
     var method = Method.other
     var path = Path.unknown
     var authorization = Reason.missingProviderToken
@@ -63,46 +63,48 @@ struct RequestHead {
     var channelBytes = 0
 
     /// Whether the request sends to a channel or manages channels.
-    var isOfChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
+    var concernsChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
 
     /// Checks and stores one field, except `authorization`. The caller must check that field with the state
     /// of its connection.
     ///
     /// - Returns: true for the first `authorization` field.
-    mutating func note(
+    mutating func addField(
         name: UnsafeRawBufferPointer,
         value: UnsafeRawBufferPointer,
         memory: RequestMemory
     ) -> Bool {
         switch name.count {
-        case 5: if isEqual(name, ":path") { notePath(value, memory: memory) }
+        case 5: if isEqual(name, ":path") { setPath(value, memory: memory) }
         case 7:
             if isEqual(name, ":method") {
-                noteMethod(value)
-            } else if isEqual(name, "apns-id"), isFirst(.identifier) {
+                setMethod(value)
+            } else if isEqual(name, "apns-id"), recordFirst(.identifier) {
                 isIdentifierValid = Self.isUUID(value)
                 if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
             }
         case 10:
             // A value that is too long for the memory cannot be a topic. It is stored as an empty topic.
-            if isEqual(name, "apns-topic"), isFirst(.topic) {
+            if isEqual(name, "apns-topic"), recordFirst(.topic) {
                 topicBytes = memory.store(value, in: RequestMemory.topic)
             }
         case 13:
-            if isEqual(name, "authorization") { return isFirst(.authorization) }
-            if isEqual(name, "apns-priority"), isFirst(.priority) { notePriority(value) }
+            if isEqual(name, "authorization") { return recordFirst(.authorization) }
+            if isEqual(name, "apns-priority"), recordFirst(.priority) { setPriority(value) }
         case 14:
-            if isEqual(name, "apns-push-type"), isFirst(.pushType) { isLiveActivity = isEqual(value, "liveactivity") }
+            if isEqual(name, "apns-push-type"), recordFirst(.pushType) {
+                isLiveActivity = isEqual(value, "liveactivity")
+            }
         case 15:
-            if isEqual(name, "apns-expiration"), isFirst(.expiration) {
+            if isEqual(name, "apns-expiration"), recordFirst(.expiration) {
                 let seconds = unsignedDecimal(value)
                 isExpirationValid = seconds != nil
                 expiration = seconds ?? -1
             } else {
-                noteChannelField(name: name, value: value, memory: memory)
+                addChannelField(name: name, value: value, memory: memory)
             }
         case 16:
-            if isEqual(name, "apns-collapse-id"), isFirst(.collapseIdentifier) {
+            if isEqual(name, "apns-collapse-id"), recordFirst(.collapseIdentifier) {
                 isCollapseIdentifierValid = value.count <= Self.collapseIdentifierBytesMax
             }
         default: break
@@ -110,15 +112,15 @@ struct RequestHead {
         return false
     }
 
-    private mutating func isFirst(_ field: Seen) -> Bool {
-        guard seen.insert(field).inserted else {
-            isDuplicated = true
+    private mutating func recordFirst(_ field: FieldSet) -> Bool {
+        guard seenFields.insert(field).inserted else {
+            hasDuplicateField = true
             return false
         }
         return true
     }
 
-    private mutating func notePriority(_ value: UnsafeRawBufferPointer) {
+    private mutating func setPriority(_ value: UnsafeRawBufferPointer) {
         if isEqual(value, "10") {
             priority = 10
         } else if isEqual(value, "5") {
@@ -129,7 +131,7 @@ struct RequestHead {
         }
     }
 
-    private mutating func noteMethod(_ value: UnsafeRawBufferPointer) {
+    private mutating func setMethod(_ value: UnsafeRawBufferPointer) {
         if isEqual(value, "POST") {
             method = .post
         } else if isEqual(value, "GET") {
@@ -139,21 +141,21 @@ struct RequestHead {
         }
     }
 
-    private mutating func noteChannelField(
+    private mutating func addChannelField(
         name: UnsafeRawBufferPointer,
         value: UnsafeRawBufferPointer,
         memory: RequestMemory
     ) {
-        if isEqual(name, "apns-channel-id"), isFirst(.channel) {
+        if isEqual(name, "apns-channel-id"), recordFirst(.channel) {
             isChannelValid = Self.isBase64(value)
             if isChannelValid { channelBytes = memory.store(value, in: RequestMemory.channel) }
-        } else if isEqual(name, "apns-request-id"), isFirst(.requestIdentifier) {
+        } else if isEqual(name, "apns-request-id"), recordFirst(.requestIdentifier) {
             isIdentifierValid = Self.isUUID(value)
             if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
         }
     }
 
-    private mutating func notePath(_ value: UnsafeRawBufferPointer, memory: RequestMemory) {
+    private mutating func setPath(_ value: UnsafeRawBufferPointer, memory: RequestMemory) {
         let prefix: StaticString = "/3/device/"
         let length = prefix.utf8CodeUnitCount
         if isEqual(value, "/3/device") || isEqual(value, prefix) {
@@ -161,7 +163,7 @@ struct RequestHead {
             return
         }
         guard value.count > length, isEqual(UnsafeRawBufferPointer(rebasing: value[..<length]), prefix) else {
-            return noteChannelPath(value, memory: memory)
+            return setChannelPath(value, memory: memory)
         }
         let digits = UnsafeRawBufferPointer(rebasing: value[length...])
         path = .deviceMalformed
@@ -180,22 +182,22 @@ struct RequestHead {
         path = .device
     }
 
-    private mutating func noteChannelPath(_ value: UnsafeRawBufferPointer, memory: RequestMemory) {
+    private mutating func setChannelPath(_ value: UnsafeRawBufferPointer, memory: RequestMemory) {
         let broadcasts: StaticString = "/4/broadcasts/apps/"
         let apps: StaticString = "/1/apps/"
         if let bundle = Self.rest(of: value, behind: broadcasts) {
-            note(bundle: bundle, path: .broadcast, memory: memory)
+            setBundle(bundle, path: .broadcast, memory: memory)
         } else if let rest = Self.rest(of: value, behind: apps),
             let slash = rest.firstIndex(of: UInt8(ascii: "/"))
         {
             let word = UnsafeRawBufferPointer(rebasing: rest[slash...])
             let bundle = UnsafeRawBufferPointer(rebasing: rest[..<slash])
-            if isEqual(word, "/channels") { note(bundle: bundle, path: .channels, memory: memory) }
-            if isEqual(word, "/all-channels") { note(bundle: bundle, path: .channelList, memory: memory) }
+            if isEqual(word, "/channels") { setBundle(bundle, path: .channels, memory: memory) }
+            if isEqual(word, "/all-channels") { setBundle(bundle, path: .channelList, memory: memory) }
         }
     }
 
-    private mutating func note(bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
+    private mutating func setBundle(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
         guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
         // A bundle id that is too long for the memory is stored as an empty one, which belongs to no app.
         bundleBytes = memory.store(bundle, in: RequestMemory.bundle)
@@ -250,7 +252,8 @@ struct RequestMemory {
     static let token = 5_120..<5_376
     static let topic = 5_376..<5_632
     static let identifier = 5_632..<5_696
-    /// The response's body. A list of channels is stored elsewhere, in `RequestSlot.list`.
+    /// The response's body. A description or list of channels is stored elsewhere, in
+    /// `RequestSlot.managementBody`.
     static let response = 5_696..<5_824
     static let bundle = 5_824..<6_080
     static let channel = 6_080..<6_144

@@ -14,14 +14,14 @@ enum RequestJudge {
         case .deviceMissing: return .missingDeviceToken
         case .device, .deviceMalformed: break
         }
-        if head.isDuplicated { return .duplicateHeaders }
+        if head.hasDuplicateField { return .duplicateHeaders }
         guard head.authorization == .success else { return head.authorization }
         guard head.isIdentifierValid else { return .badMessageId }
         guard head.isLiveActivity else { return .invalidPushType }
         guard head.isPriorityValid else { return .badPriority }
         guard head.isExpirationValid else { return .badExpirationDate }
         guard head.isCollapseIdentifierValid else { return .badCollapseId }
-        guard head.seen.contains(.topic) else { return .missingTopic }
+        guard head.seenFields.contains(.topic) else { return .missingTopic }
         guard isTopic(slot.pointee.memory.prefix(head.topicBytes, of: RequestMemory.topic)) else { return .badTopic }
         guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
         guard slot.pointee.bodyBytes <= bodyBytesMax else { return .payloadTooLarge }

@@ -16,8 +16,9 @@ struct RequestSlot {
     /// The status of the response if the reason is `success`: 201 for a created channel, 204 for a deleted
     /// one, else 200.
     var successStatus = SuccessStatus.ok
-    /// The body of a list of channels, which may be longer than the request's memory.
-    var list: [UInt8] = []
+    /// The body of a response that describes or lists channels. A list may be longer than the request's
+    /// memory.
+    var managementBody: [UInt8] = []
     /// The response that Apple does not document, if a fault demands one; else nil.
     var undocumented: UndocumentedResponse?
     /// For a 410: when the token became invalid, UNIX milliseconds.
@@ -34,8 +35,8 @@ struct RequestSlab: ~Copyable {
     let slotsMax: Int
     private var chunks: [UnsafeMutablePointer<RequestSlot>] = []
     private var blocks: [UnsafeMutableRawPointer] = []
-    private var free: UnsafeMutablePointer<RequestSlot>?
-    private(set) var inUse = 0
+    private var firstFree: UnsafeMutablePointer<RequestSlot>?
+    private(set) var slotsInUse = 0
 
     init(slotsMax: Int) {
         self.slotsMax = slotsMax
@@ -51,17 +52,17 @@ struct RequestSlab: ~Copyable {
 
     /// Takes a free slot; nil if all slots are in use.
     mutating func allocate() -> UnsafeMutablePointer<RequestSlot>? {
-        guard inUse < slotsMax else { return nil }
-        if free == nil { addChunk() }
-        guard let slot = free else { return nil }
-        free = slot.pointee.next
+        guard slotsInUse < slotsMax else { return nil }
+        if firstFree == nil { addChunk() }
+        guard let slot = firstFree else { return nil }
+        firstFree = slot.pointee.next
         slot.pointee.next = nil
-        inUse += 1
+        slotsInUse += 1
         return slot
     }
 
     mutating func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
-        precondition(inUse > 0)
+        precondition(slotsInUse > 0)
         slot.pointee.head = RequestHead()
         slot.pointee.bodyBytes = 0
         slot.pointee.generation &+= 1
@@ -70,12 +71,12 @@ struct RequestSlab: ~Copyable {
         slot.pointee.responseBytesSent = 0
         slot.pointee.undocumented = nil
         slot.pointee.successStatus = .ok
-        if !slot.pointee.list.isEmpty { slot.pointee.list = [] }
+        if !slot.pointee.managementBody.isEmpty { slot.pointee.managementBody = [] }
         slot.pointee.tokenRetiredAtMilliseconds = 0
         slot.pointee.previous = nil
-        slot.pointee.next = free
-        free = slot
-        inUse -= 1
+        slot.pointee.next = firstFree
+        firstFree = slot
+        slotsInUse -= 1
     }
 
     private mutating func addChunk() {
@@ -87,8 +88,8 @@ struct RequestSlab: ~Copyable {
         for index in 0..<Self.chunkSlots {
             let memory = RequestMemory(start: block + index * RequestMemory.byteCount)
             (chunk + index).initialize(to: RequestSlot(memory: memory))
-            (chunk + index).pointee.next = free
-            free = chunk + index
+            (chunk + index).pointee.next = firstFree
+            firstFree = chunk + index
         }
         chunks.append(chunk)
         blocks.append(block)

@@ -6,7 +6,7 @@ extension ServerConnection {
         nowMilliseconds: Int64
     ) -> Reason {
         let isBroadcast = slot.pointee.head.path == .broadcast
-        let reason = owner.setup.simulatorState.use { model in
+        let reason = owner.setup.simulatorState.withModel { model in
             isBroadcast
                 ? ChannelJudge.publish(
                     slot,

@@ -13,8 +13,8 @@ extension ServerConnection {
         // streams up to its last one are processed. So process also a late request below the highest
         // processed stream.
         let isLeft =
-            faults.unprocessed > 0 && faults.goAwayAfter < .max && stream > lastProcessedStream
-            && requestCount > faults.goAwayAfter - faults.unprocessed
+            faults.unprocessedRequests > 0 && faults.goAwayAfterRequests < .max && stream > lastProcessedStream
+            && requestCount > faults.goAwayAfterRequests - faults.unprocessedRequests
         if !isLeft { lastProcessedStream = max(lastProcessedStream, stream) }
         return isLeft
     }
@@ -22,32 +22,32 @@ extension ServerConnection {
     /// Sends a GOAWAY or cuts the connection, if the connection has had the configured number of requests.
     func applyConnectionFaults() {
         let faults = owner.connectionFaults(of: service)
-        if requestCount == faults.goAwayAfter {
+        if requestCount == faults.goAwayAfterRequests {
             var goAway = self.faults.goAway
-            if faults.unprocessed > 0 { goAway.lastStream = lastProcessedStream }
+            if faults.unprocessedRequests > 0 { goAway.lastStream = lastProcessedStream }
             submit(goAway)
         }
-        if requestCount >= faults.cutAfter { isCutDue = true }
+        if requestCount >= faults.cutAfterRequests { isCutDue = true }
     }
 
     /// Leaves the connection half open, if it has had the configured number of requests.
-    func fallSilentIfDue() {
+    func becomeHalfOpenIfDue() {
         let faults = owner.connectionFaults(of: service)
-        let isDue = requestCount > faults.silentAfter || faults.silentAfter == 0
+        let isDue = requestCount > faults.silentAfterRequests || faults.silentAfterRequests == 0
         if isDue { becomeHalfOpen(stopsReading: faults.silentStopsReading) }
     }
 
     /// Records that the client may never read the latest responses on this connection.
-    func noteLostResponses() {
+    func recordLostResponses() {
         guard service == .push else { return }
         let now = owner.simulatedMilliseconds
-        owner.setup.simulatorState.use { $0.noteLostResponses(atMilliseconds: now) }
+        owner.setup.simulatorState.withModel { $0.recordLostResponses(atMilliseconds: now) }
     }
 
     func becomeHalfOpen(stopsReading: Bool) {
         guard state == .serving || state == .draining, !isHalfOpen else { return }
         isHalfOpen = true
-        noteLostResponses()
+        recordLostResponses()
         owner.statistics.connectionsSilenced += 1
         hasStoppedReading = stopsReading
         if stopsReading { stream?.pauseReading() }
@@ -57,16 +57,16 @@ extension ServerConnection {
     func closeWithoutNotify() {
         guard state != .closed else { return }
         owner.statistics.connectionsCut += 1
-        noteLostResponses()
-        release()
+        recordLostResponses()
+        releaseSession()
         stream?.closeWithoutNotify()
         stream = nil
-        owner.forget(self)
+        owner.remove(self)
     }
 
     // MARK: - GOAWAY
 
-    func begin(_ goAway: GoAway) {
+    func sendGoAway(_ goAway: GoAway) {
         submit(goAway)
         send()
     }
@@ -75,14 +75,14 @@ extension ServerConnection {
     /// still answered.
     private func submit(_ goAway: GoAway) {
         guard let session, state == .serving, pendingGoAway == nil else { return }
-        guard goAway.graceMilliseconds > 0 else { return finish(goAway) }
+        guard goAway.graceMilliseconds > 0 else { return submitFinal(goAway) }
         nghttp2_submit_shutdown_notice(session)
         pendingGoAway = goAway
         let wait = Int64(goAway.graceMilliseconds)
         goAwayTimer = owner.loop.schedule(afterMilliseconds: wait, handler: self, tag: 0)
     }
 
-    private func finish(_ goAway: GoAway) {
+    private func submitFinal(_ goAway: GoAway) {
         guard let session else { return }
         state = .draining
         owner.statistics.goAways += 1
@@ -106,7 +106,7 @@ extension ServerConnection: TimerHandler {
     func timerFired(tag: UInt64) {
         guard let goAway = pendingGoAway else { return }
         pendingGoAway = nil
-        finish(goAway)
+        submitFinal(goAway)
         send()
     }
 }

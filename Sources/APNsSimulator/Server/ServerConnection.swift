@@ -25,11 +25,11 @@ final class ServerConnection {
     var authentication = ConnectionAuthentication()
     /// The request whose header section is being read. A header section may need several reads from the
     /// socket, but no other stream's frame interrupts it (RFC 9113 §4.3).
-    var reading: UnsafeMutablePointer<RequestSlot>?
+    var slotBeingRead: UnsafeMutablePointer<RequestSlot>?
     /// The first of the requests in flight, a linked list.
-    private var slots: UnsafeMutablePointer<RequestSlot>?
+    private var firstSlot: UnsafeMutablePointer<RequestSlot>?
     var requestCount = 0
-    private var announcedLimit: UInt32 = 0
+    private var announcedStreamLimit: UInt32 = 0
     /// The highest stream whose request was processed.
     var lastProcessedStream: Int32 = 0
     /// The last stream of the final GOAWAY.
@@ -63,33 +63,33 @@ final class ServerConnection {
         guard let slot = owner.slab.allocate() else { return nil }
         slot.pointee.streamIdentifier = streamIdentifier
         slot.pointee.connection = Unmanaged.passUnretained(self)
-        slot.pointee.next = slots
-        slots?.pointee.previous = slot
-        slots = slot
+        slot.pointee.next = firstSlot
+        firstSlot?.pointee.previous = slot
+        firstSlot = slot
         return slot
     }
 
     /// Frees the slot of a closed stream for another request.
     func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
         let (previous, next) = (slot.pointee.previous, slot.pointee.next)
-        if let previous { previous.pointee.next = next } else { slots = next }
+        if let previous { previous.pointee.next = next } else { firstSlot = next }
         next?.pointee.previous = previous
         owner.slab.release(slot)
     }
 
-    func noteAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
-        let verified = authentication.verifications
+    func checkAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
+        let countBefore = authentication.verificationCount
         slot.pointee.head.authorization = authentication.present(
             value,
             keys: owner.setup.keys,
             environment: owner.setup.environment,
             nowMilliseconds: owner.simulatedMilliseconds
         )
-        owner.statistics.tokenVerifications += authentication.verifications - verified
+        owner.statistics.tokenVerifications += authentication.verificationCount - countBefore
     }
 
     /// Decides what happens to a complete request, and answers it now or later.
-    func complete(_ slot: UnsafeMutablePointer<RequestSlot>) {
+    func handleRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
         requestCount += 1
         if service == .push {
             owner.statistics.countRequest(nowMilliseconds: owner.loop.wallMilliseconds)
@@ -97,14 +97,14 @@ final class ServerConnection {
             owner.statistics.managementRequests += 1
         }
         let reason = judge(slot)
-        if authentication.isAuthenticated { announceLimit() }
-        fallSilentIfDue()
+        if authentication.isAuthenticated { announceStreamLimit() }
+        becomeHalfOpenIfDue()
         if isLeftUnprocessed(slot) {
             owner.log(slot, PushOutcome("unprocessed"))
         } else if isHalfOpen {
-            leaveUnanswered(slot, isInOrder: reason == .success)
+            leaveUnanswered(slot, isValid: reason == .success)
         } else if reason == .success {
-            decide(slot)
+            handleValidRequest(slot)
         } else {
             owner.log(slot, PushOutcome(reason))
             answer(slot, reason)
@@ -118,7 +118,7 @@ final class ServerConnection {
         return ChannelJudge.judgeBroadcast(slot, tape: &owner.tape)
     }
 
-    private func decide(_ slot: UnsafeMutablePointer<RequestSlot>) {
+    private func handleValidRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
         let handling = owner.handling(service)
         switch handling {
         case .processed, .late:
@@ -147,12 +147,12 @@ final class ServerConnection {
             owner.statistics.streamsReset += 1
             reset(slot, faults.resetCode)
         case .unanswered:
-            leaveUnanswered(slot, isInOrder: true)
+            leaveUnanswered(slot, isValid: true)
         }
     }
 
-    private func leaveUnanswered(_ slot: UnsafeMutablePointer<RequestSlot>, isInOrder: Bool) {
-        owner.log(slot, PushOutcome("unanswered", effect: isInOrder ? effectOfLostResponse(slot) : nil))
+    private func leaveUnanswered(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
+        owner.log(slot, PushOutcome("unanswered", effect: isValid ? effectOfLostResponse(slot) : nil))
         owner.statistics.requestsUnanswered += 1
     }
 
@@ -165,11 +165,11 @@ final class ServerConnection {
         guard let key = authentication.key else { return (.missingProviderToken, nil) }
         let now = owner.simulatedMilliseconds
         let team = owner.setup.keys[key].teamIdentifier
-        if slot.pointee.head.isOfChannels {
+        if slot.pointee.head.concernsChannels {
             return (processChannel(slot, teamIdentifier: team, nowMilliseconds: now), nil)
         }
         let priority = slot.pointee.head.priority
-        let (verdict, effect) = owner.setup.simulatorState.use { model -> (PushVerdict, PushEffect?) in
+        let (verdict, effect) = owner.setup.simulatorState.withModel { model -> (PushVerdict, PushEffect?) in
             let (verdict, token) = RequestJudge.judge(slot, teamIdentifier: team, model: &model, nowMilliseconds: now)
             guard verdict.reason == .success else { return (verdict, nil) }
             let body = slot.pointee.memory.prefix(slot.pointee.bodyBytes, of: RequestMemory.body)
@@ -191,17 +191,17 @@ final class ServerConnection {
 
     /// Answers a request, now or after the latency.
     ///
-    /// - Parameter wanted: the latency in milliseconds; nil: a random one within the configured range.
+    /// - Parameter latencyMilliseconds: the latency in milliseconds; nil: a random one within the configured range.
     private func answer(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         _ reason: Reason,
-        afterMilliseconds wanted: Int64? = nil
+        afterMilliseconds latencyMilliseconds: Int64? = nil
     ) {
         slot.pointee.reason = reason
-        // If a fault replaces a successful result, the response must not have the list of channels.
-        if reason != .success { slot.pointee.list = [] }
+        // If a fault replaces a successful result, the response must not describe channels.
+        if reason != .success { slot.pointee.managementBody = [] }
         if slot.pointee.undocumented == nil { owner.statistics[reason] += 1 }
-        let latency = wanted ?? owner.latencyMilliseconds(service)
+        let latency = latencyMilliseconds ?? owner.latencyMilliseconds(service)
         if latency == 0 || !owner.answer(slot, afterMilliseconds: latency) { submit(slot) }
     }
 
@@ -220,7 +220,7 @@ final class ServerConnection {
             nghttp2_submit_headers(session, flags, stream, nil, head.baseAddress, head.count, nil)
             owner.statistics.informationalResponses += 1
         }
-        guard !slot.pointee.head.isOfChannels, service == .push else { return submitOfChannels(slot, session) }
+        guard !slot.pointee.head.concernsChannels, service == .push else { return submitOfChannels(slot, session) }
         let identifier = owner.identifier(of: slot)
         let unique = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
         let fields = owner.fields.fill(slot.pointee.reason, identifier: identifier, unique: unique)
@@ -243,7 +243,7 @@ final class ServerConnection {
             channel: slot.pointee.memory.prefix(head.channelBytes, of: RequestMemory.channel)
         )
         if slot.pointee.reason != .success { writeResponseBody(slot) }
-        if slot.pointee.reason == .success, slot.pointee.list.isEmpty {
+        if slot.pointee.reason == .success, slot.pointee.managementBody.isEmpty {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
             submitWithBody(slot, fields, session)
@@ -281,14 +281,14 @@ final class ServerConnection {
 
     /// Submits SETTINGS_MAX_CONCURRENT_STREAMS if its value has changed. The value is low until the client
     /// has sent a valid provider token. The next `send` writes the frame.
-    func announceLimit() {
+    func announceStreamLimit() {
         guard let session else { return }
         let limit =
             authentication.isAuthenticated
             ? faults.concurrentStreams ?? owner.setup.limits.concurrentStreams
             : owner.setup.limits.streamsBeforeAuthentication
-        guard limit != announcedLimit else { return }
-        announcedLimit = limit
+        guard limit != announcedStreamLimit else { return }
+        announcedStreamLimit = limit
         var entry = nghttp2_settings_entry(
             settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
             value: limit
@@ -297,19 +297,19 @@ final class ServerConnection {
     }
 
     /// Ends the connection, with TLS's close_notify.
-    func abandon() {
+    func close() {
         guard state != .closed else { return }
-        release()
+        releaseSession()
         stream?.close()
         stream = nil
-        owner.forget(self)
+        owner.remove(self)
     }
 
     /// Releases the slots and the nghttp2 session, but not the stream.
-    func release() {
+    func releaseSession() {
         state = .closed
-        while let slot = slots { release(slot) }
-        reading = nil
+        while let slot = firstSlot { release(slot) }
+        slotBeingRead = nil
         nghttp2_session_del(session)
         session = nil
         owner.loop.cancel(goAwayTimer)
@@ -322,7 +322,7 @@ final class ServerConnection {
         while stream.pendingOutputBytes < Stream.highWaterBytes {
             var data: UnsafePointer<UInt8>?
             let count = nghttp2_session_mem_send(session, &data)
-            guard count >= 0 else { return abandon() }
+            guard count >= 0 else { return close() }
             if count == 0 { break }
             stream.write(UnsafeRawBufferPointer(start: data, count: count))
         }
@@ -336,10 +336,10 @@ extension ServerConnection: StreamHandler {
     func streamConnected(_ stream: Stream) {
         // APNs requires `h2` by ALPN. TLS alone would also accept a client that does not use ALPN.
         let isAgreed = owner.setup.tls == nil || stream.negotiatedProtocol == "h2"
-        guard state == .handshaking, isAgreed, openSession() else { return abandon() }
+        guard state == .handshaking, isAgreed, openSession() else { return close() }
         state = .serving
-        fallSilentIfDue()
-        announceLimit()
+        becomeHalfOpenIfDue()
+        announceStreamLimit()
         send()
     }
 
@@ -348,7 +348,7 @@ extension ServerConnection: StreamHandler {
         let count = nghttp2_session_mem_recv(session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
         // A negative count means that the bytes are not HTTP/2, or that memory is exhausted. nghttp2 itself
         // answers protocol errors with a GOAWAY.
-        guard count >= 0 else { return abandon() }
+        guard count >= 0 else { return close() }
         if isCutDue {
             owner.announceRegistrations()
             return closeWithoutNotify()
@@ -364,8 +364,8 @@ extension ServerConnection: StreamHandler {
     }
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
-        if !isHalfOpen { noteLostResponses() }
-        abandon()
+        if !isHalfOpen { recordLostResponses() }
+        close()
     }
 
     private func openSession() -> Bool {

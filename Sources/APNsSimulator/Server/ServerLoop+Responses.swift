@@ -42,7 +42,7 @@ func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         slot.pointee.responseBytes = count
         return
     }
-    let isInTwoWords = slot.pointee.head.isOfChannels && slot.pointee.reason == .serviceUnavailable
+    let isInTwoWords = slot.pointee.head.concernsChannels && slot.pointee.reason == .serviceUnavailable
     let body = isInTwoWords ? serviceUnavailableOfChannels : responseBodies[Int(slot.pointee.reason.rawValue)]
     for byte in body { append(byte) }
     if slot.pointee.reason.status == 410 {

@@ -93,7 +93,7 @@ final class ServerLoop {
     private var responseTimerDueMilliseconds = Int64.max
     private var listeners: [Listener] = []
     private var listenerHandlers: [ServiceListenerHandler] = []
-    private var peers: [Mailbox] = []
+    private var peerMailboxes: [Mailbox] = []
     private var nextPeer = 0
 
     init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, faultRanges: FaultRanges, seed: UInt64)
@@ -132,12 +132,13 @@ final class ServerLoop {
     }
 
     /// Listens on an address. Distributes connections over the threads, round robin.
-    func listen(on address: SocketAddress, for service: Service, peers: [Mailbox]) throws(SystemError) -> UInt16 {
+    func listen(on address: SocketAddress, for service: Service, peerMailboxes: [Mailbox]) throws(SystemError) -> UInt16
+    {
         let listenerHandler = ServiceListenerHandler(self, service)
         let listener = try Listener(loop: loop, address: address, handler: listenerHandler)
         listenerHandlers.append(listenerHandler)
         listeners.append(listener)
-        self.peers = peers
+        self.peerMailboxes = peerMailboxes
         return listener.port
     }
 
@@ -154,15 +155,15 @@ final class ServerLoop {
     }
 
     /// Removes a connection that has ended.
-    func forget(_ connection: ServerConnection) {
+    func remove(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
         statistics.connectionsOpen -= 1
     }
 
-    func set(_ faults: Faults, of service: Service) {
+    func setFaults(_ faults: Faults, of service: Service) {
         if service == .push { faultRanges = FaultRanges(faults) } else { managementFaultRanges = FaultRanges(faults) }
         for connection in connections.values where connection.service == service {
-            connection.announceLimit()
+            connection.announceStreamLimit()
             connection.send()
         }
     }
@@ -181,12 +182,12 @@ final class ServerLoop {
     }
 
     /// Logs a push, if there is a log.
-    func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ end: PushOutcome) {
+    func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ outcome: PushOutcome) {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
         let token = slot.pointee.memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
-        let subject = setup.simulatorState.use { $0.subject(ofToken: token, effect: end.effect) }
-        pushLog.note(slot, end, subject: subject, tape: &tape, nowMilliseconds: simulatedMilliseconds)
+        let subject = setup.simulatorState.withModel { $0.subject(ofToken: token, effect: outcome.effect) }
+        pushLog.log(slot, outcome, subject: subject, tape: &tape, nowMilliseconds: simulatedMilliseconds)
     }
 
     func resetStatistics() {
@@ -196,14 +197,14 @@ final class ServerLoop {
     }
 
     func sendGoAwayToAll(_ goAway: GoAway) {
-        for connection in connections.values { connection.begin(goAway) }
+        for connection in connections.values { connection.sendGoAway(goAway) }
     }
 
-    func cutAll() {
+    func cutAllConnections() {
         for connection in Array(connections.values) { connection.closeWithoutNotify() }
     }
 
-    func silenceAll(stopsReading: Bool) {
+    func silenceAllConnections(stopsReading: Bool) {
         for connection in connections.values { connection.becomeHalfOpen(stopsReading: stopsReading) }
     }
 
@@ -211,7 +212,7 @@ final class ServerLoop {
         for listener in listeners { listener.close() }
         mailbox.close()
         for work in mailbox.removeAll() { work(self) }
-        for connection in Array(connections.values) { connection.abandon() }
+        for connection in Array(connections.values) { connection.close() }
         loop.cancel(responseTimer)
         loop.remove(descriptor: mailbox.wakeup.descriptor)
         pushLog?.flush()
@@ -223,11 +224,11 @@ final class ServerLoop {
         guard !responses.isFull else { return false }
         let due = loop.nowMilliseconds + latency
         responses.push(ResponseQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
-        armResponseTimer()
+        scheduleResponseTimer()
         return true
     }
 
-    private func armResponseTimer() {
+    private func scheduleResponseTimer() {
         guard let earliest = responses.earliestMilliseconds, earliest < responseTimerDueMilliseconds else { return }
         loop.cancel(responseTimer)
         responseTimerDueMilliseconds = earliest
@@ -240,9 +241,9 @@ final class ServerLoop {
 
     /// Wakes readers that wait for registrations, if there are new ones.
     func announceRegistrations() {
-        setup.simulatorState.use { devices in
+        setup.simulatorState.withModel { devices in
             let count = devices.registrationCount
-            if count != setup.notifier.announced.load(ordering: .relaxed) { setup.notifier.notify(count: count) }
+            if count != setup.notifier.announcedCount.load(ordering: .relaxed) { setup.notifier.notify(count: count) }
         }
     }
 }
@@ -257,7 +258,7 @@ extension ServerLoop: TimerHandler {
             }
             connection.takeUnretainedValue().submitAndSend(slot)
         }
-        armResponseTimer()
+        scheduleResponseTimer()
     }
 }
 
@@ -282,15 +283,15 @@ private final class ServiceListenerHandler: ListenerHandler {
     }
 
     func accepted(descriptor: Int32, from: SocketAddress?) {
-        server.place(descriptor: descriptor, service: service)
+        server.distribute(descriptor: descriptor, service: service)
     }
 }
 
 extension ServerLoop {
     /// Passes a connection to the next thread, round robin.
-    fileprivate func place(descriptor: Int32, service: Service) {
-        guard peers.count > 1 else { return adopt(descriptor: descriptor, service: service) }
-        nextPeer = (nextPeer + 1) % peers.count
-        if !peers[nextPeer].post({ $0.adopt(descriptor: descriptor, service: service) }) { close(descriptor) }
+    fileprivate func distribute(descriptor: Int32, service: Service) {
+        guard peerMailboxes.count > 1 else { return adopt(descriptor: descriptor, service: service) }
+        nextPeer = (nextPeer + 1) % peerMailboxes.count
+        if !peerMailboxes[nextPeer].post({ $0.adopt(descriptor: descriptor, service: service) }) { close(descriptor) }
     }
 }

@@ -9,9 +9,9 @@ import Glibc
 func makeSessionCallbacks() -> OpaquePointer? {
     var callbacks: OpaquePointer?
     guard nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks else { return nil }
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, beginHeaders)
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, header)
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, dataChunk)
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, headersBegan)
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, headerReceived)
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, dataChunkReceived)
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, frameReceived)
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, streamClosed)
     return callbacks
@@ -30,7 +30,7 @@ private func slot(_ session: OpaquePointer?, _ stream: Int32) -> UnsafeMutablePo
     nghttp2_session_get_stream_user_data(session, stream)?.assumingMemoryBound(to: RequestSlot.self)
 }
 
-private func beginHeaders(
+private func headersBegan(
     _ session: OpaquePointer?,
     _ frame: UnsafePointer<nghttp2_frame>?,
     _ userData: UnsafeMutableRawPointer?
@@ -40,7 +40,7 @@ private func beginHeaders(
     return connection._withUnsafeGuaranteedRef { connection in
         // Headers after the body (trailers) are ignored.
         guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else {
-            connection.reading = nil
+            connection.slotBeingRead = nil
             return 0
         }
         guard let slot = connection.begin(streamIdentifier: stream) else {
@@ -51,16 +51,16 @@ private func beginHeaders(
                 stream,
                 NGHTTP2_REFUSED_STREAM.rawValue
             )
-            connection.reading = nil
+            connection.slotBeingRead = nil
             return 0
         }
         nghttp2_session_set_stream_user_data(session, stream, slot)
-        connection.reading = slot
+        connection.slotBeingRead = slot
         return 0
     }
 }
 
-private func header(
+private func headerReceived(
     _ session: OpaquePointer?,
     _ frame: UnsafePointer<nghttp2_frame>?,
     _ name: UnsafePointer<UInt8>?,
@@ -72,19 +72,19 @@ private func header(
 ) -> Int32 {
     connection(userData)?
         ._withUnsafeGuaranteedRef { connection in
-            guard let slot = connection.reading else { return }
+            guard let slot = connection.slotBeingRead else { return }
             let value = UnsafeRawBufferPointer(start: value, count: valueBytes)
-            let isAuthorization = slot.pointee.head.note(
+            let isAuthorization = slot.pointee.head.addField(
                 name: UnsafeRawBufferPointer(start: name, count: nameBytes),
                 value: value,
                 memory: slot.pointee.memory
             )
-            if isAuthorization { connection.noteAuthorization(value, of: slot) }
+            if isAuthorization { connection.checkAuthorization(value, of: slot) }
         }
     return 0
 }
 
-private func dataChunk(
+private func dataChunkReceived(
     _ session: OpaquePointer?,
     _ flags: UInt8,
     _ stream: Int32,
@@ -122,7 +122,7 @@ private func frameReceived(
     guard kind == NGHTTP2_DATA.rawValue || kind == NGHTTP2_HEADERS.rawValue,
         let slot = slot(session, frame.pointee.hd.stream_id)
     else { return 0 }
-    connection(userData)?._withUnsafeGuaranteedRef { $0.complete(slot) }
+    connection(userData)?._withUnsafeGuaranteedRef { $0.handleRequest(slot) }
     return 0
 }
 
@@ -135,7 +135,7 @@ private func streamClosed(
     guard let slot = slot(session, stream) else { return 0 }
     connection(userData)?
         ._withUnsafeGuaranteedRef { connection in
-            if connection.reading == slot { connection.reading = nil }
+            if connection.slotBeingRead == slot { connection.slotBeingRead = nil }
             connection.release(slot)
         }
     return 0
@@ -154,8 +154,8 @@ func readResponseBody(
     guard let buffer, let flags, let slot = source?.pointee.ptr?.assumingMemoryBound(to: RequestSlot.self) else {
         return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
-    if !slot.pointee.list.isEmpty {
-        return slot.pointee.list.withUnsafeBytes { send($0, of: slot, to: buffer, length, flags) }
+    if !slot.pointee.managementBody.isEmpty {
+        return slot.pointee.managementBody.withUnsafeBytes { send($0, of: slot, to: buffer, length, flags) }
     }
     let response = slot.pointee.memory.prefix(slot.pointee.responseBytes, of: RequestMemory.response)
     return send(response, of: slot, to: buffer, length, flags)

@@ -27,7 +27,7 @@ final class SimulatorState: @unchecked Sendable {
 
     /// Runs a closure on the model. Call it only on the service's threads.
     @inline(__always)
-    func use<Result>(_ body: (inout DeviceModel) -> Result) -> Result {
+    func withModel<Result>(_ body: (inout DeviceModel) -> Result) -> Result {
         if let lock { pthread_mutex_lock(lock) }
         defer {
             if let lock { pthread_mutex_unlock(lock) }
