@@ -11,8 +11,8 @@ import Testing
     /// A name server whose zone changes: it first answers with two addresses, and after a number of queries
     /// with a third.
     private final class ChangingZone: Sendable {
-        static let before = ["127.0.0.1", "127.0.0.2"]
-        static let after = ["127.0.0.3"]
+        static let addressesBefore = ["127.0.0.1", "127.0.0.2"]
+        static let addressesAfter = ["127.0.0.3"]
         let responsesBefore: Int
         private let count = Mutex(0)
 
@@ -25,7 +25,10 @@ import Testing
                 count += 1
                 return count <= responsesBefore
             }
-            return .success((isBefore ? Self.before : Self.after).compactMap { SocketAddress(numeric: $0, port: port) })
+            return .success(
+                (isBefore ? Self.addressesBefore : Self.addressesAfter)
+                    .compactMap { SocketAddress(numeric: $0, port: port) }
+            )
         }
     }
 
@@ -54,9 +57,9 @@ import Testing
     }
 
     @Test func `Connections follow the addresses of the name`() async throws {
-        try await withServices { stage, services in
+        try await withServices { fixture, services in
             let zone = ChangingZone(responsesBefore: 6)
-            let sent = try await stage.send(4_000, lookUp: { zone.lookUp($0, $1) }) {
+            let sent = try await fixture.send(4_000, lookUp: { zone.lookUp($0, $1) }) {
                 $0.host = "apns.example.com"
                 $0.connectionsMax = 4
                 $0.connectionsMin = 4
@@ -65,23 +68,23 @@ import Testing
             // Each connection makes one look-up. The last look-ups may still run when the last response
             // comes, so there may be more look-ups than opened connections.
             #expect((0...4).contains(zone.lookUps - sent.connectionsOpened))
-            var accepted: [Int] = []
+            var acceptedCounts: [Int] = []
             for service in services {
                 let statistics = try await service.statistics()
-                accepted.append(statistics.connectionsAccepted)
+                acceptedCounts.append(statistics.connectionsAccepted)
                 #expect(statistics[.success] > 0)
             }
-            #expect(accepted[0] + accepted[1] == 6 && accepted[0] >= 2 && accepted[1] >= 2)
-            #expect(accepted[2] == sent.connectionsOpened - 6 && accepted[2] > 6)
+            #expect(acceptedCounts[0] + acceptedCounts[1] == 6 && acceptedCounts[0] >= 2 && acceptedCounts[1] >= 2)
+            #expect(acceptedCounts[2] == sent.connectionsOpened - 6 && acceptedCounts[2] > 6)
         }
     }
 
     /// A failed look-up is repeated, and open connections stay open.
     @Test func `A name server that failed is asked again`() async throws {
-        try await withServices { stage, _ in
+        try await withServices { fixture, _ in
             let zone = ChangingZone(responsesBefore: .max)
             let failures = Mutex(0)
-            let sent = try await stage.send(
+            let sent = try await fixture.send(
                 1_000,
                 lookUp: { host, port in
                     let fails = failures.withLock { count in

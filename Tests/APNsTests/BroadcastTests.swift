@@ -18,7 +18,7 @@ import Testing
     ]
     /// The rows of Apple's table for broadcasts and channels that have the same outcome for a push to a
     /// device.
-    static let shared: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
+    static let sharedTable: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
         (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
         (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
         (403, "BadCertificate", .providerRefused), (403, "BadCertificateEnvironment", .providerRefused),
@@ -88,12 +88,12 @@ import Testing
             $0.breaker.forbiddenMax = 1_000
             $0.breaker.suspectResponsesMin = 1_000
         }
-        let table = Self.table + Self.shared
-        var row = 0
-        fixture.server.respond = { _ in .status(Int(table[row].status), reason: table[row].reason) }
+        let table = Self.table + Self.sharedTable
+        var rowIndex = 0
+        fixture.server.respond = { _ in .status(Int(table[rowIndex].status), reason: table[rowIndex].reason) }
         fixture.pool.start()
         for (index, expected) in table.enumerated() {
-            row = index
+            rowIndex = index
             fixture.turn(until: { fixture.submit(UInt64(index), toChannel: Self.channel) })
             fixture.turn(until: { fixture.recorder.responses == index + 1 })
             let outcome = try fixture.recorder.only(UInt64(index))

@@ -14,12 +14,12 @@ import Testing
         timeoutMilliseconds: Int64 = 10_000,
         _ body: (Simulator, ChannelManagement) async throws -> Void
     ) async throws {
-        try await SimulatorFixture.run(adjust) { stage in
+        try await SimulatorFixture.run(adjust) { fixture in
             let management = try Self.client(
-                port: stage.simulator.managementPort,
+                port: fixture.simulator.managementPort,
                 timeoutMilliseconds: timeoutMilliseconds
             )
-            try await body(stage.simulator, management)
+            try await body(fixture.simulator, management)
         }
     }
 
@@ -57,15 +57,15 @@ import Testing
 
     @Test func `A channel is created, read, listed and deleted`() async throws {
         try await Self.run { _, management in
-            let newest = try await management.create(storesNewest: true)
+            let newestChannel = try await management.create(storesNewest: true)
             let none = try await management.create(storesNewest: false)
-            #expect(try await management.list() == [newest, none])
-            #expect(try await management.read(newest) == .init(identifier: newest, storesNewest: true))
+            #expect(try await management.list() == [newestChannel, none])
+            #expect(try await management.read(newestChannel) == .init(identifier: newestChannel, storesNewest: true))
             #expect(try await management.read(none) == .init(identifier: none, storesNewest: false))
-            #expect(try await management.delete(newest))
-            #expect(try await management.delete(newest) == false)
+            #expect(try await management.delete(newestChannel))
+            #expect(try await management.delete(newestChannel) == false)
             #expect(try await management.list() == [none])
-            let error = await Self.failure { () throws(ChannelError) in _ = try await management.read(newest) }
+            let error = await Self.failure { () throws(ChannelError) in _ = try await management.read(newestChannel) }
             #expect(error?.cause == .refused(.channelNotRegistered) && error?.isTransient == false)
         }
     }
@@ -74,13 +74,13 @@ import Testing
     @Test func `Ten thousand channels are listed`() async throws {
         try await Self.run { simulator, management in
             #expect(try await management.list() == [])
-            let made = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            let createdChannels = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 for _ in 0..<10_000 {
                     _ = try devices.createChannel(app: SimulatorFixture.app, storesNewest: true, nowMilliseconds: now)
                 }
                 return try devices.channelIdentifiers(app: SimulatorFixture.app)
             }
-            #expect(try await management.list() == made)
+            #expect(try await management.list() == createdChannels)
             let error = await Self.failure { () throws(ChannelError) in
                 _ = try await management.create(storesNewest: true)
             }
@@ -124,27 +124,27 @@ import Testing
     /// that was never sent, or whose stream was refused.
     @Test func `An error is ambiguous only if the request may have been carried out`() async throws {
         try await Self.run(timeoutMilliseconds: 300) { simulator, management in
-            var lost = Faults()
-            lost.unansweredShare = 1
-            try await simulator.setFaults(lost, ofManagement: true)
-            let late = await Self.failure { () throws(ChannelError) in
+            var unansweredFaults = Faults()
+            unansweredFaults.unansweredShare = 1
+            try await simulator.setFaults(unansweredFaults, ofManagement: true)
+            let unansweredError = await Self.failure { () throws(ChannelError) in
                 _ = try await management.create(storesNewest: true)
             }
-            #expect(late?.cause == .ambiguous)
-            var reset = Faults()
-            reset.resetShare = 1
-            try await simulator.setFaults(reset, ofManagement: true)
-            let torn = await Self.failure { () throws(ChannelError) in
+            #expect(unansweredError?.cause == .ambiguous)
+            var resetFaults = Faults()
+            resetFaults.resetShare = 1
+            try await simulator.setFaults(resetFaults, ofManagement: true)
+            let resetError = await Self.failure { () throws(ChannelError) in
                 _ = try await management.create(storesNewest: true)
             }
-            #expect(torn?.cause == .ambiguous)
-            var refused = Faults()
-            refused.refusedShare = 1
-            try await simulator.setFaults(refused, ofManagement: true)
-            let unsent = await Self.failure { () throws(ChannelError) in
+            #expect(resetError?.cause == .ambiguous)
+            var refusedFaults = Faults()
+            refusedFaults.refusedShare = 1
+            try await simulator.setFaults(refusedFaults, ofManagement: true)
+            let refusedError = await Self.failure { () throws(ChannelError) in
                 _ = try await management.create(storesNewest: true)
             }
-            #expect(unsent?.cause == .unsent)
+            #expect(refusedError?.cause == .unsent)
             try await simulator.setFaults(Faults(), ofManagement: true)
             // Both ambiguous requests were carried out: their channels exist.
             #expect(try await management.list().count == 2)
@@ -153,9 +153,9 @@ import Testing
 
     @Test func `A task that is cancelled waits for no answer`() async throws {
         try await Self.run(timeoutMilliseconds: 600_000) { simulator, management in
-            var lost = Faults()
-            lost.unansweredShare = 1
-            try await simulator.setFaults(lost, ofManagement: true)
+            var unansweredFaults = Faults()
+            unansweredFaults.unansweredShare = 1
+            try await simulator.setFaults(unansweredFaults, ofManagement: true)
             let task = Task { await Self.failure { () throws(ChannelError) in _ = try await management.list() } }
             try await eventuallyInTask("a request") { try await simulator.statistics().managementRequests > 0 }
             task.cancel()
@@ -173,21 +173,21 @@ import Testing
     }
 
     @Test func `Another app's channels are not ours`() async throws {
-        try await SimulatorFixture.run { stage in
-            let other = try Self.client(app: "com.example.none", port: stage.simulator.managementPort)
-            let error = await Self.failure { () throws(ChannelError) in _ = try await other.list() }
+        try await SimulatorFixture.run { fixture in
+            let otherClient = try Self.client(app: "com.example.none", port: fixture.simulator.managementPort)
+            let error = await Self.failure { () throws(ChannelError) in _ = try await otherClient.list() }
             #expect(error?.cause == .refused(.topicDisallowed))
         }
     }
 
     @Test func `Simultaneous requests are all answered`() async throws {
         try await Self.run { _, management in
-            let made = try await withThrowingTaskGroup(of: String.self) { group in
+            let createdChannels = try await withThrowingTaskGroup(of: String.self) { group in
                 for _ in 0..<8 { group.addTask { try await management.create(storesNewest: true) } }
                 return try await group.reduce(into: Set<String>()) { $0.insert($1) }
             }
-            #expect(made.count == 8)
-            #expect(try await Set(management.list()) == made)
+            #expect(createdChannels.count == 8)
+            #expect(try await Set(management.list()) == createdChannels)
         }
     }
 }
@@ -204,8 +204,8 @@ struct ManagementResponseTests {
         #expect(try block([0x48, 0x03, 0x33, 0x30, 0x32]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x48, 0x82, 0x64, 0x02]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x20, 0x89]).map { [$0.name, $0.value] } == [[":status", "204"]])
-        let own = ManagementBlock.encode([("apns-channel-id", String(repeating: "A", count: 200))])
-        #expect(try block(own).map { $0.value.count } == [200])
+        let largeBlock = ManagementBlock.encode([("apns-channel-id", String(repeating: "A", count: 200))])
+        #expect(try block(largeBlock).map { $0.value.count } == [200])
     }
 
     @Test(
@@ -247,11 +247,11 @@ struct ManagementResponseTests {
 struct ReasonAdviceTests {
     /// All reasons that APNs gives for broadcasts and channels. Only the reasons that concern device tokens
     /// have no advice.
-    @Test(arguments: (BroadcastTests.table + BroadcastTests.shared).map(\.reason))
+    @Test(arguments: (BroadcastTests.table + BroadcastTests.sharedTable).map(\.reason))
     func `Every reason about channels has advice for the operator`(_ text: String) {
         let reason = Array(text.utf8).withUnsafeBytes { APNs.Reason(text: $0) }
-        let isOfDevices = ["", "Unregistered", "BadDeviceToken", "DeviceTokenNotForTopic"].contains(text)
-        #expect((reason.advice.utf8CodeUnitCount == 0) == isOfDevices)
+        let concernsDevices = ["", "Unregistered", "BadDeviceToken", "DeviceTokenNotForTopic"].contains(text)
+        #expect((reason.advice.utf8CodeUnitCount == 0) == concernsDevices)
     }
 
     /// If an operator must correct something first, a retry only fails again.

@@ -32,9 +32,9 @@ import Testing
         #expect(feed(&breaker, .succeeded, 900).isEmpty)
         #expect(feed(&breaker, .suspect, 47).isEmpty)
         #expect(feed(&breaker, .suspect, 1) == [.opened(.deviceTokens)])
-        var small = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(feed(&small, .suspect, 19).isEmpty)
-        #expect(feed(&small, .suspect, 1) == [.opened(.deviceTokens)])
+        var freshBreaker = CircuitBreaker(CircuitBreakerConfiguration())
+        #expect(feed(&freshBreaker, .suspect, 19).isEmpty)
+        #expect(feed(&freshBreaker, .suspect, 1) == [.opened(.deviceTokens)])
     }
 
     @Test func `The breaker opens at several 403 answers in a row`() {
@@ -142,8 +142,8 @@ import Testing
         let fixture = try PoolFixture()
         #expect(!fixture.pool.trustsTokenRefusals)
         fixture.warmUp()
-        var judged: [Bool] = []
-        fixture.recorder.onResponse = { [unowned fixture] _ in judged.append(fixture.pool.trustsTokenRefusals) }
+        var judgements: [Bool] = []
+        fixture.recorder.onResponse = { [unowned fixture] _ in judgements.append(fixture.pool.trustsTokenRefusals) }
         func send(_ tag: UInt64) {
             #expect(fixture.submit(tag))
             fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
@@ -154,7 +154,7 @@ import Testing
         send(103)
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
         for tag in 104..<106 { send(UInt64(tag)) }
-        #expect(judged == [true, false, false, true, true, false])
+        #expect(judgements == [true, false, false, true, true, false])
         fixture.recorder.onResponse = nil
     }
 

@@ -33,15 +33,15 @@ import Testing
     @Test func `After failures a pool waits longer, and for a random time`() throws {
         var opening = try opening { $0.openSpacingMilliseconds = 0 }
         opening.begin(nowMilliseconds: 0)
-        var longest: [Int64] = []
+        var longestWaits: [Int64] = []
         for _ in 0..<5 {
             opening.recordFailure()
             let waits = (0..<500).map { _ in opening.waitMilliseconds(nowMilliseconds: 0) }
             #expect(waits.allSatisfy { $0 >= 100 })
             #expect(Set(waits).count > 50)
-            longest.append(waits.max() ?? 0)
+            longestWaits.append(waits.max() ?? 0)
         }
-        for (wait, window) in zip(longest, [200, 400, 800, 1_000, 1_000] as [Int64]) {
+        for (wait, window) in zip(longestWaits, [200, 400, 800, 1_000, 1_000] as [Int64]) {
             #expect((100 + window / 2...100 + window).contains(wait))
         }
         opening.recordSuccess()

@@ -14,16 +14,16 @@ import Testing
     @Test func `After GOAWAY, only the pushes above the last stream count as not processed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        var held: [ServedRequest] = []
+        var heldRequests: [ServedRequest] = []
         fixture.server.respond = {
-            held.append($0)
+            heldRequests.append($0)
             return nil
         }
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { held.count == 100 })
-        // Pushes use the streams 3, 5 and so on, so `held[49]` has the fiftieth push.
-        let connection = held[0].connection
-        connection.goAway(lastStream: held[49].stream, reason: "Shutdown")
+        fixture.turn(until: { heldRequests.count == 100 })
+        // Pushes use the streams 3, 5 and so on, so `heldRequests[49]` has the fiftieth push.
+        let connection = heldRequests[0].connection
+        connection.goAway(lastStream: heldRequests[49].stream, reason: "Shutdown")
         fixture.turn(until: { fixture.recorder.count(.notProcessed) == 50 })
         #expect(fixture.pool.connections.first?.phase == .draining)
         for tag in 50..<100 {
@@ -34,7 +34,7 @@ import Testing
         // A new connection takes the pushes while the old one still gets answers.
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(200) })
-        for request in held.prefix(50) { connection.reply(.accepted, stream: request.stream) }
+        for request in heldRequests.prefix(50) { connection.reply(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         for tag in 0..<50 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         #expect(try fixture.recorder.only(200).connection == 2)
@@ -60,7 +60,7 @@ import Testing
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
         #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 11 }))
         for stream in last {
-            peer.send(frame(FrameType.goAway, word(UInt32(stream)) + word(0)))
+            peer.send(frame(FrameType.goAway, bigEndianBytes(UInt32(stream)) + bigEndianBytes(0)))
             let end = frame(FrameType.ping, [UInt8](repeating: UInt8(truncatingIfNeeded: stream), count: 8))
             peer.send(end)
             #expect(
@@ -72,9 +72,9 @@ import Testing
         }
         #expect(fixture.recorder.count(.notProcessed) == refused)
         #expect(!fixture.submit(100))
-        for stream: Int32 in stride(from: 3, to: 23, by: 2) { peer.send(acceptance(stream: stream)) }
+        for stream: Int32 in stride(from: 3, to: 23, by: 2) { peer.send(acceptedResponse(stream: stream)) }
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
-        #expect(fixture.recorder.answeredOnce == 11)
+        #expect(fixture.recorder.answeredOnceCount == 11)
         #expect(fixture.recorder.count(.answered) == 11 - refused)
         for tag in 0..<10 {
             let outcome = try fixture.recorder.only(UInt64(tag))
@@ -91,7 +91,10 @@ import Testing
         let peer = try #require(fixture.server.peers.first)
         for tag in 0..<3 { #expect(fixture.submit(UInt64(tag))) }
         #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 4 }))
-        peer.send(frame(FrameType.resetStream, stream: 5, word(code)) + acceptance(stream: 3) + acceptance(stream: 7))
+        peer.send(
+            frame(FrameType.resetStream, stream: 5, bigEndianBytes(code)) + acceptedResponse(stream: 3)
+                + acceptedResponse(stream: 7)
+        )
         #expect(fixture.turn(until: { fixture.recorder.responses == 4 }))
         #expect(
             try fixture.recorder.only(1).kind == (code == ErrorCode.refusedStream.rawValue ? .notProcessed : .ambiguous)
@@ -116,9 +119,9 @@ import Testing
         #expect(fixture.submit(2))
         // The closed stream gets `:status: 410`, which becomes a new entry of the header table. The open
         // stream's `:status` refers to this entry.
-        let late = frame(FrameType.headers, flags: 4, stream: 3, [0x48, 3] + Array("410".utf8))
+        let lateHeaders = frame(FrameType.headers, flags: 4, stream: 3, [0x48, 3] + Array("410".utf8))
         let body = frame(FrameType.data, flags: 1, stream: 3, Array(#"{"reason":"Unregistered"}"#.utf8))
-        peer.send(late + body + frame(FrameType.headers, flags: 5, stream: 5, [0x80 | 62]))
+        peer.send(lateHeaders + body + frame(FrameType.headers, flags: 5, stream: 5, [0x80 | 62]))
         #expect(fixture.turn(until: { fixture.recorder.outcomes[2] != nil }))
         #expect(try fixture.recorder.only(1).kind == .ambiguous)
         #expect(try fixture.recorder.only(2).status == 410)
@@ -140,20 +143,20 @@ import Testing
     @Test func `The limit of streams goes down to one and up again`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
-        var held: [ServedRequest] = []
+        var heldRequests: [ServedRequest] = []
         fixture.server.respond = {
-            held.append($0)
+            heldRequests.append($0)
             return nil
         }
         for tag in 0..<1_000 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { held.count == 1_000 })
-        let connection = held[0].connection
+        fixture.turn(until: { heldRequests.count == 1_000 })
+        let connection = heldRequests[0].connection
         connection.setStreamsMax(1)
         fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 1 })
-        for request in held.prefix(999) { connection.reply(.accepted, stream: request.stream) }
+        for request in heldRequests.prefix(999) { connection.reply(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 1 })
         #expect(!fixture.submit(1_000))
-        connection.reply(.accepted, stream: held[999].stream)
+        connection.reply(.accepted, stream: heldRequests[999].stream)
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.submit(1_000))
         #expect(!fixture.submit(1_001))
@@ -163,10 +166,10 @@ import Testing
         fixture.turn(until: { hadRoom })
         for tag in 1_001..<2_000 { #expect(fixture.submit(UInt64(tag))) }
         #expect(!fixture.submit(2_000))
-        fixture.turn(until: { held.count == 2_000 })
-        for request in held.suffix(1_000) { connection.reply(.accepted, stream: request.stream) }
+        fixture.turn(until: { heldRequests.count == 2_000 })
+        for request in heldRequests.suffix(1_000) { connection.reply(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
         #expect(fixture.recorder.count(.answered) == 2_001)
         #expect(fixture.server.accepted == 1)
     }
@@ -180,7 +183,7 @@ import Testing
         for tag in 0..<200 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.notProcessed) == 100)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
     }
 
     @Test func `An unanswered push is ambiguous at its deadline`() throws {
@@ -229,17 +232,17 @@ import Testing
     @Test func `An end without close_notify makes sent pushes ambiguous`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        var held = 0
+        var heldRequestCount = 0
         fixture.server.respond = { _ in
-            held += 1
+            heldRequestCount += 1
             return nil
         }
         for tag in 0..<50 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { held == 50 })
+        fixture.turn(until: { heldRequestCount == 50 })
         fixture.server.connections[0].closeWithoutNotify()
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 50)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
         #expect(fixture.recorder.closeCauses == [.connectionLost])
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(100) })
@@ -296,9 +299,9 @@ import Testing
     @Test func `A connection is replaced before its streams run out`() throws {
         let fixture = try PoolFixture { $0.requestsPerConnectionMax = 10 }
         fixture.pool.start()
-        var next: UInt64 = 0
+        var nextTag: UInt64 = 0
         fixture.turn(until: {
-            if next < 35, fixture.submit(next) { next += 1 }
+            if nextTag < 35, fixture.submit(nextTag) { nextTag += 1 }
             return fixture.recorder.responses == 35
         })
         #expect(fixture.server.connections.map(\.requests) == [10, 10, 10, 5])
@@ -310,9 +313,10 @@ import Testing
         let fixture = try PoolFixture()
         fixture.server.streamsMax = 7
         fixture.warmUp()
-        var next: UInt64 = 0
-        fixture.recorder.onRoom = { [unowned fixture] _ in while next < 500, fixture.submit(next) { next += 1 } }
-        while fixture.submit(next) { next += 1 }
+        var nextTag: UInt64 = 0
+        fixture.recorder.onRoom = { [unowned fixture] _ in while nextTag < 500, fixture.submit(nextTag) { nextTag += 1 }
+        }
+        while fixture.submit(nextTag) { nextTag += 1 }
         fixture.turn(until: { fixture.recorder.responses == 501 })
         #expect(fixture.server.connections[0].openStreamsPeak == 7)
         fixture.recorder.onRoom = nil

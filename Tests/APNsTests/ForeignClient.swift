@@ -11,7 +11,7 @@ final class ForeignClient {
     let recorder = PushRecorder()
     let pool: Pool
     private let body = UnsafeMutableRawBufferPointer.allocate(byteCount: 600, alignment: 16)
-    private var next: UInt64 = 0
+    private var nextTag: UInt64 = 0
     private let channel: [UInt8]?
 
     /// - Parameter channel: every second push is a broadcast to this channel; nil sends no broadcasts.
@@ -35,7 +35,7 @@ final class ForeignClient {
     }
 
     private func fill(_ total: UInt64) {
-        while next < total, submit() { next += 1 }
+        while nextTag < total, submit() { nextTag += 1 }
     }
 
     /// Sends one broadcast as soon as the pool accepts it.
@@ -46,8 +46,8 @@ final class ForeignClient {
         expiration: Int64,
         identifier: (UInt64, UInt64)
     ) -> Bool {
-        let tag = next
-        next += 1
+        let tag = nextTag
+        nextTag += 1
         return turn(until: {
             Array(channel.utf8)
                 .withUnsafeBytes { channel in
@@ -69,18 +69,18 @@ final class ForeignClient {
     }
 
     private func submit() -> Bool {
-        if let channel, next.isMultiple(of: 2) { return submit(to: channel) }
-        let digits = String(next, radix: 16)
+        if let channel, nextTag.isMultiple(of: 2) { return submit(to: channel) }
+        let digits = String(nextTag, radix: 16)
         let token = Array((String(repeating: "0", count: 64 - digits.utf8.count) + digits).utf8)
         return token.withUnsafeBytes { token in
             pool.submit(
                 PushRequest(
-                    tag: next,
+                    tag: nextTag,
                     address: token,
                     priority: 5,
                     expiration: 0,
-                    identifier: (1, next),
-                    body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + next % 300)])
+                    identifier: (1, nextTag),
+                    body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + nextTag % 300)])
                 )
             )
         }
@@ -90,13 +90,13 @@ final class ForeignClient {
         channel.withUnsafeBytes { channel in
             pool.submit(
                 PushRequest(
-                    tag: next,
+                    tag: nextTag,
                     address: channel,
                     isBroadcast: true,
                     priority: 10,
                     expiration: 0,
-                    identifier: (1, next),
-                    body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + next % 300)])
+                    identifier: (1, nextTag),
+                    body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + nextTag % 300)])
                 )
             )
         }
@@ -112,7 +112,7 @@ struct ForeignProcess {
     private let process: pid_t
 
     /// Returns the first of the paths that is an executable program.
-    static func find(_ places: [String]) -> String? { places.first { access($0, X_OK) == 0 } }
+    static func findExecutable(_ paths: [String]) -> String? { paths.first { access($0, X_OK) == 0 } }
 
     /// - Parameters:
     ///   - words: the program's path and its arguments.
@@ -121,7 +121,7 @@ struct ForeignProcess {
         self.port = port
         var vector: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
         vector.append(nil)
-        defer { for word in vector { free(word) } }
+        defer { for argument in vector { free(argument) } }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }

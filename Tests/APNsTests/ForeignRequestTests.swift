@@ -73,20 +73,20 @@ import Testing
         defer { client.pool.close() }
         client.begin(total: 0)
         let state = String(repeating: "0123456789abcdef,", count: 296) + "01234567890"
-        let largest = Array(
+        let largestBody = Array(
             #"{"aps":{"content-state":{"text":"\#(state)"},"event":"update","timestamp":1790000000}}"#.utf8
         )
-        #expect(largest.count == 5_120, "as much as a broadcast may have")
-        let end = Array(#"{"aps":{"content-state":{},"event":"end","timestamp":1790000001}}"#.utf8)
+        #expect(largestBody.count == 5_120, "as much as a broadcast may have")
+        let endBody = Array(#"{"aps":{"content-state":{},"event":"end","timestamp":1790000001}}"#.utf8)
         #expect(
-            client.broadcast(largest, to: Self.channel, priority: 10, expiration: 1_790_000_060, identifier: (1, 2))
+            client.broadcast(largestBody, to: Self.channel, priority: 10, expiration: 1_790_000_060, identifier: (1, 2))
         )
         #expect(client.turn(until: { client.recorder.responses == 1 }))
-        #expect(client.broadcast(end, to: Self.channel, priority: 5, expiration: 0, identifier: (1, 3)))
+        #expect(client.broadcast(endBody, to: Self.channel, priority: 5, expiration: 0, identifier: (1, 3)))
         #expect(client.turn(until: { client.recorder.responses == 2 }))
 
         let requests = try recording.requests(2)
-        #expect(requests.map(\.body) == [largest, end])
+        #expect(requests.map(\.body) == [largestBody, endBody])
         for (request, (priority, expiration, identifier)) in zip(
             requests,
             [("10", "1790000060", "2"), ("5", "0", "3")]
@@ -109,7 +109,7 @@ import Testing
         let recording = try Recording()
         let management = try Self.management(port: recording.server.port)
         try await Self.awaitResponses(management)
-        let before = try recording.requests(1).count
+        let requestsBefore = try recording.requests(1).count
         #expect(try await management.list() == [Self.channel])
         #expect(try await management.read(Self.channel).storesNewest == false)
         // nghttpd answers every method with a file, so no creation and no deletion gets the answer that Apple
@@ -119,7 +119,7 @@ import Testing
         }
         await #expect(throws: ChannelError.self) { try await management.delete(Self.channel) }
 
-        let requests = try recording.requests(before + 5).dropFirst(before)
+        let requests = try recording.requests(requestsBefore + 5).dropFirst(requestsBefore)
         let channels = "/1/apps/\(Self.app)/channels"
         func fields(_ method: String, _ path: String, _ others: [String]...) -> [[String]] {
             [

@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 enum Nghttpd {
-    static let path = ForeignProcess.find(["/usr/sbin/nghttpd", "/usr/bin/nghttpd", "/usr/local/bin/nghttpd"])
+    static let path = ForeignProcess.findExecutable(["/usr/sbin/nghttpd", "/usr/bin/nghttpd", "/usr/local/bin/nghttpd"])
 
     /// - Parameters:
     ///   - documents: the directory that the server serves.
@@ -27,7 +27,7 @@ enum Nghttpd {
 }
 
 enum Caddy {
-    static let path = ForeignProcess.find(["/usr/bin/caddy", "/usr/local/bin/caddy"])
+    static let path = ForeignProcess.findExecutable(["/usr/bin/caddy", "/usr/local/bin/caddy"])
     static let channel = "dHN0LXNyY2gtY2hubA=="
 
     /// Starts Caddy. It answers 410 to tokens that end in `d`, 400 to tokens that end in `b`, and 200 to all

@@ -44,11 +44,11 @@ import Testing
                 )
             }
         }
-        let whole = read(bytes) { bytes.count }
-        var cuts = SplitMix64(seed: UInt64(seed) &+ 1_000)
-        #expect(read(bytes) { Int.random(in: 1...40, using: &cuts) } == whole)
-        #expect(read(bytes) { 1 } == whole)
-        #expect(whole.frames.count >= 1)
+        let wholeResult = read(bytes) { bytes.count }
+        var pieceGenerator = SplitMix64(seed: UInt64(seed) &+ 1_000)
+        #expect(read(bytes) { Int.random(in: 1...40, using: &pieceGenerator) } == wholeResult)
+        #expect(read(bytes) { 1 } == wholeResult)
+        #expect(wholeResult.frames.count >= 1)
     }
 
     private struct Result: Equatable {

@@ -68,8 +68,8 @@ import Testing
 
     /// From each block, both decoders read the same response, or both refuse the block.
     @Test func `The decoder reads and refuses what nghttp2 reads and refuses`() throws {
-        var refused = 0
-        var taken = 0
+        var refusedCount = 0
+        var acceptedCount = 0
         for seed in 0..<5_000 {
             var generator = SplitMix64(seed: UInt64(seed))
             let deflater = try Deflater()
@@ -86,24 +86,24 @@ import Testing
                     default: block.removeSubrange(position...)
                     }
                 }
-                let theirs = inflater.decode(block)
-                var ours: ResponseHead?
+                let referenceFields = inflater.decode(block)
+                var decodedHead: ResponseHead?
                 do {
-                    ours = try block.withUnsafeBytes { try decoder.decode($0) }
+                    decodedHead = try block.withUnsafeBytes { try decoder.decode($0) }
                 } catch {
                     #expect((error as? ConnectionFault)?.code == .compressionError)
                 }
-                if theirs.map({ ResponseHead(fields: $0).everything }) != ours?.everything {
+                if referenceFields.map({ ResponseHead(fields: $0).allValues }) != decodedHead?.allValues {
                     Issue.record("seed \(seed): \(block)")
                 }
-                guard theirs != nil, ours != nil else {
-                    refused += 1
+                guard referenceFields != nil, decodedHead != nil else {
+                    refusedCount += 1
                     break
                 }
-                taken += 1
+                acceptedCount += 1
             }
         }
-        #expect(refused > 500 && taken > 500)
+        #expect(refusedCount > 500 && acceptedCount > 500)
     }
 
     @Test func `Any bytes are either decoded or refused`() {
@@ -321,7 +321,7 @@ extension ResponseHead {
     }
 
     /// All values of the response as numbers, for comparison.
-    var everything: [UInt64] {
+    var allValues: [UInt64] {
         let numbers = [Int64(status), Int64(retryAfterSeconds), Int64(contentBytes)].map(UInt64.init(bitPattern:))
         return numbers + [identifier.0, identifier.1, hasIdentifier ? 1 : 0, isMalformed ? 1 : 0]
     }

@@ -17,13 +17,13 @@ func frame(_ type: UInt8, flags: UInt8 = 0, stream: Int32 = 0, _ payload: [UInt8
 }
 
 func setting(_ identifier: UInt16, _ value: UInt32) -> [UInt8] {
-    withUnsafeBytes(of: identifier.bigEndian) { Array($0) } + word(value)
+    withUnsafeBytes(of: identifier.bigEndian) { Array($0) } + bigEndianBytes(value)
 }
 
-func word(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.bigEndian) { Array($0) } }
+func bigEndianBytes(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.bigEndian) { Array($0) } }
 
 /// Returns a response with `:status: 200` that ends the stream.
-func acceptance(stream: Int32) -> [UInt8] {
+func acceptedResponse(stream: Int32) -> [UInt8] {
     frame(FrameType.headers, flags: FrameFlags.endHeaders | FrameFlags.endStream, stream: stream, [0x88])
 }
 
@@ -204,7 +204,7 @@ final class HostileFixture {
     /// Lets the first push be answered on stream 1, so that the connection accepts pushes in parallel.
     func warmUp() -> Bool {
         server.onFrame = { peer, frame in
-            if frame.type == FrameType.data, frame.stream == 1 { peer.send(acceptance(stream: 1)) }
+            if frame.type == FrameType.data, frame.stream == 1 { peer.send(acceptedResponse(stream: 1)) }
         }
         pool.start()
         let isWarm = turn(until: { submit(1_000_000) }) && turn(until: { recorder.responses == 1 })

@@ -76,8 +76,12 @@ import Testing
             .enhanceYourCalm
         ),
         Attack("PUSH_PROMISE", frame(FrameType.pushPromise, flags: 4, stream: 3, [0, 0, 0, 2, 0x88]), .protocolError),
-        Attack("RST_STREAM on stream 0", frame(FrameType.resetStream, word(8)), .protocolError),
-        Attack("RST_STREAM on an idle stream", frame(FrameType.resetStream, stream: 11, word(8)), .protocolError),
+        Attack("RST_STREAM on stream 0", frame(FrameType.resetStream, bigEndianBytes(8)), .protocolError),
+        Attack(
+            "RST_STREAM on an idle stream",
+            frame(FrameType.resetStream, stream: 11, bigEndianBytes(8)),
+            .protocolError
+        ),
         Attack("RST_STREAM that is cut", frame(FrameType.resetStream, stream: 3, [0]), .frameSizeError),
         Attack("SETTINGS on a stream", frame(FrameType.settings, stream: 3), .protocolError),
         Attack("SETTINGS of odd length", frame(FrameType.settings, [0]), .frameSizeError),
@@ -100,15 +104,23 @@ import Testing
         ),
         Attack("PING on a stream", frame(FrameType.ping, stream: 3, [UInt8](repeating: 0, count: 8)), .protocolError),
         Attack("PING that is cut", frame(FrameType.ping, [0]), .frameSizeError),
-        Attack("GOAWAY on a stream", frame(FrameType.goAway, stream: 3, word(0) + word(0)), .protocolError),
-        Attack("GOAWAY that is cut", frame(FrameType.goAway, word(0)), .frameSizeError),
-        Attack("WINDOW_UPDATE by 0", frame(FrameType.windowUpdate, word(0)), .protocolError),
+        Attack(
+            "GOAWAY on a stream",
+            frame(FrameType.goAway, stream: 3, bigEndianBytes(0) + bigEndianBytes(0)),
+            .protocolError
+        ),
+        Attack("GOAWAY that is cut", frame(FrameType.goAway, bigEndianBytes(0)), .frameSizeError),
+        Attack("WINDOW_UPDATE by 0", frame(FrameType.windowUpdate, bigEndianBytes(0)), .protocolError),
         Attack("WINDOW_UPDATE that is cut", frame(FrameType.windowUpdate, [1]), .frameSizeError),
-        Attack("WINDOW_UPDATE on an idle stream", frame(FrameType.windowUpdate, stream: 11, word(1)), .protocolError),
-        Attack("window beyond 2^31-1", frame(FrameType.windowUpdate, word(0x7FFF_FFFF)), .flowControlError),
+        Attack(
+            "WINDOW_UPDATE on an idle stream",
+            frame(FrameType.windowUpdate, stream: 11, bigEndianBytes(1)),
+            .protocolError
+        ),
+        Attack("window beyond 2^31-1", frame(FrameType.windowUpdate, bigEndianBytes(0x7FFF_FFFF)), .flowControlError),
         Attack(
             "initial window that raises a stream's beyond 2^31-1",
-            frame(FrameType.windowUpdate, stream: 3, word(0x7FFF_0000))
+            frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(0x7FFF_0000))
                 + frame(FrameType.settings, setting(Setting.initialWindowSize, 0x7FFF_FFFF)),
             .flowControlError
         ),
@@ -146,7 +158,7 @@ import Testing
         #expect(fixture.turn(until: { peer.goAway != nil || isFlood && peer.isClosed }))
         #expect(peer.goAway == attack.code.rawValue || isFlood && peer.goAway == nil)
         #expect(fixture.recorder.responses == 5)
-        #expect(fixture.recorder.answeredOnce == 5)
+        #expect(fixture.recorder.answeredOnceCount == 5)
         #expect(fixture.recorder.count(.ambiguous) == 4)
         #expect(fixture.pool.connections.isEmpty)
     }
@@ -154,7 +166,7 @@ import Testing
     @Test(arguments: [
         frame(FrameType.ping, [UInt8](repeating: 0, count: 8)), frame(FrameType.settings, flags: 1),
         Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8),
-        frame(FrameType.goAway, word(0) + word(0)),
+        frame(FrameType.goAway, bigEndianBytes(0) + bigEndianBytes(0)),
     ])
     func `The first frame must be SETTINGS`(_ greeting: [UInt8]) throws {
         let fixture = try HostileFixture()
@@ -167,8 +179,12 @@ import Testing
 
     /// Bytes that violate the rules of one stream. Only this stream must end, with the given code.
     @Test(arguments: [
-        Attack("WINDOW_UPDATE by 0", frame(FrameType.windowUpdate, stream: 3, word(0)), .protocolError),
-        Attack("window beyond 2^31-1", frame(FrameType.windowUpdate, stream: 3, word(0x7FFF_FFFF)), .flowControlError),
+        Attack("WINDOW_UPDATE by 0", frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(0)), .protocolError),
+        Attack(
+            "window beyond 2^31-1",
+            frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(0x7FFF_FFFF)),
+            .flowControlError
+        ),
         Attack("DATA before HEADERS", frame(FrameType.data, stream: 3, [0x7B]), .protocolError),
         Attack(
             "answer without status",
@@ -221,7 +237,7 @@ import Testing
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
         #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
-        peer.send(attack.bytes + (0..<4).flatMap { acceptance(stream: 3 + 2 * Int32($0)) })
+        peer.send(attack.bytes + (0..<4).flatMap { acceptedResponse(stream: 3 + 2 * Int32($0)) })
         #expect(fixture.turn(until: { fixture.recorder.responses == 5 }))
         #expect(try fixture.recorder.only(0).kind == .ambiguous)
         for tag in 1..<4 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
@@ -258,8 +274,8 @@ import Testing
         bytes += responseHead(stream: 9, contentLength: "2")
         bytes += frame(FrameType.data, flags: 9, stream: 9, [3, 0x7B, 0x7D, 0, 0, 0])
         // Frames on streams that have ended.
-        bytes += acceptance(stream: 5) + frame(FrameType.resetStream, stream: 3, word(0))
-        bytes += frame(FrameType.windowUpdate, stream: 7, word(1)) + frame(FrameType.data, stream: 9, [0])
+        bytes += acceptedResponse(stream: 5) + frame(FrameType.resetStream, stream: 3, bigEndianBytes(0))
+        bytes += frame(FrameType.windowUpdate, stream: 7, bigEndianBytes(1)) + frame(FrameType.data, stream: 9, [0])
         if isByteByByte {
             for byte in bytes {
                 peer.send([byte])
@@ -269,8 +285,8 @@ import Testing
             peer.send(bytes)
         }
         #expect(fixture.turn(until: { fixture.recorder.responses == 5 }))
-        let dead = try fixture.recorder.only(0)
-        #expect(dead.status == 410 && dead.reason == .unregistered)
+        let deadTokenResponse = try fixture.recorder.only(0)
+        #expect(deadTokenResponse.status == 410 && deadTokenResponse.reason == .unregistered)
         #expect(try fixture.recorder.only(1).status == 304)
         for tag in 2..<4 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         let pong = HostileServer.Received(type: FrameType.ping, flags: 1, stream: 0, payload: [1, 2, 3, 4, 5, 6, 7, 8])
@@ -285,12 +301,12 @@ import Testing
         let peer = try #require(fixture.server.peers.first)
         peer.stopReading()
         let pings = (0..<9_000).flatMap { _ in frame(FrameType.ping, [UInt8](repeating: 0, count: 8)) }
-        let isOver = fixture.turn(until: {
+        let hasEnded = fixture.turn(until: {
             peer.send(pings)
             fixture.loop.turn(waitMilliseconds: 1)
             return !fixture.recorder.closeCauses.isEmpty
         })
-        #expect(isOver)
+        #expect(hasEnded)
         #expect(fixture.recorder.closeCauses == [.protocolError])
     }
 
@@ -308,13 +324,15 @@ import Testing
         }
         // Lets every connection's first push be answered, so that the connection accepts pushes in parallel.
         fixture.server.onFrame = { peer, frame in
-            if frame.type == FrameType.headers, frame.stream == 1 { peer.send(acceptance(stream: 1)) }
+            if frame.type == FrameType.headers, frame.stream == 1 { peer.send(acceptedResponse(stream: 1)) }
         }
         fixture.pool.start()
-        var submitted: UInt64 = 0
+        var submittedCount: UInt64 = 0
         for _ in 0..<150 {
-            while submitted < 1_000, fixture.submit(submitted, bodyBytes: Int.random(in: 0...100, using: &generator)) {
-                submitted += 1
+            while submittedCount < 1_000,
+                fixture.submit(submittedCount, bodyBytes: Int.random(in: 0...100, using: &generator))
+            {
+                submittedCount += 1
             }
             if let peer = fixture.server.peers.last, !peer.isClosed {
                 let streams = peer.received.filter { $0.type == FrameType.headers }.map(\.stream)
@@ -323,9 +341,9 @@ import Testing
             fixture.loop.turn(waitMilliseconds: 2)
         }
         fixture.pool.close()
-        #expect(submitted > 20)
-        #expect(fixture.recorder.responses == Int(submitted))
-        #expect(fixture.recorder.answeredOnce == Int(submitted))
+        #expect(submittedCount > 20)
+        #expect(fixture.recorder.responses == Int(submittedCount))
+        #expect(fixture.recorder.answeredOnceCount == Int(submittedCount))
     }
 
     private func randomFrames(_ generator: inout SplitMix64, streams: ArraySlice<Int32>) -> [UInt8] {
@@ -333,7 +351,7 @@ import Testing
         for _ in 0..<Int.random(in: 0...12, using: &generator) {
             let stream = streams.randomElement(using: &generator) ?? 1
             switch Int.random(in: 0..<12, using: &generator) {
-            case 0...4: bytes += acceptance(stream: stream)
+            case 0...4: bytes += acceptedResponse(stream: stream)
             case 5: bytes += frame(FrameType.headers, flags: 4, stream: stream, [0x8B])
             case 6:
                 bytes += frame(
@@ -346,7 +364,7 @@ import Testing
                 bytes += frame(
                     FrameType.resetStream,
                     stream: stream,
-                    word(UInt32.random(in: 0...13, using: &generator))
+                    bigEndianBytes(UInt32.random(in: 0...13, using: &generator))
                 )
             case 8:
                 bytes += frame(
@@ -360,9 +378,13 @@ import Testing
                 bytes += frame(
                     FrameType.windowUpdate,
                     stream: Bool.random(using: &generator) ? 0 : stream,
-                    word(UInt32.random(in: 0...100_000, using: &generator))
+                    bigEndianBytes(UInt32.random(in: 0...100_000, using: &generator))
                 )
-            case 10: bytes += frame(FrameType.goAway, word(UInt32.random(in: 0...40, using: &generator)) + word(0))
+            case 10:
+                bytes += frame(
+                    FrameType.goAway,
+                    bigEndianBytes(UInt32.random(in: 0...40, using: &generator)) + bigEndianBytes(0)
+                )
             default:
                 let payload = (0..<Int.random(in: 0...20, using: &generator))
                     .map { _ in UInt8.random(in: 0...255, using: &generator) }

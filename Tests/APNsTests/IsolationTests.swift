@@ -32,22 +32,22 @@ import Testing
             $0.budget = ConnectionBudget(connectionsMax: 2)
             $0.requestTimeoutMilliseconds = 60_000
         }
-        let other = try TroubledApp(trouble, beside: fixture)
-        defer { other.end() }
+        let troubledApp = try TroubledApp(trouble, beside: fixture)
+        defer { troubledApp.end() }
         fixture.warmUp()
         let warmUpPushes = fixture.recorder.responses
-        other.begin()
-        fixture.turn(until: { other.isInTrouble })
+        troubledApp.begin()
+        fixture.turn(until: { troubledApp.isInTrouble })
 
         let total: UInt64 = 4_000
-        var next: UInt64 = 0
-        var slowest: Int64 = 0
+        var nextTag: UInt64 = 0
+        var slowestMilliseconds: Int64 = 0
         let fill: () -> Void = { [unowned fixture] in
-            while next < total, fixture.pool.pushesInFlight < 200, fixture.submit(next) { next += 1 }
+            while nextTag < total, fixture.pool.pushesInFlight < 200, fixture.submit(nextTag) { nextTag += 1 }
         }
         fixture.recorder.onResponse = {
-            slowest = max(slowest, $0.answeredAtMilliseconds - $0.sentAtMilliseconds)
-            other.push()
+            slowestMilliseconds = max(slowestMilliseconds, $0.answeredAtMilliseconds - $0.sentAtMilliseconds)
+            troubledApp.push()
             fill()
         }
         fill()
@@ -57,25 +57,25 @@ import Testing
         #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
         // Pushes of the troubled app time out after a minute. The limit is far below this time, so no push of
         // the healthy app waited for the troubled app.
-        #expect(slowest < 20_000)
+        #expect(slowestMilliseconds < 20_000)
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.recorder.retirementCauses.isEmpty)
         #expect(fixture.pool.breakerCause == nil)
         #expect(fixture.server.accepted == 1)
-        let accepted = other.recorder.outcomes.values.joined().count { $0.status == 200 }
-        #expect(accepted == (trouble == .noAnswers ? 1 : 0))
-        #expect(other.pool.breakerCause == other.expectedBreaker)
+        let acceptedCount = troubledApp.recorder.outcomes.values.joined().count { $0.status == 200 }
+        #expect(acceptedCount == (trouble == .noAnswers ? 1 : 0))
+        #expect(troubledApp.pool.breakerCause == troubledApp.expectedBreaker)
     }
 
     /// Two teams' keys and both environments use one server. Each pool has connections of its own, and no
     /// connection carries tokens of two keys.
     @Test func `Pools never share a connection`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
-        var keysOf: [ObjectIdentifier: Set<String>] = [:]
-        var topicsOf: [ObjectIdentifier: Set<String>] = [:]
+        var keysByConnection: [ObjectIdentifier: Set<String>] = [:]
+        var topicsByConnection: [ObjectIdentifier: Set<String>] = [:]
         fixture.server.respond = { request in
             let connection = ObjectIdentifier(request.connection)
-            keysOf[connection, default: []].insert(request.value("authorization") ?? "")
-            topicsOf[connection, default: []].insert(request.value("apns-topic") ?? "")
+            keysByConnection[connection, default: []].insert(request.value("authorization") ?? "")
+            topicsByConnection[connection, default: []].insert(request.value("apns-topic") ?? "")
             return .accepted
         }
         let key = try SigningKey(path: Shared.files.get().signingKeyFile)
@@ -98,13 +98,16 @@ import Testing
         for (pool, recorder) in zip(pools, recorders) {
             for tag in 0..<50 { fixture.turn(until: { fixture.submit(UInt64(tag), to: pool) }) }
             fixture.turn(until: { recorder.responses == 50 })
-            #expect(recorder.answeredOnce == 50)
+            #expect(recorder.answeredOnceCount == 50)
         }
-        #expect(keysOf.count == 4)
-        #expect(keysOf.values.allSatisfy { $0.count == 1 } && topicsOf.values.allSatisfy { $0.count == 1 })
+        #expect(keysByConnection.count == 4)
+        #expect(
+            keysByConnection.values.allSatisfy { $0.count == 1 }
+                && topicsByConnection.values.allSatisfy { $0.count == 1 }
+        )
         let topics = ["com.example.a", "com.example.b"].map { $0 + ".push-type.liveactivity" }
-        #expect(Set(topicsOf.values.joined()) == Set(topics))
-        #expect(Set(keysOf.values.joined()).count == 2)
+        #expect(Set(topicsByConnection.values.joined()) == Set(topics))
+        #expect(Set(keysByConnection.values.joined()).count == 2)
     }
 }
 
@@ -136,7 +139,7 @@ private final class TroubledApp {
     private let server: PushServer
     private let silence = Silence()
     private var silentListener: Listener?
-    private var next: UInt64 = 0
+    private var nextTag: UInt64 = 0
 
     init(_ trouble: IsolationTests.Trouble, beside fixture: PoolFixture) throws {
         self.trouble = trouble
@@ -188,7 +191,7 @@ private final class TroubledApp {
 
     /// Submits as many pushes as the pool accepts.
     func push() {
-        while fixture.submit(next, to: pool) { next += 1 }
+        while fixture.submit(nextTag, to: pool) { nextTag += 1 }
     }
 
     /// Whether the app's fault has shown an effect.

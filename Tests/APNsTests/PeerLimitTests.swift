@@ -12,30 +12,30 @@ import Testing
         let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = deadline }
         let window: UInt32 = 1 << 30
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.initialWindowSize, window))
-        fixture.server.greeting += frame(FrameType.windowUpdate, word(window))
+        fixture.server.greeting += frame(FrameType.windowUpdate, bigEndianBytes(window))
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
         peer.stopReading()
-        var submitted: UInt64 = 0
-        while fixture.submit(submitted, bodyBytes: 16_384) {
-            submitted += 1
+        var submittedCount: UInt64 = 0
+        while fixture.submit(submittedCount, bodyBytes: 16_384) {
+            submittedCount += 1
             fixture.loop.turn(waitMilliseconds: 0)
         }
-        #expect(submitted < 1_000)
+        #expect(submittedCount < 1_000)
         // The output buffer is still full when half of the oldest push's deadline has passed. The other half
         // is enough for the server to read everything.
-        let begun = fixture.loop.nowMilliseconds
-        #expect(fixture.turn(until: { fixture.loop.nowMilliseconds - begun > deadline / 2 + 100 }))
-        #expect(!fixture.submit(submitted))
+        let beganAtMilliseconds = fixture.loop.nowMilliseconds
+        #expect(fixture.turn(until: { fixture.loop.nowMilliseconds - beganAtMilliseconds > deadline / 2 + 100 }))
+        #expect(!fixture.submit(submittedCount))
         fixture.server.onFrame = { peer, frame in
             if frame.type == FrameType.data, frame.flags & FrameFlags.endStream != 0 {
-                peer.send(acceptance(stream: frame.stream))
+                peer.send(acceptedResponse(stream: frame.stream))
             }
         }
         peer.readAgain()
         #expect(fixture.turn(until: { fixture.pool.pushesInFlight == 0 }))
         #expect(fixture.recorder.closeCauses.isEmpty)
-        #expect(fixture.recorder.count(.answered) == Int(submitted) + 1)
+        #expect(fixture.recorder.count(.answered) == Int(submittedCount) + 1)
     }
 
     /// A limit of 0 streams, at the start or later, stops new pushes only.
@@ -46,24 +46,24 @@ import Testing
         #expect(fixture.turn(until: { fixture.pool.connections.first?.phase == .cold }))
         #expect(!fixture.submit(1) && fixture.pool.freeStreams == 0)
         let peer = try #require(fixture.server.peers.first)
-        var hadRoom = 0
-        fixture.recorder.onRoom = { _ in hadRoom += 1 }
+        var roomCount = 0
+        fixture.recorder.onRoom = { _ in roomCount += 1 }
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 3)))
-        #expect(fixture.turn(until: { hadRoom == 1 }))
+        #expect(fixture.turn(until: { roomCount == 1 }))
         #expect(fixture.submit(1) && !fixture.submit(2))
         #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.data && $0.stream == 1 } }))
-        peer.send(acceptance(stream: 1))
+        peer.send(acceptedResponse(stream: 1))
         #expect(fixture.turn(until: { fixture.recorder.responses == 1 }))
         #expect(fixture.submit(2) && fixture.submit(3))
         #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.data && $0.stream == 5 } }))
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0)))
         #expect(fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 0 }))
         #expect(!fixture.submit(4))
-        peer.send(acceptance(stream: 3) + acceptance(stream: 5))
+        peer.send(acceptedResponse(stream: 3) + acceptedResponse(stream: 5))
         #expect(fixture.turn(until: { fixture.recorder.responses == 3 }))
         #expect(!fixture.submit(4))
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0x7FFF_FFFF)))
-        #expect(fixture.turn(until: { hadRoom == 3 }))
+        #expect(fixture.turn(until: { roomCount == 3 }))
         for tag in 4..<1_004 { #expect(fixture.submit(UInt64(tag), bodyBytes: 10)) }
         #expect(!fixture.submit(1_004, bodyBytes: 10))
         fixture.recorder.onRoom = nil
@@ -79,21 +79,21 @@ import Testing
         connection.requestCount = fixture.pool.configuration.requestsPerConnectionMax - 10
         connection.nextStream = Int32(2 * connection.requestCount + 1)
         fixture.server.onFrame = { peer, frame in
-            if frame.type == FrameType.data { peer.send(acceptance(stream: frame.stream)) }
+            if frame.type == FrameType.data { peer.send(acceptedResponse(stream: frame.stream)) }
         }
-        var next: UInt64 = 0
+        var nextTag: UInt64 = 0
         #expect(
             fixture.turn(until: {
-                while next < 20, fixture.submit(next) { next += 1 }
+                while nextTag < 20, fixture.submit(nextTag) { nextTag += 1 }
                 return fixture.recorder.responses == 21
             })
         )
         let streams: [[Int32]] = fixture.server.peers.map { peer in
             peer.received.filter { $0.type == FrameType.headers }.map(\.stream)
         }
-        let last: [Int32] = Array(stride(from: 1_999_999_981, to: 2_000_000_000, by: 2))
-        let first: [Int32] = Array(stride(from: 1, to: 20, by: 2))
-        #expect(streams == [[1] + last, first])
+        let lastStreams: [Int32] = Array(stride(from: 1_999_999_981, to: 2_000_000_000, by: 2))
+        let firstStreams: [Int32] = Array(stride(from: 1, to: 20, by: 2))
+        #expect(streams == [[1] + lastStreams, firstStreams])
         #expect(fixture.recorder.retirementCauses == [.requestsMax])
         #expect(fixture.recorder.count(.answered) == 21)
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
@@ -106,36 +106,37 @@ import Testing
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 0)))
-        let isTold = { (count: Int) in
+        let hasAcknowledged = { (count: Int) in
             peer.received.count { $0.type == FrameType.settings && $0.flags & FrameFlags.acknowledgement != 0 } == count
         }
-        #expect(fixture.turn(until: { isTold(2) }))
+        #expect(fixture.turn(until: { hasAcknowledged(2) }))
         #expect(fixture.submit(1) && fixture.submit(2))
-        let sent = { (stream: Int32) in
+        let sentBytes = { (stream: Int32) in
             peer.received.filter { $0.type == FrameType.data && $0.stream == stream }.map(\.payload.count)
         }
-        peer.send(frame(FrameType.windowUpdate, stream: 3, word(1)))
-        #expect(fixture.turn(until: { sent(3) == [1] }))
+        peer.send(frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(1)))
+        #expect(fixture.turn(until: { sentBytes(3) == [1] }))
         // Stream 5 has a window of its own, so its body does not wait for stream 3's.
-        peer.send(frame(FrameType.windowUpdate, stream: 5, word(200)))
-        #expect(fixture.turn(until: { sent(5) == [100] }))
+        peer.send(frame(FrameType.windowUpdate, stream: 5, bigEndianBytes(200)))
+        #expect(fixture.turn(until: { sentBytes(5) == [100] }))
         // The initial window of all streams grows by 40, and then shrinks by 20, so that stream 3's window is
         // below zero.
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 40)))
-        #expect(fixture.turn(until: { sent(3) == [1, 40] }))
+        #expect(fixture.turn(until: { sentBytes(3) == [1, 40] }))
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 20)))
-        #expect(fixture.turn(until: { isTold(4) }))
+        #expect(fixture.turn(until: { hasAcknowledged(4) }))
         peer.send(
-            frame(FrameType.windowUpdate, stream: 3, word(20)) + frame(FrameType.ping, [UInt8](repeating: 7, count: 8))
+            frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(20))
+                + frame(FrameType.ping, [UInt8](repeating: 7, count: 8))
         )
         #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.ping } }))
-        #expect(sent(3) == [1, 40])
-        peer.send(acceptance(stream: 5))
+        #expect(sentBytes(3) == [1, 40])
+        peer.send(acceptedResponse(stream: 5))
         #expect(fixture.turn(until: { fixture.recorder.outcomes[2] != nil }))
         #expect(try fixture.recorder.only(2).status == 200)
-        peer.send(frame(FrameType.windowUpdate, stream: 3, word(59)))
-        #expect(fixture.turn(until: { sent(3) == [1, 40, 59] }))
-        peer.send(acceptance(stream: 3))
+        peer.send(frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(59)))
+        #expect(fixture.turn(until: { sentBytes(3) == [1, 40, 59] }))
+        peer.send(acceptedResponse(stream: 3))
         #expect(fixture.turn(until: { fixture.recorder.outcomes[1] != nil }))
         #expect(try fixture.recorder.only(1).status == 200)
         #expect(peer.received.last { $0.type == FrameType.data }?.flags == FrameFlags.endStream)

@@ -23,13 +23,15 @@ import Testing
         }
     }
 
-    private func other(beside fixture: PoolFixture, budget: ConnectionBudget, _ recorder: PushRecorder) throws -> Pool {
+    private func otherPool(beside fixture: PoolFixture, budget: ConnectionBudget, _ recorder: PushRecorder) throws
+        -> Pool
+    {
         var configuration = try PoolFixture.configuration(port: fixture.server.port)
         configuration.budget = budget
         return try Pool(loop: fixture.loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
     }
 
-    private func milliseconds(_ fixture: PoolFixture, _ body: () throws -> Void) rethrows -> Int64 {
+    private func measureMilliseconds(_ fixture: PoolFixture, _ body: () throws -> Void) rethrows -> Int64 {
         fixture.loop.refreshClock()
         let begin = fixture.loop.nowMilliseconds
         try body()
@@ -44,22 +46,22 @@ import Testing
         let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
         let fixture = try fixture(connectionsMin: 2, budget: budget)
         let recorder = PushRecorder()
-        let other = try other(beside: fixture, budget: budget, recorder)
-        defer { other.close() }
-        other.start()
-        fixture.turn(until: { other.gauges.connectionsReady == 1 })
+        let otherPool = try otherPool(beside: fixture, budget: budget, recorder)
+        defer { otherPool.close() }
+        otherPool.start()
+        fixture.turn(until: { otherPool.gauges.connectionsReady == 1 })
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
         // Waits long enough that the pool asks for room several times.
         let end = fixture.loop.nowMilliseconds + ConnectionOpening.roomWaitMilliseconds.upperBound
         fixture.turn(until: { fixture.loop.nowMilliseconds >= end })
         #expect(fixture.pool.connections.count == 1 && budget.count == 2)
-        #expect(fixture.recorder.roomNotices == 1)
-        let waited = milliseconds(fixture) {
-            other.close()
+        #expect(fixture.recorder.roomEvents == 1)
+        let waitedMilliseconds = measureMilliseconds(fixture) {
+            otherPool.close()
             fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
         }
-        #expect(waited < Self.soonMilliseconds)
+        #expect(waitedMilliseconds < Self.soonMilliseconds)
         #expect(!fixture.pool.gauges.awaitsRoom)
         #expect(!fixture.recorder.events.contains { if case .resolveFailed = $0 { true } else { false } })
     }
@@ -70,14 +72,14 @@ import Testing
         let fixture = try fixture(connectionsMin: 2, budget: budget)
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
-        let waited = milliseconds(fixture) {
+        let waitedMilliseconds = measureMilliseconds(fixture) {
             fixture.server.connections[0].closeWithoutNotify()
             fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
             // A pool without a connection may always open one, so it does not wait for room.
             #expect(!fixture.pool.gauges.awaitsRoom)
             fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
         }
-        #expect(waited < Self.soonMilliseconds)
+        #expect(waitedMilliseconds < Self.soonMilliseconds)
     }
 
     @Test func `A pool that no longer wants a connection does not wait for room`() throws {
@@ -85,7 +87,7 @@ import Testing
         let fixture = try fixture(connectionsMin: 2, budget: budget)
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
-        fixture.wantOne()
+        fixture.wantOneMoreConnection()
         fixture.turn(until: { !fixture.pool.gauges.awaitsRoom })
         #expect(fixture.pool.opening.timer == .none)
         #expect(fixture.server.accepted == 1)
@@ -103,7 +105,7 @@ import Testing
         }
         fixture.warmUp()
         try #require(fixture.pool.opening.timer != .none)
-        fixture.wantOne()
+        fixture.wantOneMoreConnection()
         fixture.turn(until: { fixture.pool.opening.timer == .none })
         #expect(!fixture.pool.opening.isUnderWay)
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
@@ -128,7 +130,7 @@ import Testing
         // The first look-up succeeds; the second waits for the test.
         fixture.turn(until: { !fixture.pool.connections.isEmpty })
         fixture.turn(until: { zone.lookUps.load(ordering: .acquiring) == 2 })
-        fixture.wantOne()
+        fixture.wantOneMoreConnection()
         zone.permitOne()
         fixture.turn(until: { !fixture.pool.opening.isUnderWay })
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
@@ -144,11 +146,11 @@ import Testing
         fixture.warmUp(connections: 3)
         fixture.server.respond = { _ in nil }
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
-        let busy = try #require(fixture.pool.connections.max { $0.pushesInFlight < $1.pushesInFlight })
-        fixture.wantOne()
+        let busyConnection = try #require(fixture.pool.connections.max { $0.pushesInFlight < $1.pushesInFlight })
+        fixture.wantOneMoreConnection()
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         #expect(fixture.recorder.retirementCauses == [.surplus, .surplus])
-        #expect(fixture.pool.connections.first === busy && fixture.pool.pushesInFlight == 10)
+        #expect(fixture.pool.connections.first === busyConnection && fixture.pool.pushesInFlight == 10)
     }
 
     /// Both connections are idle. The pool first closes the connection that has never carried a push.
@@ -161,7 +163,7 @@ import Testing
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
         try #require(fixture.pool.connections.map(\.phase) == [.open, .cold])
-        fixture.wantOne()
+        fixture.wantOneMoreConnection()
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         #expect(fixture.pool.connections.first?.identifier == 1)
     }
@@ -183,14 +185,14 @@ private final class GatedZone: Sendable {
 }
 
 extension PushRecorder {
-    fileprivate var roomNotices: Int {
+    fileprivate var roomEvents: Int {
         events.count { if case .roomAwaited = $0 { true } else { false } }
     }
 }
 
 extension PoolFixture {
     /// Lowers the number of connections that the pool wants to one.
-    fileprivate func wantOne() {
+    fileprivate func wantOneMoreConnection() {
         var configuration = pool.configuration
         configuration.connectionsMin = 1
         pool.sizing = PoolSizing(configuration)

@@ -14,14 +14,19 @@ import Testing
         return PoolSizing(configuration)
     }
 
-    private func interval(starved: Int64 = 0, peak: Int = 0, errors: Int = 0, roundTrip: Int64 = 60)
+    private func interval(
+        starvedMilliseconds: Int64 = 0,
+        peak: Int = 0,
+        errors: Int = 0,
+        roundTripMilliseconds: Int64 = 60
+    )
         -> PoolSizing.Interval
     {
         var interval = PoolSizing.Interval()
-        interval.starvedMilliseconds = starved
+        interval.starvedMilliseconds = starvedMilliseconds
         interval.inFlightPeak = peak
         for response in 0..<100 {
-            interval.count(isError: response < errors, isAnswered: true, roundTripMilliseconds: roundTrip)
+            interval.count(isError: response < errors, isAnswered: true, roundTripMilliseconds: roundTripMilliseconds)
         }
         return interval
     }
@@ -29,18 +34,22 @@ import Testing
     /// Only an answered push measures the round trip. A push that was lost or timed out does not.
     @Test func `The round trip is measured only from answers`() throws {
         var sizing = try sizing()
-        var lost = interval(roundTrip: 300)
-        for _ in 0..<10 { lost.count(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
-        #expect(sizing.end(lost, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
+        var lostInterval = interval(roundTripMilliseconds: 300)
+        for _ in 0..<10 { lostInterval.count(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
+        #expect(sizing.end(lostInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
         // A round trip of 300 ms is usual here, so 300 ms are not slow.
-        var late = interval(starved: 1_000, roundTrip: 300)
-        for _ in 0..<10 { late.count(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
-        #expect(sizing.end(late, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .grow)
+        var lateInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
+        for _ in 0..<10 { lateInterval.count(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
+        #expect(
+            sizing.end(lateInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .grow
+        )
         // In this interval no push was answered and none failed.
-        var silent = PoolSizing.Interval()
-        silent.starvedMilliseconds = 1_000
-        silent.count(isError: false, isAnswered: false, roundTripMilliseconds: 1)
-        #expect(sizing.end(silent, openConnections: 2, streamsPerConnection: 1_000, nowMilliseconds: 2_000) == .grow)
+        var silentInterval = PoolSizing.Interval()
+        silentInterval.starvedMilliseconds = 1_000
+        silentInterval.count(isError: false, isAnswered: false, roundTripMilliseconds: 1)
+        #expect(
+            sizing.end(silentInterval, openConnections: 2, streamsPerConnection: 1_000, nowMilliseconds: 2_000) == .grow
+        )
     }
 
     @Test func `Lost pushes do not count as round trips`() throws {
@@ -63,7 +72,12 @@ import Testing
     @Test func `A connection that never came up is given up`() throws {
         var sizing = try sizing()
         #expect(
-            sizing.end(interval(starved: 1_000), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 0)
+            sizing.end(
+                interval(starvedMilliseconds: 1_000),
+                openConnections: 1,
+                streamsPerConnection: 100,
+                nowMilliseconds: 0
+            )
                 == .grow
         )
         #expect(
@@ -89,28 +103,58 @@ import Testing
         var sizing = try sizing()
         #expect(sizing.connectionsWanted == 1)
         #expect(
-            sizing.end(interval(starved: 499), openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+            sizing.end(
+                interval(starvedMilliseconds: 499),
+                openConnections: 1,
+                streamsPerConnection: 1_000,
+                nowMilliseconds: 0
+            )
                 == .none
         )
         #expect(
-            sizing.end(interval(starved: 500), openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+            sizing.end(
+                interval(starvedMilliseconds: 500),
+                openConnections: 1,
+                streamsPerConnection: 1_000,
+                nowMilliseconds: 0
+            )
                 == .grow
         )
         // The second connection is still being opened, so the pool opens no third one.
         #expect(
-            sizing.end(interval(starved: 1_000), openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+            sizing.end(
+                interval(starvedMilliseconds: 1_000),
+                openConnections: 1,
+                streamsPerConnection: 1_000,
+                nowMilliseconds: 0
+            )
                 == .none
         )
         #expect(
-            sizing.end(interval(starved: 1_000), openConnections: 2, streamsPerConnection: 1_000, nowMilliseconds: 0)
+            sizing.end(
+                interval(starvedMilliseconds: 1_000),
+                openConnections: 2,
+                streamsPerConnection: 1_000,
+                nowMilliseconds: 0
+            )
                 == .grow
         )
         #expect(
-            sizing.end(interval(starved: 1_000), openConnections: 3, streamsPerConnection: 1_000, nowMilliseconds: 0)
+            sizing.end(
+                interval(starvedMilliseconds: 1_000),
+                openConnections: 3,
+                streamsPerConnection: 1_000,
+                nowMilliseconds: 0
+            )
                 == .grow
         )
         #expect(
-            sizing.end(interval(starved: 1_000), openConnections: 4, streamsPerConnection: 1_000, nowMilliseconds: 0)
+            sizing.end(
+                interval(starvedMilliseconds: 1_000),
+                openConnections: 4,
+                streamsPerConnection: 1_000,
+                nowMilliseconds: 0
+            )
                 == .none
         )
         #expect(sizing.connectionsWanted == 4)
@@ -118,30 +162,44 @@ import Testing
 
     @Test func `The pool does not grow while its pushes fail`() throws {
         var sizing = try sizing()
-        let full = interval(starved: 1_000, errors: 11)
-        #expect(sizing.end(full, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
+        let failingInterval = interval(starvedMilliseconds: 1_000, errors: 11)
+        #expect(
+            sizing.end(failingInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none
+        )
         // Round trips of 60 ms are known, and these answers take five times as long. At first the pool
         // assumes that APNs is slow, so it does not grow.
-        let slow = interval(starved: 1_000, roundTrip: 300)
-        #expect(sizing.end(slow, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .none)
-        // After two minutes the longer time counts as the usual round trip, so the pool grows.
-        #expect(sizing.end(slow, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 121_000) == .grow)
-        var near = try self.sizing()
+        let slowInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
         #expect(
-            near.end(interval(roundTrip: 1), openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+            sizing.end(slowInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .none
+        )
+        // After two minutes the longer time counts as the usual round trip, so the pool grows.
+        #expect(
+            sizing.end(slowInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 121_000) == .grow
+        )
+        var nearSizing = try self.sizing()
+        #expect(
+            nearSizing.end(
+                interval(roundTripMilliseconds: 1),
+                openConnections: 1,
+                streamsPerConnection: 1_000,
+                nowMilliseconds: 0
+            )
                 == .none
         )
-        let lessNear = interval(starved: 1_000, roundTrip: 40)
-        #expect(near.end(lessNear, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .grow)
+        let lessNearInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 40)
+        #expect(
+            nearSizing.end(lessNearInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+                == .grow
+        )
     }
 
     @Test func `The pool shrinks when one connection fewer was enough for long`() throws {
         var sizing = try sizing(min: 1, max: 4)
-        for carrying in 1...3 {
+        for openConnections in 1...3 {
             #expect(
                 sizing.end(
-                    interval(starved: 1_000),
-                    openConnections: carrying,
+                    interval(starvedMilliseconds: 1_000),
+                    openConnections: openConnections,
                     streamsPerConnection: 100,
                     nowMilliseconds: 0
                 ) == .grow
@@ -215,24 +273,25 @@ import Testing
     @Test func `The connection budget spreads over addresses, and has limits`() throws {
         let addresses = try (1...3).map { try #require(SocketAddress(numeric: "127.0.0.\($0)", port: 443)) }
         let budget = ConnectionBudget(connectionsMax: 5, connectionsPerAddressMax: 2)
-        var taken: [SocketAddress: Int] = [:]
+        var countsByAddress: [SocketAddress: Int] = [:]
         for _ in 0..<3 {
-            taken[try #require(budget.acquire(preferred: [], all: addresses, isNeeded: false)), default: 0] += 1
+            countsByAddress[try #require(budget.acquire(preferred: [], all: addresses, isNeeded: false)), default: 0] +=
+                1
         }
-        #expect(taken.values.sorted() == [1, 1, 1])
+        #expect(countsByAddress.values.sorted() == [1, 1, 1])
         #expect(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false) == addresses[1])
         // The preferred address already has its two connections, so the budget grants the other address.
-        let other = try #require(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false))
-        #expect(other != addresses[1])
+        let otherAddress = try #require(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false))
+        #expect(otherAddress != addresses[1])
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
         budget.release(addresses[1])
-        #expect(budget.acquire(preferred: [], all: [other], isNeeded: false) == nil)
+        #expect(budget.acquire(preferred: [], all: [otherAddress], isNeeded: false) == nil)
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) != nil)
         #expect(budget.count == 5)
         // A connection that the pool needs is opened at the address with the fewest connections.
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
-        let needed = try #require(budget.acquire(preferred: [], all: addresses, isNeeded: true))
-        #expect(needed != other)
+        let neededAddress = try #require(budget.acquire(preferred: [], all: addresses, isNeeded: true))
+        #expect(neededAddress != otherAddress)
         #expect(budget.count == 6)
     }
 
@@ -247,9 +306,9 @@ import Testing
         fixture.server.streamsMax = 10
         fixture.server.respond = { server.hold($0) }
         fixture.pool.start()
-        var next: UInt64 = 0
+        var nextTag: UInt64 = 0
         var hasDemand = true
-        let fill: () -> Void = { [unowned fixture] in while hasDemand, fixture.submit(next) { next += 1 } }
+        let fill: () -> Void = { [unowned fixture] in while hasDemand, fixture.submit(nextTag) { nextTag += 1 } }
         fixture.recorder.onRoom = { _ in fill() }
         fixture.recorder.onResponse = { _ in fill() }
         fill()
@@ -258,8 +317,8 @@ import Testing
         hasDemand = false
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 && fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.retirementCauses == [.surplus, .surplus, .surplus])
-        #expect(fixture.recorder.answeredOnce == Int(next))
-        #expect(fixture.recorder.count(.answered) == Int(next))
+        #expect(fixture.recorder.answeredOnceCount == Int(nextTag))
+        #expect(fixture.recorder.count(.answered) == Int(nextTag))
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         fixture.recorder.onRoom = nil
         fixture.recorder.onResponse = nil
@@ -297,27 +356,27 @@ import Testing
 /// A server that answers each request after 20 ms.
 private final class DelayedServer: TimerHandler {
     private unowned let fixture: PoolFixture
-    private var held: [(request: ServedRequest, due: Int64)] = []
+    private var heldRequests: [(request: ServedRequest, due: Int64)] = []
 
     init(fixture: PoolFixture) {
         self.fixture = fixture
     }
 
     func hold(_ request: ServedRequest) -> Reply? {
-        if held.isEmpty { _ = fixture.loop.schedule(afterMilliseconds: 20, handler: self, tag: 0) }
-        held.append((request, fixture.loop.nowMilliseconds + 20))
+        if heldRequests.isEmpty { _ = fixture.loop.schedule(afterMilliseconds: 20, handler: self, tag: 0) }
+        heldRequests.append((request, fixture.loop.nowMilliseconds + 20))
         return nil
     }
 
     func timerFired(tag: UInt64) {
         let now = fixture.loop.nowMilliseconds
-        while let first = held.first, first.due <= now {
-            held.removeFirst()
+        while let first = heldRequests.first, first.due <= now {
+            heldRequests.removeFirst()
             if !first.request.connection.isClosed {
                 first.request.connection.reply(.accepted, stream: first.request.stream)
             }
         }
-        if let first = held.first {
+        if let first = heldRequests.first {
             _ = fixture.loop.schedule(afterMilliseconds: first.due - now, handler: self, tag: 0)
         }
     }

@@ -30,23 +30,23 @@ import Testing
 
     @Test func `A cold connection sends one request and waits for its answer`() throws {
         let fixture = try PoolFixture()
-        var held: ServedRequest?
+        var heldRequest: ServedRequest?
         fixture.server.respond = {
             if $0.ordinal > 0 { return .accepted }
-            held = $0
+            heldRequest = $0
             return nil
         }
         fixture.pool.start()
         fixture.turn(until: { fixture.submit(0) })
         for tag in 1...50 { #expect(!fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { held != nil })
+        fixture.turn(until: { heldRequest != nil })
         for tag in 1...50 { #expect(!fixture.submit(UInt64(tag))) }
         #expect(fixture.server.requests == 1)
         #expect(fixture.pool.freeStreams == 0)
 
         var hadRoom = false
         fixture.recorder.onRoom = { _ in hadRoom = true }
-        let request = try #require(held)
+        let request = try #require(heldRequest)
         request.connection.reply(.accepted, stream: request.stream)
         fixture.turn(until: { hadRoom })
         #expect(fixture.pool.freeStreams == 1_000)
@@ -101,10 +101,10 @@ import Testing
             $0.connectionsMin = 2
             $0.openSpacingMilliseconds = 200
         }
-        var healthy: ServerConnection?
+        var healthyConnection: ServerConnection?
         fixture.server.respond = { request in
-            healthy = healthy ?? request.connection
-            return request.connection === healthy ? .accepted : .status(503, reason: "ServiceUnavailable")
+            healthyConnection = healthyConnection ?? request.connection
+            return request.connection === healthyConnection ? .accepted : .status(503, reason: "ServiceUnavailable")
         }
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.pushesInFlight == 0 })
@@ -138,10 +138,10 @@ import Testing
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
         let total: UInt64 = 100_000
-        var next: UInt64 = 0
+        var nextTag: UInt64 = 0
         var peak = 0
         let fill: () -> Void = { [unowned fixture] in
-            while next < total, fixture.submit(next) { next += 1 }
+            while nextTag < total, fixture.submit(nextTag) { nextTag += 1 }
             peak = max(peak, fixture.pool.pushesInFlight)
         }
         fixture.recorder.onRoom = { _ in fill() }
@@ -149,7 +149,7 @@ import Testing
         let before = fixture.recorder.responses
         fixture.turn(until: { fixture.recorder.responses - before == Int(total) })
         #expect(peak == 1_000)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
         #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
         #expect(fixture.pool.pushesInFlight == 0)
         #expect(fixture.pool.statistics.identifierMismatches == 0)
@@ -167,7 +167,7 @@ import Testing
         let counts = fixture.pool.connections.map(\.pushesInFlight)
         #expect(counts == [1_000, 1_000])
         fixture.pool.close()
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 2_000)
     }
 
@@ -201,12 +201,12 @@ import Testing
     @Test func `A malformed push is answered at the end of the turn`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let sent = fixture.server.requests
+        let requestsBefore = fixture.server.requests
         #expect(fixture.submit(1, priority: 1))
         #expect(fixture.submit(2, expiration: -1))
         for (tag, token) in [(3, "abc"), (4, ""), (5, "abcg"), (6, "ABCD"), (7, String(repeating: "a", count: 202))] {
             let bytes = Array(token.utf8)
-            let taken = bytes.withUnsafeBytes {
+            let isTaken = bytes.withUnsafeBytes {
                 fixture.pool.submit(
                     PushRequest(
                         tag: UInt64(tag),
@@ -218,7 +218,7 @@ import Testing
                     )
                 )
             }
-            #expect(taken)
+            #expect(isTaken)
         }
         #expect(fixture.recorder.outcomes[1] == nil)
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
@@ -227,23 +227,23 @@ import Testing
             #expect(outcome.kind == .malformed)
             #expect(outcome.disposition == .rejected)
         }
-        #expect(fixture.server.requests == sent)
+        #expect(fixture.server.requests == requestsBefore)
     }
 
     @Test func `A drain waits for the pushes in flight`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        var held: [ServedRequest] = []
+        var heldRequests: [ServedRequest] = []
         fixture.server.respond = {
-            held.append($0)
+            heldRequests.append($0)
             return nil
         }
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { held.count == 10 })
+        fixture.turn(until: { heldRequests.count == 10 })
         fixture.pool.drain()
         #expect(!fixture.submit(10))
         #expect(fixture.pool.pushesInFlight == 10)
-        for request in held { request.connection.reply(.accepted, stream: request.stream) }
+        for request in heldRequests { request.connection.reply(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.recorder.events.contains { if case .drained = $0 { true } else { false } } })
         for tag in 0..<10 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         #expect(fixture.recorder.closeCauses == [.retired])
@@ -259,7 +259,7 @@ import Testing
         fixture.recorder.onResponse = { [pool = fixture.pool] _ in pool.close() }
         fixture.turn(until: { fixture.recorder.responses - before == 100 })
         #expect(fixture.recorder.count(.ambiguous) > 0)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
         #expect(fixture.pool.connections.isEmpty)
     }
 }

@@ -9,7 +9,7 @@ import Testing
 @Suite(.ownThread) struct ProviderTokenRenewalTests {
     private let now: Int64 = 1_800_000_000
 
-    private func found(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenRenewal.StoredToken {
+    private func storedToken(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenRenewal.StoredToken {
         ProviderTokenRenewal.StoredToken(
             token: SharedToken(text: "a.b.c", issuedAtSeconds: iat ?? now - ageSeconds),
             remainingMilliseconds: ProviderTokenRenewal.timeToLiveMilliseconds - ageSeconds * 1_000
@@ -17,31 +17,38 @@ import Testing
     }
 
     private func step(
-        _ found: ProviderTokenRenewal.StoredToken?,
+        _ storedToken: ProviderTokenRenewal.StoredToken?,
         inUse: Int64? = nil,
         refused: Int64? = nil
     ) -> ProviderTokenRenewal.Step {
-        ProviderTokenRenewal.step(found, inUseIssuedAtSeconds: inUse, refusedIssuedAtSeconds: refused, unixSeconds: now)
+        ProviderTokenRenewal.step(
+            storedToken,
+            inUseIssuedAtSeconds: inUse,
+            refusedIssuedAtSeconds: refused,
+            unixSeconds: now
+        )
     }
 
     @Test func `A token is renewed after 35 minutes`() {
         #expect(step(nil) == .renew)
-        #expect(step(found(ageSeconds: 2_100)) == .renew)
-        #expect(step(found(ageSeconds: 2_099)) == .adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_099)))
+        #expect(step(storedToken(ageSeconds: 2_100)) == .renew)
+        #expect(
+            step(storedToken(ageSeconds: 2_099)) == .adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_099))
+        )
     }
 
     @Test func `A token in use is kept`() {
-        #expect(step(found(ageSeconds: 60), inUse: now - 60) == .keep)
+        #expect(step(storedToken(ageSeconds: 60), inUse: now - 60) == .keep)
     }
 
     /// Only Redis' time decides when a token is renewed, so that a process with a wrong clock does not sign
     /// one.
     @Test(arguments: [-301, 3_300, 100_000] as [Int64])
     func `A token that the process's own clock does not allow is neither used nor replaced`(age: Int64) {
-        #expect(step(found(ageSeconds: 60, iat: now - age)) == .keep)
+        #expect(step(storedToken(ageSeconds: 60, iat: now - age)) == .keep)
         #expect(
             ProviderTokenRenewal.stepWithoutLease(
-                found(ageSeconds: 60, iat: now - age),
+                storedToken(ageSeconds: 60, iat: now - age),
                 inUseIssuedAtSeconds: nil,
                 unixSeconds: now
             ) == .keep
@@ -50,12 +57,12 @@ import Testing
 
     @Test(arguments: [-300, 3_299] as [Int64])
     func `Clocks may differ by five minutes`(age: Int64) {
-        #expect(step(found(ageSeconds: 60, iat: now - age)) != .keep)
+        #expect(step(storedToken(ageSeconds: 60, iat: now - age)) != .keep)
     }
 
     @Test func `A token that was refused is not used again`() {
-        #expect(step(found(ageSeconds: 60), refused: now - 60) == .keep)
-        #expect(step(found(ageSeconds: 60), refused: now - 61) != .keep)
+        #expect(step(storedToken(ageSeconds: 60), refused: now - 60) == .keep)
+        #expect(step(storedToken(ageSeconds: 60), refused: now - 61) != .keep)
     }
 
     @Test func `Another fleet's token is left alone`() {
@@ -63,13 +70,15 @@ import Testing
     }
 
     @Test func `A process without a token uses the old one while another process signs`() {
-        let old = found(ageSeconds: 2_500)
+        let oldToken = storedToken(ageSeconds: 2_500)
         let token = SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_500)
         #expect(
-            ProviderTokenRenewal.stepWithoutLease(old, inUseIssuedAtSeconds: nil, unixSeconds: now) == .adopt(token)
+            ProviderTokenRenewal.stepWithoutLease(oldToken, inUseIssuedAtSeconds: nil, unixSeconds: now)
+                == .adopt(token)
         )
         #expect(
-            ProviderTokenRenewal.stepWithoutLease(old, inUseIssuedAtSeconds: now - 2_500, unixSeconds: now) == .keep
+            ProviderTokenRenewal.stepWithoutLease(oldToken, inUseIssuedAtSeconds: now - 2_500, unixSeconds: now)
+                == .keep
         )
         #expect(ProviderTokenRenewal.stepWithoutLease(nil, inUseIssuedAtSeconds: nil, unixSeconds: now) == .keep)
     }
@@ -100,8 +109,8 @@ import Testing
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "ABC123DEFG")
         #expect(source.current(unixSeconds: now - 300)?.text == "a.b.c", "the signer's clock is ahead")
         #expect(source.current(unixSeconds: now + 3_299)?.text == "a.b.c", "Redis is away")
-        let own = try #require(source.current(unixSeconds: now + 3_300))
-        #expect(own.issuedAtSeconds == now + 3_300)
+        let ownToken = try #require(source.current(unixSeconds: now + 3_300))
+        #expect(ownToken.issuedAtSeconds == now + 3_300)
     }
 
     @Test func `A token of another key is not used`() throws {
@@ -154,22 +163,22 @@ import Testing
         // The same key as bytes and in Base64.
         let bytes = try seal(0..<32)
         let base64 = try seal("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
-        let sealed = try #require(bytes.seal("1800000000 a.b.c", name: "T/K"))
-        #expect(base64.open(sealed, name: "T/K") == "1800000000 a.b.c")
-        #expect(base64.open(sealed, name: "T/L") == nil)
-        #expect(try seal(1..<33).open(sealed, name: "T/K") == nil)
-        #expect(bytes.seal("1800000000 a.b.c", name: "T/K") != sealed, "each has a nonce of its own")
-        for position in sealed.indices {
-            var changed = sealed
-            changed[position] ^= 1
-            #expect(bytes.open(changed, name: "T/K") == nil)
+        let ciphertext = try #require(bytes.seal("1800000000 a.b.c", name: "T/K"))
+        #expect(base64.open(ciphertext, name: "T/K") == "1800000000 a.b.c")
+        #expect(base64.open(ciphertext, name: "T/L") == nil)
+        #expect(try seal(1..<33).open(ciphertext, name: "T/K") == nil)
+        #expect(bytes.seal("1800000000 a.b.c", name: "T/K") != ciphertext, "each has a nonce of its own")
+        for position in ciphertext.indices {
+            var changedCiphertext = ciphertext
+            changedCiphertext[position] ^= 1
+            #expect(bytes.open(changedCiphertext, name: "T/K") == nil)
         }
-        for count in 0..<sealed.count { #expect(bytes.open(Array(sealed.prefix(count)), name: "T/K") == nil) }
+        for count in 0..<ciphertext.count { #expect(bytes.open(Array(ciphertext.prefix(count)), name: "T/K") == nil) }
     }
 
     @Test func `A sealed text is as long as its parts`() throws {
-        let sealed = try #require(try seal(0..<32).seal("abc", name: ""))
-        #expect(sealed.count == 12 + 3 + 16)
+        let ciphertext = try #require(try seal(0..<32).seal("abc", name: ""))
+        #expect(ciphertext.count == 12 + 3 + 16)
     }
 
     @Test(arguments: [
@@ -180,8 +189,8 @@ import Testing
     }
 
     @Test func `A shared token that fits no header is refused, and does not trap`() {
-        let longest = HeaderEncoder.authorizationBytesMax - "bearer ".utf8.count
-        #expect(SharedToken(encoded: "1790000000 " + String(repeating: "a", count: longest)) != nil)
-        #expect(SharedToken(encoded: "1790000000 " + String(repeating: "a", count: longest + 1)) == nil)
+        let bytesMax = HeaderEncoder.authorizationBytesMax - "bearer ".utf8.count
+        #expect(SharedToken(encoded: "1790000000 " + String(repeating: "a", count: bytesMax)) != nil)
+        #expect(SharedToken(encoded: "1790000000 " + String(repeating: "a", count: bytesMax + 1)) == nil)
     }
 }

@@ -10,12 +10,12 @@ import Testing
     @Test func `All pools use one token until its renewal`() throws {
         let source = try Shared.tokens()
         let start: Int64 = 1_790_000_000
-        let first = try #require(source.current(unixSeconds: start))
-        #expect(source.current(unixSeconds: start + 35 * 60 - 1) === first)
-        let second = try #require(source.current(unixSeconds: start + 35 * 60))
-        #expect(second !== first)
-        #expect(second.issuedAtSeconds == start + 35 * 60)
-        #expect(source.current(unixSeconds: start + 36 * 60) === second)
+        let firstToken = try #require(source.current(unixSeconds: start))
+        #expect(source.current(unixSeconds: start + 35 * 60 - 1) === firstToken)
+        let secondToken = try #require(source.current(unixSeconds: start + 35 * 60))
+        #expect(secondToken !== firstToken)
+        #expect(secondToken.issuedAtSeconds == start + 35 * 60)
+        #expect(source.current(unixSeconds: start + 36 * 60) === secondToken)
         // The clock was set back. APNs refuses a token from the future, so a new one is signed.
         #expect(source.current(unixSeconds: start)?.issuedAtSeconds == start)
     }
@@ -23,16 +23,16 @@ import Testing
     @Test func `A refused token is replaced unless it is young`() throws {
         let source = try Shared.tokens()
         let start: Int64 = 1_790_000_000
-        let first = try #require(source.current(unixSeconds: start))
-        source.dropExpired(first, unixSeconds: start + 20 * 60 - 1)
-        #expect(source.current(unixSeconds: start + 20 * 60 - 1) === first)
-        source.dropExpired(first, unixSeconds: start + 20 * 60)
-        let second = try #require(source.current(unixSeconds: start + 20 * 60))
-        #expect(second !== first)
+        let firstToken = try #require(source.current(unixSeconds: start))
+        source.dropExpired(firstToken, unixSeconds: start + 20 * 60 - 1)
+        #expect(source.current(unixSeconds: start + 20 * 60 - 1) === firstToken)
+        source.dropExpired(firstToken, unixSeconds: start + 20 * 60)
+        let secondToken = try #require(source.current(unixSeconds: start + 20 * 60))
+        #expect(secondToken !== firstToken)
         // Refusals of the first token on other connections do not concern the second token, so the second
         // token stays in use.
-        source.dropExpired(first, unixSeconds: start + 45 * 60)
-        #expect(source.current(unixSeconds: start + 20 * 60) === second)
+        source.dropExpired(firstToken, unixSeconds: start + 45 * 60)
+        #expect(source.current(unixSeconds: start + 20 * 60) === secondToken)
     }
 
     /// A connection pins a token: it uses only this token until a review. The test tries every age of a token
@@ -49,49 +49,49 @@ import Testing
 
     @Test func `A connection keeps its token until the review`() throws {
         let fixture = try PoolFixture()
-        var seen: Set<String> = []
+        var seenAuthorizations: Set<String> = []
         fixture.server.respond = {
-            seen.insert($0.value("authorization") ?? "")
+            seenAuthorizations.insert($0.value("authorization") ?? "")
             return .accepted
         }
-        let began = fixture.loop.wallMilliseconds / 1_000
+        let beganAtSeconds = fixture.loop.wallMilliseconds / 1_000
         fixture.warmUp()
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
         // The connection pins the token in the second in which the token is signed.
-        let pinned = connection.tokenPinnedAtSeconds
-        #expect(began <= pinned && pinned <= seconds)
-        #expect(connection.tokenReviewAtMilliseconds == (pinned + 35 * 60) * 1_000)
+        let pinnedAtSeconds = connection.tokenPinnedAtSeconds
+        #expect(beganAtSeconds <= pinnedAtSeconds && pinnedAtSeconds <= seconds)
+        #expect(connection.tokenReviewAtMilliseconds == (pinnedAtSeconds + 35 * 60) * 1_000)
         // Simulates a token that is due for renewal and was pinned long ago.
-        let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
-        connection.token = old
+        let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
+        connection.token = oldToken
         connection.tokenPinnedAtSeconds = seconds - 20 * 60
-        connection.encoder.setAuthorization(old.headerValue)
+        connection.encoder.setAuthorization(oldToken.headerValue)
         #expect(fixture.submit(1))
         connection.tokenReviewAtMilliseconds = fixture.loop.wallMilliseconds
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(seen.count == 2 && seen.contains("bearer old"))
-        #expect(connection.token !== old)
+        #expect(seenAuthorizations.count == 2 && seenAuthorizations.contains("bearer old"))
+        #expect(connection.token !== oldToken)
     }
 
     /// A connection pinned a token less than 20 minutes ago, and the token has expired. APNs allows the
     /// connection no second token so soon, so the pool replaces the connection.
     @Test func `A connection never gets two tokens within 20 minutes`() throws {
         let fixture = try PoolFixture()
-        var tokensOf: [ObjectIdentifier: Set<String>] = [:]
+        var tokensByConnection: [ObjectIdentifier: Set<String>] = [:]
         fixture.server.respond = {
-            tokensOf[ObjectIdentifier($0.connection), default: []].insert($0.value("authorization") ?? "")
+            tokensByConnection[ObjectIdentifier($0.connection), default: []].insert($0.value("authorization") ?? "")
             return .accepted
         }
         fixture.warmUp()
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
-        let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
-        connection.token = old
+        let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
+        connection.token = oldToken
         connection.tokenPinnedAtSeconds = seconds - 20 * 60 + 60
-        connection.encoder.setAuthorization(old.headerValue)
-        tokensOf.removeAll()
+        connection.encoder.setAuthorization(oldToken.headerValue)
+        tokensByConnection.removeAll()
         #expect(fixture.submit(1))
         connection.tokenReviewAtMilliseconds = 0
         #expect(!fixture.submit(2))
@@ -99,8 +99,8 @@ import Testing
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(try fixture.recorder.only(1).connection == 1 && fixture.recorder.only(3).connection == 2)
-        #expect(tokensOf.count == 2 && tokensOf.values.allSatisfy { $0.count == 1 })
-        #expect(Set(tokensOf.values.joined()).count == 2)
+        #expect(tokensByConnection.count == 2 && tokensByConnection.values.allSatisfy { $0.count == 1 })
+        #expect(Set(tokensByConnection.values.joined()).count == 2)
     }
 
     /// A connection pins a token that is already due for renewal. The review comes before the token is 55
@@ -138,9 +138,9 @@ import Testing
         }
         fixture.server.respond = { _ in .accepted }
         fixture.warmUp(connections: 2)
-        let next = Shared.keyPath("Next.p8")
-        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        let newKeyPath = Shared.keyPath("Next.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         #expect(fixture.pool.tokens.keyStatus.candidateIdentifier == "NEXTKEY000")
         var tag: UInt64 = 0
         fixture.turn(until: {
@@ -155,7 +155,7 @@ import Testing
                 == ProviderTokenSource.KeyStatus(keyIdentifier: "NEXTKEY000", candidateIdentifier: nil, refusal: nil)
         )
         #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
         #expect(fixture.recorder.retirementCauses == [.providerToken, .providerToken])
         // Each connection carried tokens of one key only.
         #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
@@ -172,13 +172,13 @@ import Testing
     func `Only an answer that depends on the token proves its key`(status: Int, reason: String, isProof: Bool) throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let first = fixture.server.connections[0]
+        let firstConnection = fixture.server.connections[0]
         fixture.server.respond = {
-            $0.connection === first ? .accepted : .status(status, reason: reason)
+            $0.connection === firstConnection ? .accepted : .status(status, reason: reason)
         }
-        let next = Shared.keyPath("Trial\(status)\(reason).p8")
-        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        let newKeyPath = Shared.keyPath("Trial\(status)\(reason).p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
         var isTried = false
         fixture.recorder.onResponse = { if $0.connection != 1 { isTried = true } }
@@ -204,12 +204,12 @@ import Testing
     @Test func `An idle pool tries no key`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let next = Shared.keyPath("Idle.p8")
-        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        let newKeyPath = Shared.keyPath("Idle.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         // Waits for the end of the measuring interval in which the pool sent its first push. In the next
         // interval the pool is idle.
         fixture.turn(until: { fixture.pool.interval.pushesEnded == 0 })
-        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         let began = fixture.pool.intervalBeganMilliseconds
         fixture.turn(until: { fixture.pool.intervalBeganMilliseconds != began })
         #expect(fixture.pool.trialToken == nil)
@@ -221,18 +221,18 @@ import Testing
     @Test func `The connection of a dropped key is closed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let first = fixture.server.connections[0]
+        let firstConnection = fixture.server.connections[0]
         // The trial gets no verdict, because its push is not answered.
-        fixture.server.respond = { $0.connection === first ? .accepted : nil }
-        let next = Shared.keyPath("Forsaken.p8")
-        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        fixture.server.respond = { $0.connection === firstConnection ? .accepted : nil }
+        let newKeyPath = Shared.keyPath("Forsaken.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
             return fixture.pool.connections.contains { $0.phase == .cold && $0.pushesInFlight == 1 }
         })
-        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY001")
+        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY001")
         fixture.turn(until: { !fixture.recorder.retirementCauses.isEmpty })
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(fixture.pool.connections.first { $0.phase == .draining }?.identifier == 2)
@@ -253,12 +253,12 @@ import Testing
             if fixture.submit(tag) { tag += 1 }
             return fixture.pool.breakerCause == .providerToken
         })
-        let first = fixture.server.connections[0]
-        fixture.server.respond = { $0.connection === first ? refusal : .accepted }
-        let next = Shared.keyPath("After\(isProvenElsewhere).p8")
-        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        let firstConnection = fixture.server.connections[0]
+        fixture.server.respond = { $0.connection === firstConnection ? refusal : .accepted }
+        let newKeyPath = Shared.keyPath("After\(isProvenElsewhere).p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         let tokens = fixture.pool.tokens
-        try tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         if isProvenElsewhere {
             tokens.endTrial(of: try #require(tokens.takeTrialToken(unixSeconds: Int64(time(nil)))), .accepted)
         }
@@ -268,20 +268,20 @@ import Testing
         })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusal == nil)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
     }
 
     /// APNs refuses the new key. The trial costs one attempt of one push, and the old key stays in use.
     @Test func `A refused key is dropped`() throws {
         let fixture = try PoolFixture { $0.breaker.forbiddenMax = 1 }
         fixture.warmUp()
-        let first = fixture.server.connections[0]
+        let firstConnection = fixture.server.connections[0]
         fixture.server.respond = {
-            $0.connection === first ? .accepted : .status(403, reason: "InvalidProviderToken")
+            $0.connection === firstConnection ? .accepted : .status(403, reason: "InvalidProviderToken")
         }
-        let next = Shared.keyPath("Wrong.p8")
-        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "WRONGKEY00")
+        let newKeyPath = Shared.keyPath("Wrong.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "WRONGKEY00")
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -307,11 +307,11 @@ import Testing
     @Test func `A replaced key file is noticed`() throws {
         let directory = Shared.keyPath("mounted")
         for name in ["", "/one", "/two", "/three"] { mkdir(directory + name, 0o700) }
-        let (first, second) = try (
+        let (firstPEM, secondPEM) = try (
             privateKeyPEM(curve: NID_X9_62_prime256v1), privateKeyPEM(curve: NID_X9_62_prime256v1)
         )
-        try writeFile(directory + "/one/key.p8", first, mode: 0o600)
-        try writeFile(directory + "/two/key.p8", second, mode: 0o600)
+        try writeFile(directory + "/one/key.p8", firstPEM, mode: 0o600)
+        try writeFile(directory + "/two/key.p8", secondPEM, mode: 0o600)
         try writeFile(directory + "/three/key.p8", "no key", mode: 0o600)
         symlink("one", directory + "/data")
         symlink("data/key.p8", directory + "/key.p8")
@@ -332,13 +332,13 @@ import Testing
         #expect(file.poll().name == "unchanged")
         swap(to: "one")
         #expect(file.poll().name == "replaced")
-        try writeFile(directory + "/one/key.p8", second + "\n", mode: 0o600)
+        try writeFile(directory + "/one/key.p8", secondPEM + "\n", mode: 0o600)
         #expect(file.poll().name == "replaced")
     }
 
     @Test func `Unusable key files are named in the error`() throws {
         let directory = try Shared.files.get().directory
-        let valid = try privateKeyPEM(curve: NID_X9_62_prime256v1)
+        let validPEM = try privateKeyPEM(curve: NID_X9_62_prime256v1)
         let cases: [(String, String, mode_t, SigningKeyError.Cause)] = [
             ("text.p8", "not a key", 0o600, .notPrivateKey),
             ("empty.p8", "", 0o600, .notPrivateKey),
@@ -353,13 +353,13 @@ import Testing
             #expect(error?.cause == cause, "\(name)")
             #expect(error?.description.hasPrefix(path) == true)
         }
-        let missing = #expect(throws: SigningKeyError.self) { try SigningKey(path: directory + "/none.p8") }
-        #expect(missing?.cause == .unreadable(ENOENT))
-        let folder = #expect(throws: SigningKeyError.self) { try SigningKey(path: directory) }
-        #expect(folder?.cause == .notRegularFile)
-        try writeFile(directory + "/group.p8", valid, mode: 0o440)
+        let missingFileError = #expect(throws: SigningKeyError.self) { try SigningKey(path: directory + "/none.p8") }
+        #expect(missingFileError?.cause == .unreadable(ENOENT))
+        let directoryError = #expect(throws: SigningKeyError.self) { try SigningKey(path: directory) }
+        #expect(directoryError?.cause == .notRegularFile)
+        try writeFile(directory + "/group.p8", validPEM, mode: 0o440)
         #expect(try !SigningKey(path: directory + "/group.p8").isReadableByOthers)
-        try writeFile(directory + "/world.p8", valid, mode: 0o644)
+        try writeFile(directory + "/world.p8", validPEM, mode: 0o644)
         #expect(try SigningKey(path: directory + "/world.p8").isReadableByOthers)
     }
 

@@ -55,7 +55,7 @@ final class PushRecorder: PushHandler {
     }
 
     /// The number of pushes with exactly one response.
-    var answeredOnce: Int { outcomes.values.count { $0.count == 1 } }
+    var answeredOnceCount: Int { outcomes.values.count { $0.count == 1 } }
 
     func count(_ kind: PushResponse.Kind) -> Int {
         outcomes.values.reduce(0) { $0 + $1.count { $0.kind == kind } }

@@ -100,8 +100,8 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     private var stream: Stream?
     private var session: OpaquePointer?
     private(set) var isClosed = false
-    private var incoming: [Int32: (fields: [ServedRequest.Field], body: [UInt8])] = [:]
-    private var outgoing: [Int32: (reply: Reply, sent: Int)] = [:]
+    private var incomingRequests: [Int32: (fields: [ServedRequest.Field], body: [UInt8])] = [:]
+    private var outgoingReplies: [Int32: (reply: Reply, sent: Int)] = [:]
     private var isTurnEndScheduled = false
     private(set) var openStreams = 0
     private(set) var openStreamsPeak = 0
@@ -151,7 +151,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
                 _ = nghttp2_submit_headers(session, 0, stream, nil, $0, $1, nil)
             }
         }
-        outgoing[stream] = (reply, 0)
+        outgoingReplies[stream] = (reply, 0)
         guard let fields = reply.fields else { return endStream(stream, reply.end) }
         var provider = nghttp2_data_provider(source: nghttp2_data_source(fd: 0), read_callback: onReplyRead)
         let hasData = !reply.body.isEmpty || !reply.end.isComplete
@@ -208,7 +208,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         defer { nghttp2_session_callbacks_del(callbacks) }
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, context in
             guard let frame, let connection = ServerConnection.of(context) else { return 0 }
-            connection.incoming[frame.pointee.hd.stream_id] = ([], [])
+            connection.incomingRequests[frame.pointee.hd.stream_id] = ([], [])
             connection.openStreams += 1
             connection.openStreamsPeak = max(connection.openStreamsPeak, connection.openStreams)
             return 0
@@ -228,12 +228,12 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
                 value: String(decoding: UnsafeBufferPointer(start: value, count: valueCount), as: UTF8.self),
                 isNeverIndexed: UInt32(flags) & NGHTTP2_NV_FLAG_NO_INDEX.rawValue != 0
             )
-            connection.incoming[frame.pointee.hd.stream_id]?.fields.append(field)
+            connection.incomingRequests[frame.pointee.hd.stream_id]?.fields.append(field)
             return 0
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, bytes, count, context in
             let chunk = UnsafeBufferPointer(start: bytes, count: count)
-            ServerConnection.of(context)?.incoming[stream]?.body.append(contentsOf: chunk)
+            ServerConnection.of(context)?.incomingRequests[stream]?.body.append(contentsOf: chunk)
             return 0
         }
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, context in
@@ -244,8 +244,8 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, _, context in
             guard let connection = ServerConnection.of(context) else { return 0 }
             connection.openStreams -= 1
-            connection.outgoing[stream] = nil
-            connection.incoming[stream] = nil
+            connection.outgoingReplies[stream] = nil
+            connection.incomingRequests[stream] = nil
             return 0
         }
         nghttp2_session_server_new(&session, callbacks, Unmanaged.passUnretained(self).toOpaque())
@@ -259,17 +259,17 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         case NGHTTP2_GOAWAY.rawValue: goAways += 1
         case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
             guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
-                let request = incoming[header.stream_id]
+                let request = incomingRequests[header.stream_id]
             else { return }
             requests += 1
-            let served = ServedRequest(
+            let servedRequest = ServedRequest(
                 connection: self,
                 stream: header.stream_id,
                 ordinal: server.requests,
                 fields: request.fields,
                 body: request.body
             )
-            if let response = server.serve(served) { reply(response, stream: header.stream_id) }
+            if let response = server.serve(servedRequest) { reply(response, stream: header.stream_id) }
         default: break
         }
     }
@@ -283,12 +283,12 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         room: Int,
         flags: UnsafeMutablePointer<UInt32>?
     ) -> Int {
-        guard let state = outgoing[stream], let buffer, let flags else { return 0 }
+        guard let state = outgoingReplies[stream], let buffer, let flags else { return 0 }
         let count = min(room, state.reply.chunkBytes, state.reply.body.count - state.sent)
         state.reply.body.withUnsafeBufferPointer { body in
             if let start = body.baseAddress { buffer.update(from: start + state.sent, count: count) }
         }
-        outgoing[stream]?.sent += count
+        outgoingReplies[stream]?.sent += count
         if state.sent + count == state.reply.body.count {
             flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
             if !state.reply.end.isComplete {

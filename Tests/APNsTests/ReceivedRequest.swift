@@ -55,7 +55,7 @@ struct ReceivedRequest: Equatable {
     /// Returns the bodies of the streams that the client has ended, by stream.
     private static func bodies(of connection: [UInt8]) -> [[UInt8]] {
         var bodies: [Int: [UInt8]] = [:]
-        var ended: Set<Int> = []
+        var endedStreams: Set<Int> = []
         var rest = connection[...]
         while rest.count >= 9 {
             let header = Array(rest.prefix(9))
@@ -65,8 +65,8 @@ struct ReceivedRequest: Equatable {
             rest = rest.dropFirst(9 + count)
             guard header[3] <= 1 else { continue }
             if header[3] == 0 { bodies[stream, default: []] += payload }
-            if header[4] & 1 != 0 { ended.insert(stream) }
+            if header[4] & 1 != 0 { endedStreams.insert(stream) }
         }
-        return ended.sorted().map { bodies[$0] ?? [] }
+        return endedStreams.sorted().map { bodies[$0] ?? [] }
     }
 }

@@ -30,13 +30,17 @@ import Testing
             $0.breaker.forbiddenMax = 1_000
             $0.breaker.suspectResponsesMin = 1_000
         }
-        var row = 0
+        var rowIndex = 0
         fixture.server.respond = { _ in
-            .status(Int(Self.table[row].status), reason: Self.table[row].reason, extra: ",\"timestamp\":1790000000123")
+            .status(
+                Int(Self.table[rowIndex].status),
+                reason: Self.table[rowIndex].reason,
+                extra: ",\"timestamp\":1790000000123"
+            )
         }
         fixture.pool.start()
         for (index, expected) in Self.table.enumerated() {
-            row = index
+            rowIndex = index
             fixture.turn(until: { fixture.submit(UInt64(index)) })
             fixture.turn(until: { fixture.recorder.responses == index + 1 })
             let outcome = try fixture.recorder.only(UInt64(index))
@@ -50,8 +54,8 @@ import Testing
             #expect(outcome.acceptsProviderToken == isAccepted, "\(expected.reason)")
             #expect(outcome.timestampMilliseconds == 1_790_000_000_123)
         }
-        let known = Set((Self.table + BroadcastTests.table).map(\.reason))
-        #expect(known.count == Reason.allCases.count - 2)
+        let knownReasons = Set((Self.table + BroadcastTests.table).map(\.reason))
+        #expect(knownReasons.count == Reason.allCases.count - 2)
         // `IdleTimeout` and `Shutdown` each close a connection, and so do the three faults of the provider
         // token.
         #expect(fixture.recorder.retirementCauses.count { $0 == .serverClosing } == 2)

@@ -185,46 +185,46 @@ import Testing
     @Test(arguments: ends + responses) func `Each push gets one outcome`(_ given: Case) async throws {
         try await SimulatorFixture.run {
             $0.faults = given.faults
-        } _: { stage in
+        } _: { fixture in
             let timeout = given.requestTimeoutMilliseconds
-            let sent = try await stage.send(Self.pushes) { $0.requestTimeoutMilliseconds = timeout }
-            let statistics = try await stage.simulator.statistics()
-            await stage.simulator.stop()
-            try check(sent, try stage.log())
+            let sent = try await fixture.send(Self.pushes) { $0.requestTimeoutMilliseconds = timeout }
+            let statistics = try await fixture.simulator.statistics()
+            await fixture.simulator.stop()
+            try check(sent, try fixture.log())
             given.expect(sent, statistics)
         }
     }
 
     /// MAX_CONCURRENT_STREAMS changes from 1,000 to 1 with a thousand in flight, and back.
     @Test func `The limit of streams falls and rises`() async throws {
-        try await SimulatorFixture.run { stage in
+        try await SimulatorFixture.run { fixture in
             var faults = Faults()
             // The latency is so long that the limit of streams is lowered before the first thousand responses,
             // even if this task runs late.
             faults.latencyMilliseconds = 4_000...4_000
-            try await stage.simulator.setFaults(faults)
-            async let sending = stage.send(8_000) {
+            try await fixture.simulator.setFaults(faults)
+            async let sending = fixture.send(8_000) {
                 $0.connectionsMax = 1
                 $0.connectionsMin = 1
             }
             try await eventuallyInTask("a thousand requests", every: .milliseconds(1)) {
-                try await stage.simulator.statistics().requests >= 1_000
+                try await fixture.simulator.statistics().requests >= 1_000
             }
             faults.concurrentStreams = 1
             faults.latencyMilliseconds = 100...100
-            try await stage.simulator.setFaults(faults)
+            try await fixture.simulator.setFaults(faults)
             // The pushes in flight are answered. From then on pushes are sent one after the other.
-            var (requests, alone) = (0, 0)
+            var (requests, singleRequests) = (0, 0)
             try await eventuallyInTask("pushes one by one", every: .milliseconds(1)) {
-                let now = try await stage.simulator.statistics().requests
-                if now != requests { alone = now == requests + 1 ? alone + 1 : 0 }
+                let now = try await fixture.simulator.statistics().requests
+                if now != requests { singleRequests = now == requests + 1 ? singleRequests + 1 : 0 }
                 requests = now
-                return alone == 5
+                return singleRequests == 5
             }
             faults.concurrentStreams = nil
-            try await stage.simulator.setFaults(faults)
+            try await fixture.simulator.setFaults(faults)
             let sent = try await sending
-            let statistics = try await stage.simulator.statistics()
+            let statistics = try await fixture.simulator.statistics()
             #expect(
                 sent.count(.accepted) == 8_000 && sent.connectionsOpened == 1 && statistics.connectionsAccepted == 1
             )
@@ -232,8 +232,8 @@ import Testing
             // a refused push only when the client sends it again, so it counts every push once.
             #expect(statistics.requests == 8_000 && requests < 8_000)
             #expect(sent.streamLimits.contains(1) && sent.streamLimits.last == 1_000)
-            await stage.simulator.stop()
-            try check(sent, try stage.log())
+            await fixture.simulator.stop()
+            try check(sent, try fixture.log())
         }
     }
 
@@ -243,27 +243,29 @@ import Testing
         var faults: [String] = []
         for (tag, responses) in sent.responses {
             let entries = log[tag] ?? []
-            let applied = entries.count { $0.isApplied }
-            if applied > 1 { faults.append("\(tag) reached its phone \(applied) times") }
+            let appliedCount = entries.count { $0.isApplied }
+            if appliedCount > 1 { faults.append("\(tag) reached its phone \(appliedCount) times") }
             if entries.count > responses.count {
                 faults.append("\(tag): \(entries.count) attempts, \(responses.count) answers")
             }
-            let said = responses.filter { $0.kind == .answered }.map { Int($0.status) }.sorted()
-            var written = entries.map(\.status).filter { $0 > 0 }.sorted()
-            for status in said {
-                guard let place = written.firstIndex(of: status) else {
+            let clientStatuses = responses.filter { $0.kind == .answered }.map { Int($0.status) }.sorted()
+            var loggedStatuses = entries.map(\.status).filter { $0 > 0 }.sorted()
+            for status in clientStatuses {
+                guard let index = loggedStatuses.firstIndex(of: status) else {
                     faults.append("\(tag): \(status) was answered and is not written down")
                     continue
                 }
-                written.remove(at: place)
+                loggedStatuses.remove(at: index)
             }
             guard let last = responses.last else { continue }
             for response in responses.dropLast()
             where ![.retryNow, .retryLater, .limited].contains(response.disposition) {
                 faults.append("\(tag): \(response.disposition) is not the last answer")
             }
-            if last.disposition == .accepted, applied != 1 { faults.append("\(tag) is accepted and reached no phone") }
-            if last.disposition != .ambiguous, last.disposition != .accepted, applied > 0 {
+            if last.disposition == .accepted, appliedCount != 1 {
+                faults.append("\(tag) is accepted and reached no phone")
+            }
+            if last.disposition != .ambiguous, last.disposition != .accepted, appliedCount > 0 {
                 faults.append("\(tag) reached its phone and is called \(last.disposition)")
             }
         }

@@ -191,7 +191,7 @@ struct SentPushes: Sendable {
         private let token: [UInt8]
         private let body: [UInt8]
         private var waiting: [(tag: UInt64, avoided: UInt32)]
-        private var unfinished: Int
+        private var unfinishedPushes: Int
         private(set) var inFlightPeak = 0
         private(set) var windowStops = 0
         private(set) var sendWindows: [Int64] = []
@@ -201,7 +201,7 @@ struct SentPushes: Sendable {
             self.token = Array(token.utf8)
             body = Array(#"{"aps":{"timestamp":\#(time(nil)),"event":"update","content-state":{"home":1}}}"#.utf8)
             waiting = (0..<UInt64(count)).reversed().map { ($0, 0) }
-            unfinished = count
+            unfinishedPushes = count
             var configuration = try PoolFixture.configuration(port: port)
             configuration.connectionsMax = 2
             configuration.connectionsMin = 2
@@ -216,7 +216,7 @@ struct SentPushes: Sendable {
                     waiting.append((response.tag, response.connection))
                 case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect,
                     .channelGone:
-                    unfinished -= 1
+                    unfinishedPushes -= 1
                 }
             }
             pool.start()
@@ -228,8 +228,10 @@ struct SentPushes: Sendable {
             )
             try token.withUnsafeBytes { token in
                 try body.withUnsafeBytes { body in
-                    let isFinished = loop.turn(waitMilliseconds: 5, step: { fill(token, body) }) { unfinished == 0 }
-                    try #require(isFinished, "\(unfinished) pushes without an outcome")
+                    let isFinished = loop.turn(waitMilliseconds: 5, step: { fill(token, body) }) {
+                        unfinishedPushes == 0
+                    }
+                    try #require(isFinished, "\(unfinishedPushes) pushes without an outcome")
                     sendWindows = pool.connections.map(\.sendWindow)
                     // Waits until the pool has drained, because a second answer to a push would come during
                     // this time.
