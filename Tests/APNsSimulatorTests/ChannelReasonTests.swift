@@ -9,7 +9,7 @@ import Testing
         var name: String
         var method = "POST"
         var changes: [String: String?] = [:]
-        var extra: [String] = []
+        var repeatedFields: [String] = []
         var body: String?
         var status = 200
         var reason: Reason
@@ -17,15 +17,15 @@ import Testing
     }
 
     private static let spaces = String(repeating: " ", count: 5_118)
-    private static let unknown = "AAAAAAAAAAAAAAAAAAAAAA=="
+    private static let unknownChannel = "AAAAAAAAAAAAAAAAAAAAAA=="
 
     static let broadcasts: [Row] = [
         Row(name: "in order", reason: .success),
         Row(name: "GET", method: "GET", reason: .methodNotAllowed),
         Row(name: "no app", changes: [":path": "/4/broadcasts/apps/"], reason: .badPath),
         Row(name: "more behind the app", changes: [":path": "/4/broadcasts/apps/a/b"], reason: .badPath),
-        Row(name: "management here", changes: [":path": "/1/apps/\(Scene.app)/channels"], reason: .badPath),
-        Row(name: "repeated channel", extra: ["apns-channel-id"], reason: .badRequestParams),
+        Row(name: "management here", changes: [":path": "/1/apps/\(SimulatorFixture.app)/channels"], reason: .badPath),
+        Row(name: "repeated channel", repeatedFields: ["apns-channel-id"], reason: .badRequestParams),
         Row(name: "no authorization", changes: ["authorization": nil as String?], reason: .missingProviderToken),
         Row(name: "not a token", changes: ["authorization": "bearer a.b.c"], reason: .invalidProviderToken),
         Row(name: "request id is no UUID", changes: ["apns-request-id": "1"], reason: .badMessageId),
@@ -50,7 +50,7 @@ import Testing
         Row(name: "no JSON", body: "{\"aps\":", reason: .badRequestPayload),
         Row(
             name: "app with the topic's suffix",
-            changes: [":path": "/4/broadcasts/apps/\(Scene.topic)"],
+            changes: [":path": "/4/broadcasts/apps/\(SimulatorFixture.topic)"],
             reason: .topicDisallowed
         ),
         Row(
@@ -58,7 +58,7 @@ import Testing
             changes: [":path": "/4/broadcasts/apps/com.example.other"],
             reason: .topicDisallowed
         ),
-        Row(name: "unknown channel", changes: ["apns-channel-id": unknown], reason: .channelNotRegistered),
+        Row(name: "unknown channel", changes: ["apns-channel-id": unknownChannel], reason: .channelNotRegistered),
         Row(
             name: "to be stored where nothing is",
             changes: ["apns-expiration": "9999999999"],
@@ -67,11 +67,11 @@ import Testing
     ]
 
     @Test(arguments: broadcasts) func `Broadcasts are refused with each reason`(_ row: Row) async throws {
-        try await Scene.run { scene in
-            let channel = try scene.createChannel(storesNewest: false)
-            var headers = scene.broadcastHeaders(channel, row.changes)
+        try await SimulatorFixture.run { fixture in
+            let channel = try fixture.createChannel(storesNewest: false)
+            var headers = fixture.broadcastHeaders(channel, row.changes)
             headers[0].1 = row.method
-            try check(row, headers, scene.connect(), body: row.body ?? scene.update(home: 1))
+            try check(row, headers, fixture.connect(), body: row.body ?? fixture.update(home: 1))
         }
     }
 
@@ -80,9 +80,17 @@ import Testing
         Row(name: "read", method: "GET", body: "", reason: .success),
         Row(name: "deleted", method: "DELETE", body: "", status: 204, reason: .success),
         Row(name: "PUT", method: "PUT", reason: .methodNotAllowed),
-        Row(name: "list by POST", changes: [":path": "/1/apps/\(Scene.app)/all-channels"], reason: .methodNotAllowed),
-        Row(name: "another path", changes: [":path": "/1/apps/\(Scene.app)/channel"], reason: .badPath),
-        Row(name: "a broadcast here", changes: [":path": "/4/broadcasts/apps/\(Scene.app)"], reason: .badPath),
+        Row(
+            name: "list by POST",
+            changes: [":path": "/1/apps/\(SimulatorFixture.app)/all-channels"],
+            reason: .methodNotAllowed
+        ),
+        Row(name: "another path", changes: [":path": "/1/apps/\(SimulatorFixture.app)/channel"], reason: .badPath),
+        Row(
+            name: "a broadcast here",
+            changes: [":path": "/4/broadcasts/apps/\(SimulatorFixture.app)"],
+            reason: .badPath
+        ),
         Row(name: "a push here", changes: [":path": "/3/device/00"], reason: .badPath),
         Row(name: "no authorization", changes: ["authorization": nil as String?], reason: .missingProviderToken),
         Row(name: "not a token", changes: ["authorization": "bearer a.b.c"], reason: .invalidProviderToken),
@@ -90,7 +98,7 @@ import Testing
         Row(name: "no body", body: "", reason: .payloadEmpty),
         Row(name: "no JSON", body: "{", reason: .badRequestPayload),
         Row(name: "no policy", body: #"{"push-type":"LiveActivity"}"#, reason: .missingChannelQueueSize),
-        Row(name: "policy 2", body: Scene.creation(2), reason: .badRequestParams),
+        Row(name: "policy 2", body: SimulatorFixture.creationBody(2), reason: .badRequestParams),
         Row(name: "no type", body: #"{"message-storage-policy":1}"#, reason: .missingPushType),
         Row(
             name: "type of the header",
@@ -99,7 +107,7 @@ import Testing
         ),
         Row(
             name: "app with the topic's suffix",
-            changes: [":path": "/1/apps/\(Scene.topic)/channels"],
+            changes: [":path": "/1/apps/\(SimulatorFixture.topic)/channels"],
             reason: .topicDisallowed
         ),
         Row(
@@ -119,25 +127,25 @@ import Testing
         Row(
             name: "delete unknown",
             method: "DELETE",
-            changes: ["apns-channel-id": unknown],
+            changes: ["apns-channel-id": unknownChannel],
             body: "",
             reason: .channelNotRegistered
         ),
     ]
 
     @Test(arguments: requests) func `Management requests are refused with each reason`(_ row: Row) async throws {
-        try await Scene.run { scene in
-            let channel = try scene.createChannel(storesNewest: true)
+        try await SimulatorFixture.run { fixture in
+            let channel = try fixture.createChannel(storesNewest: true)
             var changes = row.changes
             if row.method != "POST", !changes.keys.contains("apns-channel-id") { changes["apns-channel-id"] = channel }
-            let headers = scene.managementHeaders(row.method, changes)
-            try check(row, headers, scene.connectToManagement(), body: row.body ?? Scene.creation(1))
+            let headers = fixture.managementHeaders(row.method, changes)
+            try check(row, headers, fixture.connectToManagement(), body: row.body ?? SimulatorFixture.creationBody(1))
         }
     }
 
     private func check(_ row: Row, _ fields: [(String, String)], _ client: H2Client, body: String) throws {
         var fields = fields
-        for name in row.extra { fields.append(contentsOf: fields.filter { $0.0 == name }) }
+        for name in row.repeatedFields { fields.append(contentsOf: fields.filter { $0.0 == name }) }
         let response = try client.perform(fields, body: body)
         #expect(response.status == (row.reason == .success ? row.status : row.reason.status))
         if row.reason != .success { #expect(response.body == "{\"reason\":\"\(row.reason.word)\"}") }
@@ -145,40 +153,45 @@ import Testing
         // request with an unknown path is neither, so its response may have either field.
         let identifier = try #require(response.headers["apns-request-id"] ?? response.headers["apns-id"])
         if row.reason != .badPath { #expect(response.headers["apns-id"] == nil) }
-        let sent = fields.first { $0.0 == "apns-request-id" }?.1
-        if sent == Scene.requestIdentifier, row.reason != .badPath {
-            #expect(identifier == sent)
+        let sentIdentifier = fields.first { $0.0 == "apns-request-id" }?.1
+        if sentIdentifier == SimulatorFixture.requestIdentifier, row.reason != .badPath {
+            #expect(identifier == sentIdentifier)
         } else {
             #expect(UUID(uuidString: identifier) != nil)
         }
     }
 
     @Test func `An app without the broadcast capability is told so, and loses its channels`() async throws {
-        try await Scene.run { scene in
-            let channel = try scene.createChannel(storesNewest: true)
-            let off = #"{"app":"\#(Scene.app)","enabled":false}"#
-            #expect(try await scene.control("POST", "/broadcasts", off).status == 200)
-            let refused = "{\"reason\":\"FeatureNotEnabled\"}"
-            let (push, management) = (try scene.connect(), try scene.connectToManagement())
-            #expect(try push.perform(scene.broadcastHeaders(channel), body: scene.update(home: 1)).body == refused)
-            #expect(try management.perform(scene.managementHeaders("POST"), body: Scene.creation(1)).body == refused)
-            let on = #"{"app":"\#(Scene.app)","enabled":true}"#
-            #expect(try await scene.control("POST", "/broadcasts", on).status == 200)
-            let response = try push.perform(scene.broadcastHeaders(channel), body: scene.update(home: 1))
+        try await SimulatorFixture.run { fixture in
+            let channel = try fixture.createChannel(storesNewest: true)
+            let off = #"{"app":"\#(SimulatorFixture.app)","enabled":false}"#
+            #expect(try await fixture.control("POST", "/broadcasts", off).status == 200)
+            let refusalBody = "{\"reason\":\"FeatureNotEnabled\"}"
+            let (push, management) = (try fixture.connect(), try fixture.connectToManagement())
+            #expect(
+                try push.perform(fixture.broadcastHeaders(channel), body: fixture.update(home: 1)).body == refusalBody
+            )
+            #expect(
+                try management.perform(fixture.managementHeaders("POST"), body: SimulatorFixture.creationBody(1)).body
+                    == refusalBody
+            )
+            let on = #"{"app":"\#(SimulatorFixture.app)","enabled":true}"#
+            #expect(try await fixture.control("POST", "/broadcasts", on).status == 200)
+            let response = try push.perform(fixture.broadcastHeaders(channel), body: fixture.update(home: 1))
             #expect(response.body == "{\"reason\":\"ChannelNotRegistered\"}")
         }
     }
 
     @Test func `A busy service says so in two words`() async throws {
-        try await Scene.run { scene in
-            let channel = try scene.createChannel(storesNewest: true)
+        try await SimulatorFixture.run { fixture in
+            let channel = try fixture.createChannel(storesNewest: true)
             var faults = Faults()
             faults.serviceUnavailableShare = 1
-            try await scene.simulator.setFaults(faults)
-            let broadcast = try scene.connect()
-                .perform(scene.broadcastHeaders(channel), body: scene.update(home: 1))
+            try await fixture.simulator.setFaults(faults)
+            let broadcast = try fixture.connect()
+                .perform(fixture.broadcastHeaders(channel), body: fixture.update(home: 1))
             #expect(broadcast.status == 503 && broadcast.body == "{\"reason\":\"Service Unavailable\"}")
-            let push = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
+            let push = try fixture.connect().perform(fixture.headers(), body: fixture.update(home: 1))
             #expect(push.body == "{\"reason\":\"ServiceUnavailable\"}")
         }
     }

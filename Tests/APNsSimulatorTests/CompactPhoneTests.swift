@@ -9,7 +9,7 @@ import Testing
     private static let now: Int64 = 1_790_000_000
 
     /// A model with a crowd, and the service's steps for a push to one of its phones.
-    private struct Bench: ~Copyable {
+    private struct CrowdFixture: ~Copyable {
         var model = DeviceModel(environment: .sandbox, seed: 1)
         var tape = JSONTape()
         let crowd: CompactCrowd
@@ -35,7 +35,7 @@ import Testing
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
             let milliseconds = (CompactPhoneTests.now + seconds) * 1_000
-            let (verdict, place) = bytes.withUnsafeBytes {
+            let (verdict, tokenIndex) = bytes.withUnsafeBytes {
                 model.verdict(token: $0, application: application, nowMilliseconds: milliseconds)
             }
             guard verdict.reason == .success else { return (verdict.reason, nil) }
@@ -43,7 +43,7 @@ import Testing
                 .withUnsafeBytes { body in
                     model.deliver(
                         body,
-                        token: place,
+                        token: tokenIndex,
                         priority: priority,
                         tape: &tape,
                         nowMilliseconds: milliseconds
@@ -52,14 +52,14 @@ import Testing
             return (.success, effect)
         }
 
-        func answer() throws -> [String: Any] {
+        func crowdObject() throws -> [String: Any] {
             let json = try model.crowdJSON(crowd.name, app: crowd.app)
             return try #require(try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any])
         }
 
         /// Returns the number of phones that show each timestamp.
-        func shown() throws -> [Int: Int] {
-            let shown = try #require(try answer()["shown"] as? [[String: Any]])
+        func phonesByTimestamp() throws -> [Int: Int] {
+            let shown = try #require(try crowdObject()["shown"] as? [[String: Any]])
             return Dictionary(
                 uniqueKeysWithValues: shown.map { ($0["timestamp"] as? Int ?? -1, $0["phones"] as? Int ?? -1) }
             )
@@ -79,124 +79,126 @@ import Testing
     }
 
     @Test func `Every token is different, and reaches only its own phone`() throws {
-        var bench = try Bench(2_000)
-        let tokens = (0..<2_000).map { bench.crowd.token($0) }
+        var fixture = try CrowdFixture(2_000)
+        let tokens = (0..<2_000).map { fixture.crowd.token($0) }
         #expect(Set(tokens).count == 2_000 && tokens.allSatisfy { $0.utf8.count == 160 })
-        #expect(bench.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
-        #expect(bench.model.compactPhones.crowds[0].phones[1_234].pushes == 1)
-        #expect(try bench.shown() == [0: 1_999, Int(Self.now) + 1: 1])
+        #expect(fixture.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
+        #expect(fixture.model.compactPhones.crowds[0].phones[1_234].pushes == 1)
+        #expect(try fixture.phonesByTimestamp() == [0: 1_999, Int(Self.now) + 1: 1])
         // The same crowd in another model has the same tokens. A token with any other digit belongs to no
         // phone.
         #expect(CompactCrowd(app: "app", name: "fan-", count: 1).token(7) == tokens[7])
-        for place in stride(from: 0, to: 160, by: 7) {
+        for digit in stride(from: 0, to: 160, by: 7) {
             var digits = Array(tokens[3].utf8)
-            digits[place] = digits[place] == UInt8(ascii: "0") ? UInt8(ascii: "1") : UInt8(ascii: "0")
+            digits[digit] = digits[digit] == UInt8(ascii: "0") ? UInt8(ascii: "1") : UInt8(ascii: "0")
             let token = String(decoding: digits, as: UTF8.self)
-            #expect(bench.push(Self.update(1), token: token) == (.badDeviceToken, nil), "digit \(place)")
+            #expect(fixture.push(Self.update(1), token: token) == (.badDeviceToken, nil), "digit \(digit)")
         }
-        #expect(bench.push(Self.update(1), token: bench.crowd.token(2_000)) == (.badDeviceToken, nil))
-        #expect(bench.push(Self.update(1), token: String(tokens[3].dropLast(2))) == (.badDeviceToken, nil))
-        #expect(bench.push(Self.update(1), token: tokens[3], application: 1) == (.deviceTokenNotForTopic, nil))
+        #expect(fixture.push(Self.update(1), token: fixture.crowd.token(2_000)) == (.badDeviceToken, nil))
+        #expect(fixture.push(Self.update(1), token: String(tokens[3].dropLast(2))) == (.badDeviceToken, nil))
+        #expect(fixture.push(Self.update(1), token: tokens[3], application: 1) == (.deviceTokenNotForTopic, nil))
     }
 
     @Test func `A phone that gets an older state is counted, and shows the newer one`() throws {
-        var bench = try Bench(3)
-        let tokens = (0..<3).map { bench.crowd.token($0) }
-        for token in tokens { #expect(bench.push(Self.update(5, score: 5), token: token) == (.success, .shown)) }
-        #expect(bench.push(Self.update(4, score: 4), token: tokens[1]) == (.success, .ignoredOld))
-        #expect(bench.push(Self.update(5, score: 5), token: tokens[2]) == (.success, .shown))
-        #expect(bench.push(Self.update(9 * 3_600), token: tokens[2]) == (.success, .ignoredFuture))
-        let response = try bench.answer()
+        var fixture = try CrowdFixture(3)
+        let tokens = (0..<3).map { fixture.crowd.token($0) }
+        for token in tokens { #expect(fixture.push(Self.update(5, score: 5), token: token) == (.success, .shown)) }
+        #expect(fixture.push(Self.update(4, score: 4), token: tokens[1]) == (.success, .ignoredOld))
+        #expect(fixture.push(Self.update(5, score: 5), token: tokens[2]) == (.success, .shown))
+        #expect(fixture.push(Self.update(9 * 3_600), token: tokens[2]) == (.success, .ignoredFuture))
+        let response = try fixture.crowdObject()
         #expect(response["reversed"] as? Int == 1 && response["repeatedPushes"] as? Int == 1)
         #expect(
             response["pushes"] as? Int == 6 && response["pushesMax"] as? Int == 3 && response["unreached"] as? Int == 0
         )
-        #expect(try bench.shown() == [Int(Self.now) + 5: 3])
+        #expect(try fixture.phonesByTimestamp() == [Int(Self.now) + 5: 3])
         let effects = try #require(response["effects"] as? [String: Int])
         #expect(effects["shown"] == 4 && effects["ignoredOld"] == 1 && effects["ignoredFuture"] == 1)
     }
 
     @Test func `An alert that a phone hears again is counted, whichever state carries it`() throws {
-        var bench = try Bench(3)
-        let tokens = (0..<3).map { bench.crowd.token($0) }
-        _ = bench.push(Self.update(1, alert: "goal 1"), token: tokens[0], priority: 10)
-        _ = bench.push(Self.update(2, score: 1, alert: "goal 1"), token: tokens[0])
-        _ = bench.push(Self.update(1, alert: "goal 1"), token: tokens[1])
-        _ = bench.push(Self.update(2, alert: "goal 2"), token: tokens[1])
-        _ = bench.push(Self.update(3, alert: "goal 1"), token: tokens[1])
-        _ = bench.push(Self.update(3, alert: "goal 3"), token: tokens[2])
+        var fixture = try CrowdFixture(3)
+        let tokens = (0..<3).map { fixture.crowd.token($0) }
+        _ = fixture.push(Self.update(1, alert: "goal 1"), token: tokens[0], priority: 10)
+        _ = fixture.push(Self.update(2, score: 1, alert: "goal 1"), token: tokens[0])
+        _ = fixture.push(Self.update(1, alert: "goal 1"), token: tokens[1])
+        _ = fixture.push(Self.update(2, alert: "goal 2"), token: tokens[1])
+        _ = fixture.push(Self.update(3, alert: "goal 1"), token: tokens[1])
+        _ = fixture.push(Self.update(3, alert: "goal 3"), token: tokens[2])
         // The phone already shows timestamp 3, so it ignores this older state and its alert.
-        _ = bench.push(Self.update(2, alert: "goal 3"), token: tokens[2])
-        let response = try bench.answer()
+        _ = fixture.push(Self.update(2, alert: "goal 3"), token: tokens[2])
+        let response = try fixture.crowdObject()
         #expect(response["alertedTwice"] as? Int == 2 && response["alerts"] as? Int == 6)
         #expect(response["priority10"] as? Int == 1)
     }
 
     @Test func `One answer says what all phones show, and when it came`() throws {
-        var bench = try Bench(10) { $0.timestamp = Self.now - 60 }
+        var fixture = try CrowdFixture(10) { $0.timestamp = Self.now - 60 }
         for number in 0..<7 {
-            _ = bench.push(Self.update(1, score: 1), token: bench.crowd.token(number), at: Int64(number))
+            _ = fixture.push(Self.update(1, score: 1), token: fixture.crowd.token(number), at: Int64(number))
         }
-        for number in 0..<4 { _ = bench.push(Self.update(2, score: 2), token: bench.crowd.token(number), at: 10) }
-        _ = bench.push(Self.update(2, score: 3), token: bench.crowd.token(3), at: 11)
-        let shown = try #require(try bench.answer()["shown"] as? [[String: Any]])
+        for number in 0..<4 { _ = fixture.push(Self.update(2, score: 2), token: fixture.crowd.token(number), at: 10) }
+        _ = fixture.push(Self.update(2, score: 3), token: fixture.crowd.token(3), at: 11)
+        let shown = try #require(try fixture.crowdObject()["shown"] as? [[String: Any]])
         #expect(shown.map { $0["timestamp"] as? Int } == [2, 2, 1, -60].map { Int(Self.now) + $0 })
         #expect(shown.map { $0["phones"] as? Int } == [1, 3, 3, 3])
         #expect(shown.map { ($0["contentState"] as? [String: Int])?["score"] } == [3, 2, 1, nil])
         #expect(shown[2]["firstMilliseconds"] as? Int64 == Self.now * 1_000)
         #expect(shown[2]["lastMilliseconds"] as? Int64 == (Self.now + 6) * 1_000)
-        #expect(try bench.answer()["unreached"] as? Int == 3)
+        #expect(try fixture.crowdObject()["unreached"] as? Int == 3)
     }
 
     @Test func `Ended and dismissed activities answer 410, and so do old tokens`() throws {
-        var bench = try Bench(4)
-        let tokens = (0..<4).map { bench.crowd.token($0) }
-        #expect(bench.push(Self.update(1, event: "end"), token: tokens[0]) == (.success, .ended))
-        try bench.model.dismiss(1..<2, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
-        try bench.model.rotate(2..<3, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
-        for token in tokens[0..<3] { #expect(bench.push(Self.update(2), token: token) == (.expiredToken, nil)) }
-        #expect(bench.push(Self.update(2), token: bench.crowd.token(2, generation: 1)) == (.success, .shown))
-        #expect(bench.push(Self.update(2), token: tokens[3]) == (.success, .shown))
-        #expect(bench.push("no JSON", token: tokens[3]) == (.success, .malformed))
-        #expect(bench.push(Self.update(2, event: "start"), token: tokens[3]) == (.success, .wrongToken))
-        let response = try bench.answer()
+        var fixture = try CrowdFixture(4)
+        let tokens = (0..<4).map { fixture.crowd.token($0) }
+        #expect(fixture.push(Self.update(1, event: "end"), token: tokens[0]) == (.success, .ended))
+        try fixture.model.dismiss(1..<2, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
+        try fixture.model.rotate(2..<3, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
+        for token in tokens[0..<3] { #expect(fixture.push(Self.update(2), token: token) == (.expiredToken, nil)) }
+        #expect(fixture.push(Self.update(2), token: fixture.crowd.token(2, generation: 1)) == (.success, .shown))
+        #expect(fixture.push(Self.update(2), token: tokens[3]) == (.success, .shown))
+        #expect(fixture.push("no JSON", token: tokens[3]) == (.success, .malformed))
+        #expect(fixture.push(Self.update(2, event: "start"), token: tokens[3]) == (.success, .wrongToken))
+        let response = try fixture.crowdObject()
         #expect(response["refused"] as? Int == 3 && response["ended"] as? Int == 1 && response["gone"] as? Int == 1)
-        #expect(try bench.shown() == [Int(Self.now) + 1: 1, Int(Self.now) + 2: 2])
+        #expect(try fixture.phonesByTimestamp() == [Int(Self.now) + 1: 1, Int(Self.now) + 2: 2])
     }
 
     @Test func `A registration has the fields that the worker reads`() throws {
-        let bench = try Bench(5) { crowd in
+        let fixture = try CrowdFixture(5) { crowd in
             (crowd.frequentEvery, crowd.identifiers, crowd.timestamp) = (2, .uuid, Self.now)
         }
-        let records = try bench.model.registrations(from: 3, limit: 9, of: "fan-", app: "app", nowMilliseconds: 17)
+        let records = try fixture.model.registrations(from: 3, limit: 9, of: "fan-", app: "app", nowMilliseconds: 17)
         #expect(records.count == 2)
         for (number, record) in zip(3..., records) {
             let object = try #require(try JSONSerialization.jsonObject(with: Data(record.value)) as? [String: Any])
             let identifier = try #require(object["activity"] as? String)
             #expect(identifier == record.key && UUID(uuidString: identifier)?.uuidString.lowercased() == identifier)
-            #expect(object["token"] as? String == bench.crowd.token(number))
+            #expect(object["token"] as? String == fixture.crowd.token(number))
             #expect(object["audiences"] as? [String] == ["final"] && object["environment"] as? String == "sandbox")
             #expect(object["frequentUpdates"] as? Bool == (number == 4) && object["registeredAt"] as? Int == 17)
             #expect((object["shows"] as? [String: Int])?["timestamp"] == Int(Self.now))
         }
-        #expect(try bench.model.registrations(from: 5, limit: .max, of: "fan-", app: "app", nowMilliseconds: 0).isEmpty)
         #expect(
-            try bench.model.registrations(from: .max, limit: .max, of: "fan-", app: "app", nowMilliseconds: 0).isEmpty
+            try fixture.model.registrations(from: 5, limit: .max, of: "fan-", app: "app", nowMilliseconds: 0).isEmpty
+        )
+        #expect(
+            try fixture.model.registrations(from: .max, limit: .max, of: "fan-", app: "app", nowMilliseconds: 0).isEmpty
         )
     }
 
     @Test func `Impossible crowds are refused`() throws {
-        var bench = try Bench(1)
-        #expect(throws: DeviceModel.Fault.crowdExists("fan-")) { try bench.model.create(bench.crowd) }
+        var fixture = try CrowdFixture(1)
+        #expect(throws: DeviceModel.Fault.crowdExists("fan-")) { try fixture.model.create(fixture.crowd) }
         #expect(throws: DeviceModel.Fault.unknownApp("none")) {
-            try bench.model.create(CompactCrowd(app: "none", name: "x", count: 1))
+            try fixture.model.create(CompactCrowd(app: "none", name: "x", count: 1))
         }
         #expect(throws: DeviceModel.Fault.tooMany("compact phones")) {
-            try bench.model.create(CompactCrowd(app: "app", name: "x", count: 0))
+            try fixture.model.create(CompactCrowd(app: "app", name: "x", count: 0))
         }
-        #expect(throws: DeviceModel.Fault.unknownCrowd("y")) { try bench.model.crowdJSON("y", app: "app") }
+        #expect(throws: DeviceModel.Fault.unknownCrowd("y")) { try fixture.model.crowdJSON("y", app: "app") }
         #expect(throws: DeviceModel.Fault.self) {
-            try bench.model.dismiss(0..<2, of: "fan-", app: "app", nowMilliseconds: 0)
+            try fixture.model.dismiss(0..<2, of: "fan-", app: "app", nowMilliseconds: 0)
         }
     }
 }
@@ -206,72 +208,82 @@ import Testing
     private typealias Object = [String: Any]
 
     @Test func `A million phones are created by one call, and queried by one`() async throws {
-        try await Scene.run { scene in
-            let before = try residentBytes()
-            let made = try await scene.control(
+        try await SimulatorFixture.run { fixture in
+            let residentBytesBefore = try residentBytes()
+            let createdResponse = try await fixture.control(
                 "POST",
                 "/crowds",
                 """
-                {"app":"\(Scene.app)","name":"fan-","count":1000000,"environment":"production","audiences":["final"],\
+                {"app":"\(SimulatorFixture.app)","name":"fan-","count":1000000,"environment":"production","audiences":["final"],\
                 "frequentEvery":4}
                 """
             )
-            #expect(made.status == 200 && made.object["phones"] as? Int == 1_000_000)
+            #expect(createdResponse.status == 200 && createdResponse.object["phones"] as? Int == 1_000_000)
             // The limit is 100 bytes for each phone. It includes the memory that the rest of the process
             // allocates in the meantime.
-            #expect(try residentBytes() - before < 100_000_000)
-            let page = try await scene.control(
+            #expect(try residentBytes() - residentBytesBefore < 100_000_000)
+            let page = try await fixture.control(
                 "GET",
-                "/crowd/registrations?app=\(Scene.app)&name=fan-&from=999990&limit=100"
+                "/crowd/registrations?app=\(SimulatorFixture.app)&name=fan-&from=999990&limit=100"
             )
             let records = try #require(page.object["registrations"] as? [Object])
             #expect(records.count == 10 && page.object["next"] as? Int == 1_000_000)
             let token = try #require((records[3]["value"] as? Object)?["token"] as? String)
-            let client = try scene.connect()
+            let client = try fixture.connect()
             #expect(
-                try client.perform(scene.headers(token: token), body: scene.update(home: 2, timestamp: 1_790_000_000))
+                try client
+                    .perform(fixture.headers(token: token), body: fixture.update(home: 2, timestamp: 1_790_000_000))
                     .status == 200
             )
-            let response = try await scene.control("GET", "/crowd?app=\(Scene.app)&name=fan-").object
+            let response = try await fixture.control("GET", "/crowd?app=\(SimulatorFixture.app)&name=fan-").object
             let shown = try #require(response["shown"] as? [Object])
             #expect(shown.map { $0["phones"] as? Int } == [1, 999_999])
             #expect((shown[0]["contentState"] as? Object)?["home"] as? Int == 2)
 
-            let range = #"{"app":"\#(Scene.app)","name":"fan-","from":999993,"count":1}"#
-            #expect(try await scene.control("POST", "/crowd/rotate", range).status == 200)
-            let refused = try client.perform(scene.headers(token: token), body: scene.update(home: 3))
-            #expect(refused.status == 410)
-            let again = try await scene.control(
+            let range = #"{"app":"\#(SimulatorFixture.app)","name":"fan-","from":999993,"count":1}"#
+            #expect(try await fixture.control("POST", "/crowd/rotate", range).status == 200)
+            let refusedResponse = try client.perform(fixture.headers(token: token), body: fixture.update(home: 3))
+            #expect(refusedResponse.status == 410)
+            let again = try await fixture.control(
                 "GET",
-                "/crowd/registrations?app=\(Scene.app)&name=fan-&from=999993&limit=1"
+                "/crowd/registrations?app=\(SimulatorFixture.app)&name=fan-&from=999993&limit=1"
             )
-            let other = try #require(
+            let rotatedToken = try #require(
                 ((again.object["registrations"] as? [Object])?.first?["value"] as? Object)?["token"] as? String
             )
-            #expect(other != token)
-            #expect(try client.perform(scene.headers(token: other), body: scene.update(home: 3)).status == 200)
-            #expect(try await scene.control("POST", "/crowd/dismiss", range).status == 200)
-            #expect(try client.perform(scene.headers(token: other), body: scene.update(home: 4)).status == 410)
-            #expect(try await scene.control("GET", "/crowd?app=\(Scene.app)&name=fan-").object["gone"] as? Int == 1)
+            #expect(rotatedToken != token)
+            #expect(
+                try client.perform(fixture.headers(token: rotatedToken), body: fixture.update(home: 3)).status == 200
+            )
+            #expect(try await fixture.control("POST", "/crowd/dismiss", range).status == 200)
+            #expect(
+                try client.perform(fixture.headers(token: rotatedToken), body: fixture.update(home: 4)).status == 410
+            )
+            #expect(
+                try await fixture.control("GET", "/crowd?app=\(SimulatorFixture.app)&name=fan-").object["gone"] as? Int
+                    == 1
+            )
         }
     }
 
     @Test func `The error says what is wrong`() async throws {
-        try await Scene.run { scene async throws in
+        try await SimulatorFixture.run { fixture async throws in
             for (body, status) in [
-                (#"{"app":"\#(Scene.app)","name":"x","count":0}"#, 400), (#"{"app":"\#(Scene.app)","name":"x"}"#, 400),
-                (#"{"app":"\#(Scene.app)","name":"x","count":1,"environment":"moon"}"#, 400),
-                (#"{"app":"\#(Scene.app)","name":"x","count":1,"identifiers":"moon"}"#, 400),
-                (#"{"app":"\#(Scene.app)","name":"x","count":1,"frequentEvery":-1}"#, 400),
-                (#"{"app":"\#(Scene.app)","name":"x","count":1,"phones":1}"#, 400),
-                (#"{"app":"none","name":"x","count":1}"#, 404), (#"{"app":"\#(Scene.app)","name":"x","count":1}"#, 200),
-                (#"{"app":"\#(Scene.app)","name":"x","count":1}"#, 409),
+                (#"{"app":"\#(SimulatorFixture.app)","name":"x","count":0}"#, 400),
+                (#"{"app":"\#(SimulatorFixture.app)","name":"x"}"#, 400),
+                (#"{"app":"\#(SimulatorFixture.app)","name":"x","count":1,"environment":"moon"}"#, 400),
+                (#"{"app":"\#(SimulatorFixture.app)","name":"x","count":1,"identifiers":"moon"}"#, 400),
+                (#"{"app":"\#(SimulatorFixture.app)","name":"x","count":1,"frequentEvery":-1}"#, 400),
+                (#"{"app":"\#(SimulatorFixture.app)","name":"x","count":1,"phones":1}"#, 400),
+                (#"{"app":"none","name":"x","count":1}"#, 404),
+                (#"{"app":"\#(SimulatorFixture.app)","name":"x","count":1}"#, 200),
+                (#"{"app":"\#(SimulatorFixture.app)","name":"x","count":1}"#, 409),
             ] {
-                #expect(try await scene.control("POST", "/crowds", body).status == status, "\(body)")
+                #expect(try await fixture.control("POST", "/crowds", body).status == status, "\(body)")
             }
-            #expect(try await scene.control("GET", "/crowd?app=\(Scene.app)&name=y").status == 404)
-            let beyond = #"{"app":"\#(Scene.app)","name":"x","from":1,"count":1}"#
-            #expect(try await scene.control("POST", "/crowd/dismiss", beyond).status == 404)
+            #expect(try await fixture.control("GET", "/crowd?app=\(SimulatorFixture.app)&name=y").status == 404)
+            let rangeBeyondCrowd = #"{"app":"\#(SimulatorFixture.app)","name":"x","from":1,"count":1}"#
+            #expect(try await fixture.control("POST", "/crowd/dismiss", rangeBeyondCrowd).status == 404)
         }
     }
 

@@ -5,24 +5,27 @@ import Testing
 
 @Suite(.ownThread) struct ConnectionTests {
     @Test func `A connection has one stream until it is authenticated`() async throws {
-        try await Scene.run { scene in
-            let client = try scene.connect()
+        try await SimulatorFixture.run { fixture in
+            let client = try fixture.connect()
             try client.run { !$0.concurrentStreams.isEmpty }
             #expect(client.concurrentStreams == [1])
-            let refused = try client.perform(scene.headers(["authorization": "bearer x"]), body: scene.update(home: 1))
-            #expect(refused.status == 403)
+            let refusedResponse = try client.perform(
+                fixture.headers(["authorization": "bearer x"]),
+                body: fixture.update(home: 1)
+            )
+            #expect(refusedResponse.status == 403)
             #expect(client.concurrentStreams == [1])
-            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+            _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
             try client.run { $0.concurrentStreams.count == 2 }
             #expect(client.concurrentStreams == [1, 1_000])
         }
     }
 
     @Test func `Streams over the limit are refused`() async throws {
-        try await Scene.run { scene in
-            let client = try scene.connect()
+        try await SimulatorFixture.run { fixture in
+            let client = try fixture.connect()
             // The client has not read the server's SETTINGS yet, and opens four streams at once.
-            let streams = try (0..<4).map { try client.submit(scene.headers(), body: scene.update(home: $0)) }
+            let streams = try (0..<4).map { try client.submit(fixture.headers(), body: fixture.update(home: $0)) }
             try client.run { client in streams.allSatisfy { client.responses[$0]?.isClosed == true } }
             let codes = streams.map { client.responses[$0]?.errorCode }
             #expect(codes.first == 0)
@@ -31,57 +34,57 @@ import Testing
     }
 
     @Test func `A thousand streams at once are each answered once`() async throws {
-        try await Scene.run { scene in
-            let client = try scene.connect()
-            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+        try await SimulatorFixture.run { fixture in
+            let client = try fixture.connect()
+            _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
             try client.run { $0.concurrentStreams.count == 2 }
-            let streams = try (0..<1_000).map { try client.submit(scene.headers(), body: scene.update(home: $0)) }
+            let streams = try (0..<1_000).map { try client.submit(fixture.headers(), body: fixture.update(home: $0)) }
             try client.run { client in streams.allSatisfy { client.responses[$0]?.isClosed == true } }
             #expect(streams.allSatisfy { client.responses[$0]?.status == 200 })
-            let statistics = try await scene.simulator.statistics()
+            let statistics = try await fixture.simulator.statistics()
             #expect(statistics.requests == 1_001)
             #expect(statistics.priority5 == 1_001)
         }
     }
 
     @Test func `Frames may arrive in pieces`() async throws {
-        try await Scene.run { scene in
-            let client = try scene.connect()
+        try await SimulatorFixture.run { fixture in
+            let client = try fixture.connect()
             client.bytesPerWrite = 1
             for home in 1...3 {
-                let response = try client.perform(scene.headers(), body: scene.update(home: home))
+                let response = try client.perform(fixture.headers(), body: fixture.update(home: home))
                 #expect(response.status == 200, "\(response)")
             }
         }
     }
 
     @Test func `GOAWAY comes after the configured number of requests`() async throws {
-        try await Scene.run { scene in
+        try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.goAwayAfterRequests = 3
-            try await scene.simulator.setFaults(faults)
-            let client = try scene.connect()
+            try await fixture.simulator.setFaults(faults)
+            let client = try fixture.connect()
             var last: Int32 = 0
             for _ in 0..<3 {
-                last = try client.submit(scene.headers(), body: scene.update(home: 1))
+                last = try client.submit(fixture.headers(), body: fixture.update(home: 1))
                 try client.run { $0.responses[last]?.isClosed == true }
             }
             try client.run { $0.goAway != nil }
             #expect(client.goAway == .init(lastStream: last, reason: "{\"reason\":\"Shutdown\"}"))
             #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
-            #expect(client.isEnded)
+            #expect(client.hasEnded)
         }
     }
 
     @Test func `After GOAWAY on demand, requests in progress are still answered`() async throws {
-        try await Scene.run { scene in
+        try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.latencyMilliseconds = 2_000...2_000
-            try await scene.simulator.setFaults(faults)
-            let client = try scene.connect()
-            let stream = try client.submit(scene.headers(), body: scene.update(home: 1))
+            try await fixture.simulator.setFaults(faults)
+            let client = try fixture.connect()
+            let stream = try client.submit(fixture.headers(), body: fixture.update(home: 1))
             try client.run { $0.concurrentStreams.count == 2 }
-            try await scene.simulator.sendGoAway()
+            try await fixture.simulator.sendGoAway()
             try client.run { $0.responses[stream]?.isClosed == true && $0.goAway != nil }
             #expect(client.responses[stream]?.status == 200)
             #expect(client.goAway?.lastStream == stream)
@@ -89,47 +92,47 @@ import Testing
     }
 
     @Test func `The limit of streams changes at once`() async throws {
-        try await Scene.run { scene in
-            let client = try scene.connect()
-            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+        try await SimulatorFixture.run { fixture in
+            let client = try fixture.connect()
+            _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
             var faults = Faults()
             faults.concurrentStreams = 10
-            try await scene.simulator.setFaults(faults)
+            try await fixture.simulator.setFaults(faults)
             try client.run { $0.concurrentStreams.count == 3 }
-            try await scene.simulator.setFaults(Faults())
+            try await fixture.simulator.setFaults(Faults())
             try client.run { $0.concurrentStreams.count == 4 }
             #expect(client.concurrentStreams == [1, 1_000, 10, 1_000])
         }
     }
 
     @Test func `Clients without h2 are dropped`() async throws {
-        try await Scene.run { scene in
+        try await SimulatorFixture.run { fixture in
             // With TLS 1.3 the client may finish its handshake before it gets the server's refusal.
             for protocols in [[], Array("\u{8}http/1.1".utf8)] {
                 #expect(throws: H2Client.Failure.self) {
                     let client = try H2Client(
-                        port: scene.simulator.port,
-                        caFile: scene.caFile,
+                        port: fixture.simulator.port,
+                        caFile: fixture.caFile,
                         protocols: protocols
                     )
-                    _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+                    _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
                 }
             }
         }
     }
 
     @Test func `Several threads share the same phones and statistics`() async throws {
-        try await Scene.run(\.threads, 3) { scene in
+        try await SimulatorFixture.run(\.threads, 3) { fixture in
             for home in 0..<9 {
-                let response = try scene.connect().perform(scene.headers(), body: scene.update(home: home))
+                let response = try fixture.connect().perform(fixture.headers(), body: fixture.update(home: home))
                 #expect(response.status == 200)
             }
-            let statistics = try await scene.simulator.statistics()
+            let statistics = try await fixture.simulator.statistics()
             #expect(statistics.requests == 9)
             #expect(statistics.connectionsAccepted == 9)
-            let comparison = try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            let comparison = try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 try devices.compare(
-                    app: Scene.app,
+                    app: SimulatorFixture.app,
                     expected: [("m1", Array(#"{"home":8,"away":0}"#.utf8))],
                     nowMilliseconds: now
                 )
@@ -139,31 +142,31 @@ import Testing
     }
 
     @Test func `Stopping ends the connections, and the simulator can start again`() async throws {
-        try await Scene.run { scene in
-            let client = try scene.connect()
-            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
-            await scene.simulator.stop()
+        try await SimulatorFixture.run { fixture in
+            let client = try fixture.connect()
+            _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
+            await fixture.simulator.stop()
             #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
-            await #expect(throws: SimulatorError.self) { try await scene.simulator.statistics() }
-            try await scene.simulator.start()
-            #expect(try await scene.simulator.statistics().requests == 0)
+            await #expect(throws: SimulatorError.self) { try await fixture.simulator.statistics() }
+            try await fixture.simulator.start()
+            #expect(try await fixture.simulator.statistics().requests == 0)
         }
     }
 }
 
 @Suite(.ownThread) struct FaultTests {
     /// Sends 200 pushes on one connection, and returns how many had each outcome.
-    private func outcomes(_ scene: Scene, _ faults: Faults) async throws -> [String: Int] {
-        let client = try scene.connect()
-        _ = try client.perform(scene.headers(), body: scene.update(home: 0))
+    private func outcomes(_ fixture: SimulatorFixture, _ faults: Faults) async throws -> [String: Int] {
+        let client = try fixture.connect()
+        _ = try client.perform(fixture.headers(), body: fixture.update(home: 0))
         try client.run { $0.concurrentStreams.count == 2 }
-        try await scene.simulator.setFaults(faults)
-        let streams = try (0..<200).map { _ in try client.submit(scene.headers(), body: scene.update(home: 1)) }
-        let unanswered = faults.unansweredShare > 0
+        try await fixture.simulator.setFaults(faults)
+        let streams = try (0..<200).map { _ in try client.submit(fixture.headers(), body: fixture.update(home: 1)) }
+        let isUnanswered = faults.unansweredShare > 0
         try client.run { client in
-            unanswered || streams.allSatisfy { client.responses[$0]?.isClosed == true }
+            isUnanswered || streams.allSatisfy { client.responses[$0]?.isClosed == true }
         }
-        if unanswered {
+        if isUnanswered {
             try client.runUntilJudged()
         }
         return streams.reduce(into: [:]) { counts, stream in
@@ -176,13 +179,13 @@ import Testing
     }
 
     @Test func `Each configured answer occurs in its share`() async throws {
-        try await Scene.run { scene in
+        try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.internalServerErrorShare = 0.2
             faults.serviceUnavailableShare = 0.2
             faults.tooManyRequestsShare = 0.2
             faults.refusedShare = 0.2
-            let counts = try await outcomes(scene, faults)
+            let counts = try await outcomes(fixture, faults)
             for kind in [
                 "200 ", "500 {\"reason\":\"InternalServerError\"}", "503 {\"reason\":\"ServiceUnavailable\"}",
                 "429 {\"reason\":\"TooManyRequests\"}", "error 7",
@@ -194,54 +197,58 @@ import Testing
     }
 
     @Test(arguments: [true, false]) func `Lost answers are applied as configured`(_ isApplied: Bool) async throws {
-        try await Scene.run { scene in
+        try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.resetShare = 1
             faults.lostResponsesAreApplied = isApplied
-            let counts = try await outcomes(scene, faults)
+            let counts = try await outcomes(fixture, faults)
             #expect(counts == ["error 2": 200])
             let expected = #"{"home":\#(isApplied ? 1 : 0),"away":0}"#
-            let comparison = try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.compare(app: Scene.app, expected: [("m1", Array(expected.utf8))], nowMilliseconds: now)
+            let comparison = try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.compare(
+                    app: SimulatorFixture.app,
+                    expected: [("m1", Array(expected.utf8))],
+                    nowMilliseconds: now
+                )
             }
             #expect(comparison.matchingCount == 1)
         }
     }
 
     @Test func `Some requests are never answered`() async throws {
-        try await Scene.run { scene in
+        try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.unansweredShare = 1
-            let counts = try await outcomes(scene, faults)
+            let counts = try await outcomes(fixture, faults)
             #expect(counts == ["0 ": 200])
-            let statistics = try await scene.simulator.statistics()
+            let statistics = try await fixture.simulator.statistics()
             #expect(statistics.requestsUnanswered == 200)
         }
     }
 
     @Test func `Latency delays the answers`() async throws {
-        try await Scene.run { scene in
+        try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.latencyMilliseconds = 50...60
-            try await scene.simulator.setFaults(faults)
-            let client = try scene.connect()
+            try await fixture.simulator.setFaults(faults)
+            let client = try fixture.connect()
             let clock = ContinuousClock()
             let duration = try clock.measure {
-                _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+                _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
             }
             #expect(duration >= .milliseconds(49))
         }
     }
 
     @Test func `Impossible faults are refused`() async throws {
-        try await Scene.run { scene in
+        try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.resetShare = 0.7
             faults.refusedShare = 0.7
-            await #expect(throws: SimulatorError.self) { try await scene.simulator.setFaults(faults) }
+            await #expect(throws: SimulatorError.self) { try await fixture.simulator.setFaults(faults) }
             faults = Faults()
             faults.resetShare = .nan
-            await #expect(throws: SimulatorError.self) { try await scene.simulator.setFaults(faults) }
+            await #expect(throws: SimulatorError.self) { try await fixture.simulator.setFaults(faults) }
         }
     }
 }

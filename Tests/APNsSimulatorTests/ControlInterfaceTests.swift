@@ -13,15 +13,15 @@ import Testing
         """
 
     @Test func `A thousand phones are created and queried in one call each`() async throws {
-        try await Scene.run { scene in
-            #expect(try await scene.control("POST", "/apps", Self.shop).status == 200)
-            let phones = try await scene.control(
+        try await SimulatorFixture.run { fixture in
+            #expect(try await fixture.control("POST", "/apps", Self.shop).status == 200)
+            let phones = try await fixture.control(
                 "POST",
                 "/phones",
                 #"{"app":"com.example.shop","prefix":"p-","count":1000}"#
             )
             #expect(phones.object["installed"] as? Int == 1_000)
-            let started = try await scene.control(
+            let started = try await fixture.control(
                 "POST",
                 "/activities",
                 #"{"app":"com.example.shop","count":1000,"devicePrefix":"p-","prefix":"o-","attributesType":"Order","contentState":{"minutes":9}}"#
@@ -29,13 +29,13 @@ import Testing
             let records = try #require(started.object["registrations"] as? [Object])
             #expect(records.count == 1_000 && records.last?["key"] as? String == "o-999")
             let token = try #require((records[7]["value"] as? Object)?["token"] as? String)
-            let headers = scene.headers(["apns-topic": "com.example.shop.push-type.liveactivity"], token: token)
+            let headers = fixture.headers(["apns-topic": "com.example.shop.push-type.liveactivity"], token: token)
             let push = "{\"aps\":{\"event\":\"update\",\"timestamp\":\(time(nil)),\"content-state\":{\"minutes\":3}}}"
-            #expect(try scene.connect().perform(headers, body: push).status == 200)
+            #expect(try fixture.connect().perform(headers, body: push).status == 200)
 
             let expected = (0..<1_000).map { "\"o-\($0)\":{ \"minutes\" : \($0 == 8 ? 3 : $0 == 7 ? 3 : 9) }" }
                 .joined(separator: ",")
-            let verdict = try await scene.control(
+            let verdict = try await fixture.control(
                 "POST",
                 "/expect",
                 "{\"app\":\"com.example.shop\",\"activities\":{\(expected),\"none\":null}}"
@@ -46,104 +46,111 @@ import Testing
             #expect((mismatches.first?["shows"] as? Object)?["minutes"] as? Int == 9)
             #expect(mismatches.last?["state"] as? String == "unknown")
 
-            let page = try await scene.control("GET", "/activities?app=com.example.shop&limit=10")
+            let page = try await fixture.control("GET", "/activities?app=com.example.shop&limit=10")
             let next = try #require(page.object["next"] as? Int)
             #expect((page.object["activities"] as? [Object])?.count == 10)
-            let rest = try await scene.control("GET", "/activities?app=com.example.shop&since=\(next)&limit=5000")
+            let rest = try await fixture.control("GET", "/activities?app=com.example.shop&since=\(next)&limit=5000")
             #expect((rest.object["activities"] as? [Object])?.count == 990)
-            let summary = try await scene.control("GET", "/summary")
+            let summary = try await fixture.control("GET", "/summary")
             #expect((summary.object["activities"] as? Object)?["active"] as? Int == 1_001)
             #expect((summary.object["effects"] as? Object)?["shown"] as? Int == 1)
         }
     }
 
     @Test func `Registrations are read by cursor and awaited`() async throws {
-        try await Scene.run { scene in
-            let first = try await scene.control("GET", "/registrations?limit=1")
+        try await SimulatorFixture.run { fixture in
+            let first = try await fixture.control("GET", "/registrations?limit=1")
             #expect((first.object["registrations"] as? [Object])?.count == 1 && first.object["next"] as? Int == 1)
-            let second = try await scene.control("GET", "/registrations?since=1&waitMilliseconds=60000")
+            let second = try await fixture.control("GET", "/registrations?since=1&waitMilliseconds=60000")
             #expect(
                 ((second.object["registrations"] as? [Object])?.first?["value"] as? Object)?["activity"] as? String
                     == "m1"
             )
-            let none = try await scene.control("GET", "/registrations?since=2&waitMilliseconds=1")
+            let none = try await fixture.control("GET", "/registrations?since=2&waitMilliseconds=1")
             #expect((none.object["registrations"] as? [Object])?.isEmpty == true && none.object["next"] as? Int == 2)
-            #expect(try await scene.control("GET", "/registrations?since=3").status == 400)
+            #expect(try await fixture.control("GET", "/registrations?since=3").status == 400)
             // A request waits for registrations. Then a push-to-start makes the app register a token.
-            async let awaited = scene.control("GET", "/registrations?since=2&waitMilliseconds=60000")
+            async let awaited = fixture.control("GET", "/registrations?since=2&waitMilliseconds=60000")
             let start = """
                 {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
                 "content-state":{"home":0,"away":0},"alert":{"title":"t","body":"b"}}}
                 """
-            #expect(try scene.connect().perform(scene.headers(token: scene.startToken), body: start).status == 200)
+            #expect(
+                try fixture.connect().perform(fixture.headers(token: fixture.startToken), body: start).status == 200
+            )
             let record = try #require((try await awaited.object["registrations"] as? [Object])?.first)
             #expect(record["key"] as? String == "m2")
         }
     }
 
     @Test func `Phones change on request`() async throws {
-        try await Scene.run { scene in
-            let app = "\"app\":\"\(Scene.app)\""
+        try await SimulatorFixture.run { fixture in
+            let app = "\"app\":\"\(SimulatorFixture.app)\""
             #expect(
-                try await scene.control("POST", "/rotate", "{\(app),\"activity\":\"m1\",\"oldToken\":\"void\"}").status
+                try await fixture.control("POST", "/rotate", "{\(app),\"activity\":\"m1\",\"oldToken\":\"void\"}")
+                    .status
                     == 200
             )
-            #expect(try scene.connect().perform(scene.headers(), body: scene.update(home: 5)).status == 200)
-            let shown = try await scene.control("GET", "/activity?app=\(Scene.app)&activity=m1").object
-            #expect((shown["contentState"] as? Object)?["home"] as? Int == 0)
-            #expect(shown["token"] as? String != scene.token)
-            let old = scene.startToken
+            #expect(try fixture.connect().perform(fixture.headers(), body: fixture.update(home: 5)).status == 200)
+            let activity = try await fixture.control("GET", "/activity?app=\(SimulatorFixture.app)&activity=m1").object
+            #expect((activity["contentState"] as? Object)?["home"] as? Int == 0)
+            #expect(activity["token"] as? String != fixture.token)
+            let oldToken = fixture.startToken
             let rotation = "{\(app),\"device\":\"phone\",\"attributesType\":\"MatchAttributes\"}"
-            #expect(try await scene.control("POST", "/rotate", rotation).status == 200)
-            #expect(try scene.connect().perform(scene.headers(token: old), body: "{}").status == 410)
-            #expect(try await scene.control("POST", "/dismiss", "{\(app),\"activity\":\"m1\"}").status == 200)
-            #expect(try await scene.control("POST", "/uninstall", "{\(app),\"device\":\"phone\"}").status == 200)
-            let phone = try await scene.control("GET", "/phone?app=\(Scene.app)&device=phone").object
+            #expect(try await fixture.control("POST", "/rotate", rotation).status == 200)
+            #expect(try fixture.connect().perform(fixture.headers(token: oldToken), body: "{}").status == 410)
+            #expect(try await fixture.control("POST", "/dismiss", "{\(app),\"activity\":\"m1\"}").status == 200)
+            #expect(try await fixture.control("POST", "/uninstall", "{\(app),\"device\":\"phone\"}").status == 200)
+            let phone = try await fixture.control("GET", "/phone?app=\(SimulatorFixture.app)&device=phone").object
             #expect(phone["installed"] as? Bool == false)
             #expect((phone["activities"] as? [Object])?.first?["state"] as? String == "gone")
         }
     }
 
     @Test func `Faults, statistics, the clock and the reset are controlled over HTTP`() async throws {
-        try await Scene.run { scene in
-            let put = try await scene.control("PUT", "/faults", #"{"serviceUnavailableShare":1,"concurrentStreams":9}"#)
+        try await SimulatorFixture.run { fixture in
+            let put = try await fixture.control(
+                "PUT",
+                "/faults",
+                #"{"serviceUnavailableShare":1,"concurrentStreams":9}"#
+            )
             #expect(
                 put.object["serviceUnavailableShare"] as? Double == 1 && put.object["concurrentStreams"] as? Int == 9
             )
-            let client = try scene.connect()
-            #expect(try client.perform(scene.headers(), body: scene.update(home: 1)).status == 503)
-            #expect(try await scene.control("DELETE", "/faults").object["serviceUnavailableShare"] as? Double == 0)
-            #expect(try client.perform(scene.headers(), body: scene.update(home: 1)).status == 200)
-            let stats = try await scene.control("GET", "/stats").object
+            let client = try fixture.connect()
+            #expect(try client.perform(fixture.headers(), body: fixture.update(home: 1)).status == 503)
+            #expect(try await fixture.control("DELETE", "/faults").object["serviceUnavailableShare"] as? Double == 0)
+            #expect(try client.perform(fixture.headers(), body: fixture.update(home: 1)).status == 200)
+            let stats = try await fixture.control("GET", "/stats").object
             #expect(stats["requests"] as? Int == 2 && stats["accepted"] as? Int == 1)
             #expect((stats["refused"] as? Object)?["503 ServiceUnavailable"] as? Int == 1)
-            #expect(try await scene.control("POST", "/goaway").status == 200)
+            #expect(try await fixture.control("POST", "/goaway").status == 200)
             try client.run { $0.goAway != nil }
-            let other = try scene.connect()
-            _ = try other.perform(scene.headers(), body: scene.update(home: 1))
+            let otherClient = try fixture.connect()
+            _ = try otherClient.perform(fixture.headers(), body: fixture.update(home: 1))
             let enough = #"{"code":11,"reason":"IdleTimeout","lastStream":0}"#
-            #expect(try await scene.control("POST", "/goaway", enough).status == 200)
-            try other.run { $0.goAway != nil }
-            #expect(other.goAway == .init(lastStream: 0, reason: #"{"reason":"IdleTimeout"}"#, code: 11))
+            #expect(try await fixture.control("POST", "/goaway", enough).status == 200)
+            try otherClient.run { $0.goAway != nil }
+            #expect(otherClient.goAway == .init(lastStream: 0, reason: #"{"reason":"IdleTimeout"}"#, code: 11))
 
             // The simulator's clock stops at its maximum, even if a request advances it further. The provider
             // token is then too old, so APNs answers 403.
             for _ in 0..<2 {
                 let advance = #"{"advanceMilliseconds":9223372036854775807}"#
-                #expect(try await scene.control("POST", "/clock", advance).status == 200)
+                #expect(try await fixture.control("POST", "/clock", advance).status == 200)
             }
-            #expect(try scene.connect().perform(scene.headers(), body: scene.update(home: 1)).status == 403)
-            #expect(try await scene.control("POST", "/reset").status == 200)
-            #expect(try await scene.control("GET", "/summary").object["phones"] as? Int == 0)
-            #expect(try await scene.control("GET", "/stats").object["requests"] as? Int == 0)
-            #expect(try await scene.control("GET", "/registrations?waitMilliseconds=1").object["next"] as? Int == 0)
-            #expect(try await scene.control("POST", "/apps", Self.shop).status == 200)
+            #expect(try fixture.connect().perform(fixture.headers(), body: fixture.update(home: 1)).status == 403)
+            #expect(try await fixture.control("POST", "/reset").status == 200)
+            #expect(try await fixture.control("GET", "/summary").object["phones"] as? Int == 0)
+            #expect(try await fixture.control("GET", "/stats").object["requests"] as? Int == 0)
+            #expect(try await fixture.control("GET", "/registrations?waitMilliseconds=1").object["next"] as? Int == 0)
+            #expect(try await fixture.control("POST", "/apps", Self.shop).status == 200)
         }
     }
 
     /// A GET returns the faults that a PUT has set. A DELETE removes them all.
     @Test func `Every fault is read and shown`() async throws {
-        try await Scene.run { scene in
+        try await SimulatorFixture.run { fixture in
             let text = """
                 {"latencyMillisecondsMin":1,"latencyMillisecondsMax":2,"internalServerErrorShare":0.01,\
                 "serviceUnavailableShare":0.02,"tooManyRequestsShare":0.03,\
@@ -154,27 +161,27 @@ import Testing
                 "goAwayGraceMilliseconds":0,"cutAfterRequests":16,"silentAfterRequests":17,"silentStopsReading":true,\
                 "concurrentStreams":18,"connectionWindowBytes":19}
                 """
-            let sent = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? NSDictionary)
-            let put = try await scene.control("PUT", "/faults", text)
+            let sentFaults = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? NSDictionary)
+            let put = try await fixture.control("PUT", "/faults", text)
             #expect(put.status == 200)
-            #expect(NSDictionary(dictionary: put.object) == sent)
-            #expect(NSDictionary(dictionary: try await scene.control("GET", "/faults").object) == sent)
-            _ = try await scene.control("DELETE", "/faults")
-            #expect(try await scene.simulator.faults() == Faults())
+            #expect(NSDictionary(dictionary: put.object) == sentFaults)
+            #expect(NSDictionary(dictionary: try await fixture.control("GET", "/faults").object) == sentFaults)
+            _ = try await fixture.control("DELETE", "/faults")
+            #expect(try await fixture.simulator.faults() == Faults())
         }
     }
 
     @Test func `Connections can be cut and silenced`() async throws {
-        try await Scene.run { scene in
-            let client = try scene.connect()
-            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
-            #expect(try await scene.control("POST", "/cut").status == 200)
+        try await SimulatorFixture.run { fixture in
+            let client = try fixture.connect()
+            _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
+            #expect(try await fixture.control("POST", "/cut").status == 200)
             #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
-            #expect(client.isEnded && !client.wasEndAnnounced)
-            let other = try scene.connect()
-            _ = try other.perform(scene.headers(), body: scene.update(home: 1))
-            #expect(try await scene.control("POST", "/silence", #"{"stopsReading":true}"#).status == 200)
-            let stats = try await scene.control("GET", "/stats").object
+            #expect(client.hasEnded && !client.wasEndAnnounced)
+            let otherClient = try fixture.connect()
+            _ = try otherClient.perform(fixture.headers(), body: fixture.update(home: 1))
+            #expect(try await fixture.control("POST", "/silence", #"{"stopsReading":true}"#).status == 200)
+            let stats = try await fixture.control("GET", "/stats").object
             #expect(stats["connectionsCut"] as? Int == 1 && stats["connectionsSilenced"] as? Int == 1)
             #expect(stats["connectionsOpen"] as? Int == 1)
         }
@@ -189,7 +196,10 @@ import Testing
             ),
             ("POST", "/apps", "[]", 400, "invalidRequest", "body: not an object"),
             ("POST", "/apps", #"{"app":1}"#, 400, "invalidRequest", "app is not a string"),
-            ("POST", "/apps", "{\"app\":\"\(Scene.app)\"}", 409, "conflict", "app \(Scene.app) exists"),
+            (
+                "POST", "/apps", "{\"app\":\"\(SimulatorFixture.app)\"}", 409, "conflict",
+                "app \(SimulatorFixture.app) exists"
+            ),
             (
                 "POST", "/apps",
                 #"{"app":"a","attributesTypes":[{"name":"n","attributes":{"x":"text"},"contentState":{}}]}"#, 400,
@@ -206,11 +216,11 @@ import Testing
             ),
             (
                 "POST", "/activities",
-                "{\"app\":\"\(Scene.app)\",\"devices\":[\"phone\"],\"attributesType\":\"MatchAttributes\",\"attributes\":{\"matchId\":\"x\"},\"contentState\":{\"home\":1}}",
+                "{\"app\":\"\(SimulatorFixture.app)\",\"devices\":[\"phone\"],\"attributesType\":\"MatchAttributes\",\"attributes\":{\"matchId\":\"x\"},\"contentState\":{\"home\":1}}",
                 400, "invalidRequest", "away: missing"
             ),
-            ("GET", "/activity?app=\(Scene.app)", nil, 400, "invalidRequest", "query: activity is missing"),
-            ("GET", "/phone?app=\(Scene.app)&device=x", nil, 404, "notFound", "no device x"),
+            ("GET", "/activity?app=\(SimulatorFixture.app)", nil, 400, "invalidRequest", "query: activity is missing"),
+            ("GET", "/phone?app=\(SimulatorFixture.app)&device=x", nil, 404, "notFound", "no device x"),
             ("GET", "/registrations?since=-1", nil, 400, "invalidRequest", "query: since is not a whole number from 0"),
             (
                 "GET", "/registrations?since=99999999999999999999", nil, 400, "invalidRequest",
@@ -297,8 +307,8 @@ import Testing
         _ code: String,
         _ reason: String
     ) async throws {
-        try await Scene.run { scene in
-            let response = try await scene.control(method, path, body)
+        try await SimulatorFixture.run { fixture in
+            let response = try await fixture.control(method, path, body)
             #expect(response.status == status)
             #expect(response.object["error"] as? String == code)
             #expect(response.object["reason"] as? String == reason)

@@ -8,7 +8,7 @@ import Testing
 @Suite(.ownThread) struct DeviceModelTests {
     private static let hour: Int64 = 3_600
     /// The UNIX second at which every test begins, and the timestamp of its activity's first state.
-    private static let birth: Int64 = 1_790_000_000
+    private static let startSeconds: Int64 = 1_790_000_000
 
     struct Step: Sendable {
         /// Seconds after the beginning.
@@ -17,12 +17,13 @@ import Testing
         /// Seconds after the beginning.
         var timestamp: Int64?
         var home: Int? = 1
-        var more = ""
+        var extraMembers = ""
         var priority: UInt8 = 5
 
         var json: String {
             let state = home.map { ",\"content-state\":{\"home\":\($0)}" } ?? ""
-            return "{\"aps\":{\"event\":\"\(event)\",\"timestamp\":\(birth + (timestamp ?? at))\(state)\(more)}}"
+            return
+                "{\"aps\":{\"event\":\"\(event)\",\"timestamp\":\(startSeconds + (timestamp ?? at))\(state)\(extraMembers)}}"
         }
     }
 
@@ -40,7 +41,7 @@ import Testing
                 identifierAttribute: "id"
             )
             try model.declare(app: "app", teamIdentifier: nil, types: [match])
-            try model.install(app: "app", device: "phone", nowMilliseconds: birth * 1_000)
+            try model.install(app: "app", device: "phone", nowMilliseconds: startSeconds * 1_000)
             try model.start(
                 .init(
                     activity: "m",
@@ -50,7 +51,7 @@ import Testing
                     contentState: #"{"home":0}"#
                 ),
                 app: "app",
-                nowMilliseconds: birth * 1_000
+                nowMilliseconds: startSeconds * 1_000
             )
         }
 
@@ -61,17 +62,17 @@ import Testing
         ) {
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
-                .map { place in
-                    (hexDigitValue(digits[place]) ?? 0) << 4 | (hexDigitValue(digits[place + 1]) ?? 0)
+                .map { index in
+                    (hexDigitValue(digits[index]) ?? 0) << 4 | (hexDigitValue(digits[index + 1]) ?? 0)
                 }
-            let now = (birth + seconds) * 1_000
-            let (verdict, index) = bytes.withUnsafeBytes {
+            let now = (startSeconds + seconds) * 1_000
+            let (verdict, tokenIndex) = bytes.withUnsafeBytes {
                 model.verdict(token: $0, application: 0, nowMilliseconds: now)
             }
             guard verdict.reason == .success else { return (verdict.reason, nil) }
             let effect = Array(json.utf8)
                 .withUnsafeBytes { body in
-                    model.deliver(body, token: index, priority: priority, tape: &tape, nowMilliseconds: now)
+                    model.deliver(body, token: tokenIndex, priority: priority, tape: &tape, nowMilliseconds: now)
                 }
             return (.success, effect)
         }
@@ -86,7 +87,7 @@ import Testing
         }
 
         mutating func state(_ identifier: String = "m", at seconds: Int64) throws -> String {
-            let json = try model.activityJSON(identifier, app: "app", nowMilliseconds: (birth + seconds) * 1_000)
+            let json = try model.activityJSON(identifier, app: "app", nowMilliseconds: (startSeconds + seconds) * 1_000)
             let object = try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any]
             let home = (object?["contentState"] as? [String: Any])?["home"] as? Int ?? -1
             return "\(object?["state"] as? String ?? "") \(home)"
@@ -116,13 +117,13 @@ import Testing
         Row("without content", [Step(home: nil)], .undecodable, "active 0"),
         Row(
             "content of another type",
-            [Step(home: nil, more: #","content-state":{"home":"1"}"#)],
+            [Step(home: nil, extraMembers: #","content-state":{"home":"1"}"#)],
             .undecodable,
             "active 0"
         ),
         Row(
             "a range as an object",
-            [Step(home: nil, more: #","content-state":{"home":1,"eta":{"lowerBound":1,"upperBound":2}}"#)],
+            [Step(home: nil, extraMembers: #","content-state":{"home":1,"eta":{"lowerBound":1,"upperBound":2}}"#)],
             .undecodable,
             "active 0"
         ),
@@ -138,7 +139,7 @@ import Testing
         ),
         Row(
             "an end of another type",
-            [Step(event: "end", home: nil, more: #","content-state":{}"#)],
+            [Step(event: "end", home: nil, extraMembers: #","content-state":{}"#)],
             .undecodable,
             "active 0"
         ),
@@ -149,7 +150,7 @@ import Testing
             "ended 1",
             reason: .expiredToken
         ),
-        Row("dismissed at once", [Step(event: "end", more: ",\"dismissal-date\":0")], .ended, "gone 1"),
+        Row("dismissed at once", [Step(event: "end", extraMembers: ",\"dismissal-date\":0")], .ended, "gone 1"),
         Row("just before 8 h", [Step(at: 8 * hour - 1)], .shown, "active 1"),
         Row("at 8 h", [Step(at: 8 * hour)], nil, "ended 0", reason: .expiredToken),
     ]
@@ -157,37 +158,37 @@ import Testing
     @Test func `The phone keeps the alerts and the pace of pushes`() throws {
         var phone = try ModelledPhone()
         let alert = ",\"alert\":{\"title\":\"Goal\",\"body\":\"1-0\",\"sound\":\"default\"}"
-        _ = try phone.push(Step(at: 10, more: alert, priority: 10))
+        _ = try phone.push(Step(at: 10, extraMembers: alert, priority: 10))
         _ = try phone.push(Step(at: 13))
-        _ = try phone.push(Step(at: 15, timestamp: -1, more: alert, priority: 10))
+        _ = try phone.push(Step(at: 15, timestamp: -1, extraMembers: alert, priority: 10))
         let alerts = try phone.model.alerts(ofActivity: "m", app: "app")
-        #expect(alerts.map(\.timestamp) == [Self.birth + 10], "a push that is too old rings no bell")
+        #expect(alerts.map(\.timestamp) == [Self.startSeconds + 10], "a push that is too old rings no bell")
         #expect(String(decoding: alerts[0].json, as: UTF8.self) == String(alert.dropFirst(9)))
-        #expect(alerts[0].priority == 10 && alerts[0].atMilliseconds == (Self.birth + 10) * 1_000)
+        #expect(alerts[0].priority == 10 && alerts[0].atMilliseconds == (Self.startSeconds + 10) * 1_000)
         let json = try phone.model.activitiesJSON(
             app: "app",
             since: 0,
             limit: 9,
             withAlerts: true,
-            nowMilliseconds: (Self.birth + 20) * 1_000
+            nowMilliseconds: (Self.startSeconds + 20) * 1_000
         )
         let list = try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any]
         let activity = try #require((list?["activities"] as? [[String: Any]])?.first)
         #expect((activity["alerts"] as? [[String: Any]])?.count == 1)
         #expect(activity["pushesByPriority"] as? [String: Int] == ["5": 1, "10": 2])
         #expect(activity["leastDistanceMilliseconds"] as? Int == 2_000)
-        let summary = phone.model.summary(nowMilliseconds: (Self.birth + 20) * 1_000)
+        let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + 20) * 1_000)
         #expect(summary.priority10PushesMax == 2 && summary.leastDistanceMilliseconds == 2_000)
     }
 
     @Test(arguments: rows) func `A phone's rules for updates hold`(_ row: Row) throws {
         var phone = try ModelledPhone()
-        var last: (Reason, PushEffect?) = (.success, nil)
-        for step in row.steps { last = try phone.push(step) }
-        #expect(last.0 == row.reason)
-        #expect(last.1 == row.effect)
+        var lastResult: (Reason, PushEffect?) = (.success, nil)
+        for step in row.steps { lastResult = try phone.push(step) }
+        #expect(lastResult.0 == row.reason)
+        #expect(lastResult.1 == row.effect)
         #expect(try phone.state(at: row.steps.last?.at ?? 0) == row.state)
-        let summary = phone.model.summary(nowMilliseconds: (Self.birth + (row.steps.last?.at ?? 0)) * 1_000)
+        let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + (row.steps.last?.at ?? 0)) * 1_000)
         #expect(summary.regressions == 0)
         // Every push that APNs accepted had one effect.
         #expect(summary.effects.total == row.steps.count - (row.reason == .success ? 0 : 1))
@@ -198,12 +199,12 @@ import Testing
     @Test(
         arguments: [
             (nil, 5 * hour), (2 * hour, 2 * hour), (hour + 1, hour + 1), (5 * hour, 5 * hour), (9 * hour, 5 * hour),
-            (Int64.max - birth, 5 * hour),
+            (Int64.max - startSeconds, 5 * hour),
         ] as [(Int64?, Int64)]
     ) func `A dismissed activity shows nothing more`(_ date: Int64?, _ until: Int64) throws {
         var phone = try ModelledPhone()
-        let more = date.map { ",\"dismissal-date\":\(Self.birth + $0)" } ?? ""
-        #expect(try phone.push(Step(at: Self.hour, event: "end", more: more)).1 == .ended)
+        let extraMembers = date.map { ",\"dismissal-date\":\(Self.startSeconds + $0)" } ?? ""
+        #expect(try phone.push(Step(at: Self.hour, event: "end", extraMembers: extraMembers)).1 == .ended)
         #expect(try phone.state(at: until - 1) == "ended 1")
         #expect(try phone.state(at: until) == "gone 1")
     }
@@ -213,10 +214,10 @@ import Testing
         #expect(try phone.state(at: 8 * Self.hour) == "ended 0")
         #expect(try phone.state(at: 12 * Self.hour - 1) == "ended 0")
         #expect(try phone.state(at: 12 * Self.hour) == "gone 0")
-        var late = try ModelledPhone()
-        #expect(try late.push(Step(at: 8 * Self.hour - 1, event: "end")).1 == .ended)
-        #expect(try late.state(at: 12 * Self.hour - 2) == "ended 1")
-        #expect(try late.state(at: 12 * Self.hour) == "gone 1")
+        var lateEndingPhone = try ModelledPhone()
+        #expect(try lateEndingPhone.push(Step(at: 8 * Self.hour - 1, event: "end")).1 == .ended)
+        #expect(try lateEndingPhone.state(at: 12 * Self.hour - 2) == "ended 1")
+        #expect(try lateEndingPhone.state(at: 12 * Self.hour) == "gone 1")
     }
 
     @Test func `Within the grace period nothing is applied after the end`() throws {
@@ -229,11 +230,13 @@ import Testing
 
     @Test func `A UNIX date in the content is noticed`() throws {
         var phone = try ModelledPhone()
-        let day = Self.birth + 86_400
+        let day = Self.startSeconds + 86_400
         for content in ["\"at\":\(day)", "\"eta\":[\(day),\(day + 60)]", "\"at\":\(day - 978_307_200)"] {
-            #expect(try phone.push(Step(home: nil, more: ",\"content-state\":{\"home\":1,\(content)}")).1 == .shown)
+            #expect(
+                try phone.push(Step(home: nil, extraMembers: ",\"content-state\":{\"home\":1,\(content)}")).1 == .shown
+            )
         }
-        #expect(phone.model.summary(nowMilliseconds: Self.birth * 1_000).suspiciousDates == 2)
+        #expect(phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000).suspiciousDates == 2)
     }
 
     @Test func `Pushes of priority 10 over the budget are dropped without an error`() throws {
@@ -246,13 +249,18 @@ import Testing
     }
 
     @Test func `After a rotation the old token is refused, or accepted without effect`() throws {
-        for (old, outcome) in [
+        for (oldTokenState, outcome) in [
             (DeviceModel.OldToken.retired, (Reason.expiredToken, PushEffect?.none)),
             (.void, (.success, .acceptedForDeadToken)),
         ] {
             var phone = try ModelledPhone()
             let token = try #require(try phone.model.token(ofActivity: "m", app: "app"))
-            try phone.model.rotateToken(ofActivity: "m", app: "app", old: old, nowMilliseconds: Self.birth * 1_000)
+            try phone.model.rotateToken(
+                ofActivity: "m",
+                app: "app",
+                old: oldTokenState,
+                nowMilliseconds: Self.startSeconds * 1_000
+            )
             #expect(phone.push(Step().json, token: token, at: 10) == outcome)
             #expect(try phone.state(at: 10) == "active 0")
             #expect(try phone.push(Step()).1 == .shown)
@@ -261,14 +269,15 @@ import Testing
 
     @Test func `Uninstalled apps are unregistered`() throws {
         var phone = try ModelledPhone()
-        try phone.model.uninstall(app: "app", device: "phone", nowMilliseconds: Self.birth * 1_000)
+        try phone.model.uninstall(app: "app", device: "phone", nowMilliseconds: Self.startSeconds * 1_000)
         #expect(try phone.push(Step()) == (.unregistered, nil))
         #expect(try phone.state(at: 1) == "gone 0")
     }
 
     private static func start(_ changes: [String: String?] = [:]) -> String {
         var members = [
-            "event": "\"start\"", "timestamp": "\(birth)", "attributes-type": "\"Match\"", "attributes": #"{"id":"n"}"#,
+            "event": "\"start\"", "timestamp": "\(startSeconds)", "attributes-type": "\"Match\"",
+            "attributes": #"{"id":"n"}"#,
             "content-state": #"{"home":5}"#, "alert": #"{"title":"t","body":{"loc-key":"k"}}"#,
         ]
         for (key, value) in changes { members[key] = value }
@@ -288,7 +297,7 @@ import Testing
         ] as [([String: String?], PushEffect)]
     ) func `A push starts an activity if it is complete`(_ changes: [String: String?], _ effect: PushEffect) throws {
         var phone = try ModelledPhone()
-        let posted = phone.model.registrationCount
+        let registrationsBefore = phone.model.registrationCount
         #expect(try phone.start(Self.start(changes)) == effect)
         guard effect == .started else {
             #expect(throws: DeviceModel.Fault.unknownActivity("n")) {
@@ -298,7 +307,7 @@ import Testing
         }
         #expect(try phone.state("n", at: 10) == "active 5")
         // The app registers the new activity's update token. Later updates use this token.
-        let record = try #require(phone.model.registrations(since: posted, limit: 9)?.first)
+        let record = try #require(phone.model.registrations(since: registrationsBefore, limit: 9)?.first)
         let value = try #require(try JSONSerialization.jsonObject(with: Data(record.value)) as? [String: Any])
         #expect(
             record.key == "n" && value["activity"] as? String == "n" && value["environment"] as? String == "production"
@@ -308,12 +317,16 @@ import Testing
 
     @Test func `A start on a channel gets no token, and a repeated one is noticed`() throws {
         var phone = try ModelledPhone(rules: DeviceRules(startBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
-        let channel = try phone.model.createChannel(app: "app", storesNewest: true, nowMilliseconds: Self.birth * 1_000)
+        let channel = try phone.model.createChannel(
+            app: "app",
+            storesNewest: true,
+            nowMilliseconds: Self.startSeconds * 1_000
+        )
         #expect(try phone.start(Self.start(["input-push-channel": "\"\(channel)\""])) == .started)
         #expect(try phone.model.token(ofActivity: "n", app: "app") == nil)
         #expect(try phone.start(Self.start()) == .started)
         #expect(try phone.start(Self.start(["attributes": #"{"id":"o"}"#])) == .overBudget)
-        let summary = phone.model.summary(nowMilliseconds: Self.birth * 1_000)
+        let summary = phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000)
         #expect(summary.duplicateStarts == 1)
         #expect(summary.effects[.started] == 2)
     }
@@ -323,12 +336,12 @@ import Testing
             ([:], 1),
             // The same start from another worker. Admission may have raised its timestamp, and its state may
             // be newer.
-            (["timestamp": "\(birth + 1)", "content-state": #"{"home":6}"#], 1),
+            (["timestamp": "\(startSeconds + 1)", "content-state": #"{"home":6}"#], 1),
             (["attributes": #"{ "id" : "n" }"#], 1),
             // A different start: its alert, its attributes or a much later timestamp shows that it starts
             // another activity.
             (["alert": #"{"title":"other","body":"b"}"#], 0),
-            (["timestamp": "\(birth + 60)"], 0),
+            (["timestamp": "\(startSeconds + 60)"], 0),
             (["attributes": #"{"id":"o"}"#], 0),
         ] as [([String: String?], Int)]
     )
@@ -336,6 +349,6 @@ import Testing
         var phone = try ModelledPhone()
         #expect(try phone.start(Self.start()) == .started)
         #expect(try phone.start(Self.start(changes)) == .started)
-        #expect(phone.model.summary(nowMilliseconds: Self.birth * 1_000).duplicateStarts == count)
+        #expect(phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000).duplicateStarts == count)
     }
 }

@@ -7,12 +7,12 @@ import Testing
 /// Independent HTTP/2 clients, which share no code with the simulator.
 @Suite(.serialized, .ownThread) struct ForeignClientTests {
     @Test func `curl gets its answers`() async throws {
-        try await Scene.run { scene in
-            var arguments = ["--http2", "-sS", "-i", "--cacert", scene.caFile, "-d", scene.update(home: 3)]
-            for (name, value) in scene.headers() where !name.hasPrefix(":") {
+        try await SimulatorFixture.run { fixture in
+            var arguments = ["--http2", "-sS", "-i", "--cacert", fixture.caFile, "-d", fixture.update(home: 3)]
+            for (name, value) in fixture.headers() where !name.hasPrefix(":") {
                 arguments += ["-H", "\(name): \(value)"]
             }
-            let url = "https://localhost:\(scene.simulator.port)/3/device/\(scene.token)"
+            let url = "https://localhost:\(fixture.simulator.port)/3/device/\(fixture.token)"
             let (text, status) = try await output(of: "curl", arguments + [url])
             #expect(status == 0, "\(text)")
             #expect(text.hasPrefix("HTTP/2 200"))
@@ -24,14 +24,14 @@ import Testing
     }
 
     @Test func `nghttp gets its answers`() async throws {
-        try await Scene.run { scene in
-            let body = scene.directory.url.appendingPathComponent("body")
-            try Data(scene.update(home: 4).utf8).write(to: body)
+        try await SimulatorFixture.run { fixture in
+            let body = fixture.directory.url.appendingPathComponent("body")
+            try Data(fixture.update(home: 4).utf8).write(to: body)
             var arguments = ["-v", "--data=\(body.path)"]
-            for (name, value) in scene.headers() where !name.hasPrefix(":") {
+            for (name, value) in fixture.headers() where !name.hasPrefix(":") {
                 arguments += ["-H", "\(name): \(value)"]
             }
-            let url = "https://localhost:\(scene.simulator.port)/3/device/\(scene.token)"
+            let url = "https://localhost:\(fixture.simulator.port)/3/device/\(fixture.token)"
             let (text, _) = try await output(of: "nghttp", arguments + [url])
             #expect(text.contains(":status: 200"), "\(text)")
             #expect(text.contains("SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1000"))
@@ -39,12 +39,12 @@ import Testing
     }
 
     @Test func `curl gets its answers without TLS`() async throws {
-        try await Scene.run(\.security, .cleartext) { scene in
-            var arguments = ["--http2-prior-knowledge", "-sS", "-i", "-d", scene.update(home: 3)]
-            for (name, value) in scene.headers() where !name.hasPrefix(":") {
+        try await SimulatorFixture.run(\.security, .cleartext) { fixture in
+            var arguments = ["--http2-prior-knowledge", "-sS", "-i", "-d", fixture.update(home: 3)]
+            for (name, value) in fixture.headers() where !name.hasPrefix(":") {
                 arguments += ["-H", "\(name): \(value)"]
             }
-            let url = "http://127.0.0.1:\(scene.simulator.port)/3/device/\(scene.token)"
+            let url = "http://127.0.0.1:\(fixture.simulator.port)/3/device/\(fixture.token)"
             let (text, _) = try await output(of: "curl", arguments + [url])
             #expect(text.hasPrefix("HTTP/2 200"), "\(text)")
         }
@@ -54,17 +54,17 @@ import Testing
     @Test func `The simulator answers h2load's requests`() async throws {
         // h2load opens many streams before it has read the server's SETTINGS, so the simulator must allow
         // them at once.
-        try await Scene.run(\.limits.streamsBeforeAuthentication, 1_000) { scene in
-            let body = scene.directory.url.appendingPathComponent("body")
-            try Data(scene.update(home: 4).utf8).write(to: body)
+        try await SimulatorFixture.run(\.limits.streamsBeforeAuthentication, 1_000) { fixture in
+            let body = fixture.directory.url.appendingPathComponent("body")
+            try Data(fixture.update(home: 4).utf8).write(to: body)
             let count = ProcessInfo.processInfo.environment["SIMULATOR_LOAD_REQUESTS"].flatMap(Int.init) ?? 20_000
             var arguments = ["-n", "\(count)", "-c", "4", "-m", "250", "-d", body.path]
-            for (name, value) in scene.headers(["apns-id": nil as String?]) where !name.hasPrefix(":") {
+            for (name, value) in fixture.headers(["apns-id": nil as String?]) where !name.hasPrefix(":") {
                 arguments += ["-H", "\(name): \(value)"]
             }
             var before = rusage()
             getrusage(RUSAGE_SELF.rawValue, &before)
-            let url = "https://127.0.0.1:\(scene.simulator.port)/3/device/\(scene.token)"
+            let url = "https://127.0.0.1:\(fixture.simulator.port)/3/device/\(fixture.token)"
             let (text, _) = try await output(of: "h2load", arguments + [url])
             var after = rusage()
             getrusage(RUSAGE_SELF.rawValue, &after)
@@ -75,7 +75,7 @@ import Testing
             let line = text.split(separator: "\n").first { $0.hasPrefix("finished") } ?? ""
             let microseconds = (seconds(after) - seconds(before)) / Double(count) * 1e6
             print("simulator under h2load: \(line); \(microseconds) µs of CPU a request in this process")
-            let statistics = try await scene.simulator.statistics()
+            let statistics = try await fixture.simulator.statistics()
             let reasons = Reason.allCases.filter { statistics[$0] > 0 }.map { "\($0): \(statistics[$0])" }
             #expect(statistics[.success] == count, "\(reasons) \(text)")
         }

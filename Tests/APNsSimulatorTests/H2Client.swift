@@ -8,7 +8,7 @@ final class H2Client {
     struct Response: Equatable {
         var status = 0
         /// The statuses from 100 to 199 before the final one.
-        var informational: [Int] = []
+        var informationalStatuses: [Int] = []
         var headers: [String: String] = [:]
         var body = ""
         var isClosed = false
@@ -32,7 +32,7 @@ final class H2Client {
     private(set) var pingsAnswered = 0
     /// The values of SETTINGS_MAX_CONCURRENT_STREAMS that came, in order.
     private(set) var concurrentStreams: [UInt32] = []
-    private(set) var isEnded = false
+    private(set) var hasEnded = false
     /// Whether the server's close_notify came, which ends TLS in order.
     private(set) var wasEndAnnounced = false
     private var descriptor: Int32 = -1
@@ -93,7 +93,7 @@ final class H2Client {
             client.responses[frame.pointee.hd.stream_id]?.headers[name] = value
             guard name == ":status", let status = Int(value) else { return 0 }
             if status < 200 {
-                client.responses[frame.pointee.hd.stream_id]?.informational.append(status)
+                client.responses[frame.pointee.hd.stream_id]?.informationalStatuses.append(status)
             } else {
                 client.responses[frame.pointee.hd.stream_id]?.status = status
             }
@@ -117,7 +117,7 @@ final class H2Client {
         }
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, data in
             guard let frame, let data else { return 0 }
-            Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue().note(frame.pointee)
+            Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue().recordFrame(frame.pointee)
             return 0
         }
         guard nghttp2_session_client_new(&session, callbacks, Unmanaged.passUnretained(self).toOpaque()) == 0 else {
@@ -126,7 +126,7 @@ final class H2Client {
         nghttp2_submit_settings(session, 0, nil, 0)
     }
 
-    private func note(_ frame: nghttp2_frame) {
+    private func recordFrame(_ frame: nghttp2_frame) {
         if UInt32(frame.hd.type) == NGHTTP2_GOAWAY.rawValue {
             let data = UnsafeBufferPointer(start: frame.goaway.opaque_data, count: frame.goaway.opaque_data_len)
             goAways.append(
@@ -213,10 +213,10 @@ final class H2Client {
             let count = SSL_read(tls, &buffer, Int32(buffer.count))
             if count <= 0 {
                 let code = SSL_get_error(tls, count)
-                isEnded = code != SSL_ERROR_WANT_READ
+                hasEnded = code != SSL_ERROR_WANT_READ
                 wasEndAnnounced = code == SSL_ERROR_ZERO_RETURN
                 if condition(self) { return }
-                throw Failure(reason: isEnded ? "ended" : "nothing came")
+                throw Failure(reason: hasEnded ? "ended" : "nothing came")
             }
             guard nghttp2_session_mem_recv(session, buffer, Int(count)) >= 0 else { throw Failure(reason: "protocol") }
         }

@@ -17,8 +17,8 @@ struct ProviderTokenSigner {
         let header = "{\"alg\":\"\(algorithm)\",\"kid\":\"\(keyIdentifier ?? self.keyIdentifier)\"}"
         let issued = issuedAt ?? time(nil)
         let claims = claims ?? "{\"iss\":\"\(teamIdentifier ?? self.teamIdentifier)\",\"iat\":\(issued)}"
-        let signed = base64URL(Array(header.utf8)) + "." + base64URL(Array(claims.utf8))
-        return signed + "." + base64URL(signature(of: Array(signed.utf8)))
+        let signedText = base64URL(Array(header.utf8)) + "." + base64URL(Array(claims.utf8))
+        return signedText + "." + base64URL(signature(of: Array(signedText.utf8)))
     }
 
     private func signature(of text: [UInt8]) -> [UInt8] {
@@ -37,14 +37,14 @@ struct ProviderTokenSigner {
         EVP_DigestSign(context, &der, &length, text, text.count)
         return der.withUnsafeBufferPointer { bytes in
             var start = bytes.baseAddress
-            let parts = d2i_ECDSA_SIG(nil, &start, length)
-            defer { ECDSA_SIG_free(parts) }
-            var raw = [UInt8](repeating: 0, count: 64)
-            raw.withUnsafeMutableBufferPointer { raw in
-                _ = BN_bn2binpad(ECDSA_SIG_get0_r(parts), raw.baseAddress, 32)
-                _ = BN_bn2binpad(ECDSA_SIG_get0_s(parts), raw.baseAddress.map { $0 + 32 }, 32)
+            let decodedSignature = d2i_ECDSA_SIG(nil, &start, length)
+            defer { ECDSA_SIG_free(decodedSignature) }
+            var rawSignature = [UInt8](repeating: 0, count: 64)
+            rawSignature.withUnsafeMutableBufferPointer { rawSignature in
+                _ = BN_bn2binpad(ECDSA_SIG_get0_r(decodedSignature), rawSignature.baseAddress, 32)
+                _ = BN_bn2binpad(ECDSA_SIG_get0_s(decodedSignature), rawSignature.baseAddress.map { $0 + 32 }, 32)
             }
-            return raw
+            return rawSignature
         }
     }
 }

@@ -11,13 +11,13 @@ import Testing
     private typealias Line = [String: Any]
 
     /// Runs the body with a simulator that has a log, and returns the log's lines.
-    private func log(_ body: (Scene) async throws -> Void) async throws -> [Line] {
+    private func log(_ body: (SimulatorFixture) async throws -> Void) async throws -> [Line] {
         let directory = try TemporaryDirectory()
         let file = directory.path("pushes.jsonl")
-        try await Scene.run(\.pushLog, file) { scene in
-            try await body(scene)
+        try await SimulatorFixture.run(\.pushLog, file) { fixture in
+            try await body(fixture)
             // The service handles this call in a later turn than the last push. The log then has all lines.
-            #expect(try await scene.simulator.statistics().pushLogLinesLost == 0)
+            #expect(try await fixture.simulator.statistics().pushLogLinesLost == 0)
         }
         return try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
             .map { try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? Line) }
@@ -30,22 +30,22 @@ import Testing
     @Test func `A line has every member`() async throws {
         let state = #"{"home":3,"away":1}"#
         var (token, now) = ("", 0)
-        let lines = try await log { scene in
-            token = scene.token
+        let lines = try await log { fixture in
+            token = fixture.token
             // The timestamp must not be before the activity's first state, because a phone ignores older
             // states.
             now = time(nil)
             let body =
                 #"{"aps":{"timestamp":\#(now),"event":"update","content-state":\#(state),"#
                 + #""alert":{"title":"3–1 \"!\"","body":"b"}}}"#
-            let headers = scene.headers(["apns-priority": "10", "apns-expiration": "\(now + 3_600)"])
-            let response = try scene.connect().perform(headers, body: body)
+            let headers = fixture.headers(["apns-priority": "10", "apns-expiration": "\(now + 3_600)"])
+            let response = try fixture.connect().perform(headers, body: body)
             #expect(response.status == 200)
         }
         let line = try #require(lines.first)
         #expect(lines.count == 1)
         #expect(line["status"] as? Int == 200 && line["reason"] == nil && line["effect"] as? String == "shown")
-        #expect(line["app"] as? String == Scene.app && line["activity"] as? String == "m1")
+        #expect(line["app"] as? String == SimulatorFixture.app && line["activity"] as? String == "m1")
         #expect(line["device"] as? String == "phone" && line["priority"] as? Int == 10)
         #expect(line["apnsId"] as? String == "11111111-2222-3333-4444-555555555555")
         #expect(line["expiration"] as? Int == now + 3_600 && line["timestamp"] as? Int == now)
@@ -70,21 +70,21 @@ import Testing
         defer { loop.turn(waitMilliseconds: 0) }
         let lineBytes = 1_000
         // More lines than fit into a pipe.
-        let appended = 200
-        for number in 0..<appended {
+        let appendedCount = 200
+        for number in 0..<appendedCount {
             log.append(Array(String(repeating: "\(number % 10)", count: lineBytes - 1).utf8))
         }
         log.flush()
         var text = drain(ends[0])
         try #require(!text.isEmpty && text.last != "\n", "the pipe has taken a part of a line")
-        let lost = appended - text.count / lineBytes - 1
-        #expect(lost > 0 && log.linesLost == lost)
+        let lostCount = appendedCount - text.count / lineBytes - 1
+        #expect(lostCount > 0 && log.linesLost == lostCount)
         log.append(Array(String(repeating: "x", count: lineBytes - 1).utf8))
         log.flush()
         text += drain(ends[0])
-        #expect(log.linesLost == lost)
+        #expect(log.linesLost == lostCount)
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        #expect(lines.count == appended - lost + 2 && lines.last?.isEmpty == true)
+        #expect(lines.count == appendedCount - lostCount + 2 && lines.last?.isEmpty == true)
         #expect(lines.dropLast().allSatisfy { $0.count == lineBytes - 1 && Set($0).count == 1 })
         #expect(lines.dropLast().last?.first == "x")
     }
@@ -103,25 +103,25 @@ import Testing
     }
 
     @Test func `Refused pushes are in the log too`() async throws {
-        let lines = try await log { scene in
-            let client = try scene.connect()
-            let update = scene.update(home: 1)
-            _ = try client.perform(scene.headers(["apns-expiration": nil as String?]), body: update)
-            _ = try client.perform(scene.headers(token: String(repeating: "ab", count: 80)), body: update)
-            _ = try client.perform(scene.headers(["apns-priority": "1"]), body: update)
-            _ = try client.perform(scene.headers(), body: "nonsense")
+        let lines = try await log { fixture in
+            let client = try fixture.connect()
+            let update = fixture.update(home: 1)
+            _ = try client.perform(fixture.headers(["apns-expiration": nil as String?]), body: update)
+            _ = try client.perform(fixture.headers(token: String(repeating: "ab", count: 80)), body: update)
+            _ = try client.perform(fixture.headers(["apns-priority": "1"]), body: update)
+            _ = try client.perform(fixture.headers(), body: "nonsense")
             var faults = Faults()
             faults.tooManyRequestsShare = 1
-            try await scene.simulator.setFaults(faults)
-            _ = try client.perform(scene.headers(), body: update)
+            try await fixture.simulator.setFaults(faults)
+            _ = try client.perform(fixture.headers(), body: update)
             faults.tooManyRequestsShare = 0
             faults.resetShare = 1
-            try await scene.simulator.setFaults(faults)
-            _ = try client.perform(scene.headers(), body: update)
+            try await fixture.simulator.setFaults(faults)
+            _ = try client.perform(fixture.headers(), body: update)
             faults.resetShare = 0
             faults.refusedShare = 1
-            try await scene.simulator.setFaults(faults)
-            _ = try client.perform(scene.headers(), body: update)
+            try await fixture.simulator.setFaults(faults)
+            _ = try client.perform(fixture.headers(), body: update)
         }
         let expected = [
             "200 - shown m1", "400 BadDeviceToken - -", "400 BadPriority - m1", "200 - malformed m1",
@@ -137,15 +137,17 @@ import Testing
     }
 
     @Test func `The line of a start names the new activity`() async throws {
-        let lines = try await log { scene in
+        let lines = try await log { fixture in
             let start = """
                 {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
                 "content-state":{"home":0,"away":0},"alert":{"title":"t","body":"b"}}}
                 """
-            let client = try scene.connect()
-            #expect(try client.perform(scene.headers(token: scene.startToken), body: start).status == 200)
-            let incomplete = start.replacing(#","alert":{"title":"t","body":"b"}"#, with: "")
-            #expect(try client.perform(scene.headers(token: scene.startToken), body: incomplete).status == 200)
+            let client = try fixture.connect()
+            #expect(try client.perform(fixture.headers(token: fixture.startToken), body: start).status == 200)
+            let startWithoutAlert = start.replacing(#","alert":{"title":"t","body":"b"}"#, with: "")
+            #expect(
+                try client.perform(fixture.headers(token: fixture.startToken), body: startWithoutAlert).status == 200
+            )
         }
         #expect(lines.map { $0["activity"] as? String } == ["m2", nil])
         #expect(lines.map { $0["alert"] as? String } == ["t", nil])
@@ -154,14 +156,14 @@ import Testing
 
     @Test func `A file that cannot be written stops the start`() async throws {
         await #expect(throws: SimulatorError.self) {
-            try await Scene.run(\.pushLog, "/nowhere/pushes.jsonl") { _ in }
+            try await SimulatorFixture.run(\.pushLog, "/nowhere/pushes.jsonl") { _ in }
         }
     }
 
     @Test func `Without a push log nothing is written`() async throws {
-        try await Scene.run { scene in
-            #expect(scene.simulator.configuration.pushLog == nil)
-            let response = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
+        try await SimulatorFixture.run { fixture in
+            #expect(fixture.simulator.configuration.pushLog == nil)
+            let response = try fixture.connect().perform(fixture.headers(), body: fixture.update(home: 1))
             #expect(response.status == 200)
         }
     }

@@ -8,7 +8,7 @@ import Testing
     struct Row: Sendable, CustomTestStringConvertible {
         var name: String
         var changes: [String: String?] = [:]
-        var extra: [String] = []
+        var repeatedFields: [String] = []
         var body: String?
         var token: String?
         var reason: Reason
@@ -25,8 +25,8 @@ import Testing
         Row(name: "token of odd length", token: "abc", reason: .badDeviceToken),
         Row(name: "token is endless", token: String(repeating: "ab", count: 1_000), reason: .badDeviceToken),
         Row(name: "unknown token", token: String(repeating: "ab", count: 80), reason: .badDeviceToken),
-        Row(name: "repeated priority", extra: ["apns-priority"], reason: .duplicateHeaders),
-        Row(name: "repeated authorization", extra: ["authorization"], reason: .duplicateHeaders),
+        Row(name: "repeated priority", repeatedFields: ["apns-priority"], reason: .duplicateHeaders),
+        Row(name: "repeated authorization", repeatedFields: ["authorization"], reason: .duplicateHeaders),
         Row(name: "no authorization", changes: ["authorization": nil as String?], reason: .missingProviderToken),
         Row(name: "not a bearer", changes: ["authorization": "basic abc"], reason: .invalidProviderToken),
         Row(name: "not a token", changes: ["authorization": "bearer a.b.c"], reason: .invalidProviderToken),
@@ -46,7 +46,11 @@ import Testing
             changes: ["apns-topic": "com.example.sibling.push-type.liveactivity"],
             reason: .deviceTokenNotForTopic
         ),
-        Row(name: "topic without suffix", changes: ["apns-topic": Scene.app], reason: .deviceTokenNotForTopic),
+        Row(
+            name: "topic without suffix",
+            changes: ["apns-topic": SimulatorFixture.app],
+            reason: .deviceTokenNotForTopic
+        ),
         Row(name: "priority 1", changes: ["apns-priority": "1"], reason: .badPriority),
         Row(name: "no priority", changes: ["apns-priority": nil as String?], reason: .success),
         Row(name: "expiration is no number", changes: ["apns-expiration": "soon"], reason: .badExpirationDate),
@@ -70,28 +74,28 @@ import Testing
     ]
 
     @Test(arguments: rows) func `Pushes are refused with each reason`(_ row: Row) async throws {
-        try await Scene.run { scene in
-            var headers = scene.headers(row.changes, token: row.token)
-            for name in row.extra { headers.append(contentsOf: headers.filter { $0.0 == name }) }
-            let response = try scene.connect().perform(headers, body: row.body ?? scene.update(home: 1))
+        try await SimulatorFixture.run { fixture in
+            var headers = fixture.headers(row.changes, token: row.token)
+            for name in row.repeatedFields { headers.append(contentsOf: headers.filter { $0.0 == name }) }
+            let response = try fixture.connect().perform(headers, body: row.body ?? fixture.update(home: 1))
             #expect(response.status == row.reason.status)
             #expect(response.body == (row.reason == .success ? "" : "{\"reason\":\"\(row.reason.word)\"}"))
-            let sent = headers.first { $0.0 == "apns-id" }?.1
+            let sentIdentifier = headers.first { $0.0 == "apns-id" }?.1
             let identifier = try #require(response.headers["apns-id"])
-            if let sent, sent.count == 36 {
-                #expect(identifier == sent)
+            if let sentIdentifier, sentIdentifier.count == 36 {
+                #expect(identifier == sentIdentifier)
             } else {
                 #expect(UUID(uuidString: identifier) != nil && identifier == identifier.lowercased())
             }
             #expect(response.headers["apns-unique-id"] == nil)
-            let statistics = try await scene.simulator.statistics()
+            let statistics = try await fixture.simulator.statistics()
             #expect(statistics[row.reason] == 1)
         }
     }
 
     @Test func `The sandbox answers with a unique id`() async throws {
-        try await Scene.run(\.environment, .sandbox) { scene in
-            let response = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
+        try await SimulatorFixture.run(\.environment, .sandbox) { fixture in
+            let response = try fixture.connect().perform(fixture.headers(), body: fixture.update(home: 1))
             #expect(response.status == 200)
             let unique = try #require(response.headers["apns-unique-id"])
             #expect(UUID(uuidString: unique) != nil)
@@ -99,49 +103,62 @@ import Testing
     }
 
     @Test func `Tokens of the other environment are refused as bad`() async throws {
-        try await Scene.run { scene in
-            let token = try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.install(app: Scene.app, device: "debug", environment: .sandbox, nowMilliseconds: now)
-                return try devices.startToken(device: "debug", attributesType: "MatchAttributes", app: Scene.app)
+        try await SimulatorFixture.run { fixture in
+            let token = try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.install(
+                    app: SimulatorFixture.app,
+                    device: "debug",
+                    environment: .sandbox,
+                    nowMilliseconds: now
+                )
+                return try devices.startToken(
+                    device: "debug",
+                    attributesType: "MatchAttributes",
+                    app: SimulatorFixture.app
+                )
             }
-            let response = try scene.connect().perform(scene.headers(token: token), body: "{}")
+            let response = try fixture.connect().perform(fixture.headers(token: token), body: "{}")
             #expect(response.body == "{\"reason\":\"BadDeviceToken\"}")
         }
     }
 
     @Test func `The answer to a retired token says since when it is retired`() async throws {
-        try await Scene.run { scene in
-            let client = try scene.connect()
-            let before = Int64(Date().timeIntervalSince1970 * 1_000)
-            try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.dismiss(activity: "m1", app: Scene.app, nowMilliseconds: now)
+        try await SimulatorFixture.run { fixture in
+            let client = try fixture.connect()
+            let beforeMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
+            try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.dismiss(activity: "m1", app: SimulatorFixture.app, nowMilliseconds: now)
             }
-            let ended = try client.perform(scene.headers(), body: scene.update(home: 1))
-            #expect(ended.status == 410)
-            let body = try JSONDecoder().decode(Retired.self, from: Data(ended.body.utf8))
+            let endedResponse = try client.perform(fixture.headers(), body: fixture.update(home: 1))
+            #expect(endedResponse.status == 410)
+            let body = try JSONDecoder().decode(RetiredTokenBody.self, from: Data(endedResponse.body.utf8))
             #expect(body.reason == "ExpiredToken")
-            #expect(abs(body.timestamp - before) < 60_000)
-            try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.uninstall(app: Scene.app, device: "phone", nowMilliseconds: now)
+            #expect(abs(body.timestamp - beforeMilliseconds) < 60_000)
+            try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.uninstall(app: SimulatorFixture.app, device: "phone", nowMilliseconds: now)
             }
-            let gone = try client.perform(scene.headers(token: scene.startToken), body: scene.update(home: 1))
-            let reason = try JSONDecoder().decode(Retired.self, from: Data(gone.body.utf8)).reason
+            let unregisteredResponse = try client.perform(
+                fixture.headers(token: fixture.startToken),
+                body: fixture.update(home: 1)
+            )
+            let reason = try JSONDecoder().decode(RetiredTokenBody.self, from: Data(unregisteredResponse.body.utf8))
+                .reason
             #expect(reason == "Unregistered")
-            #expect(gone.status == 410)
+            #expect(unregisteredResponse.status == 410)
         }
     }
 
-    private struct Retired: Decodable {
+    private struct RetiredTokenBody: Decodable {
         var reason: String
         var timestamp: Int64
     }
 
     @Test func `Many faults at once get one answer`() async throws {
-        try await Scene.run { scene in
-            let headers = scene.headers([
+        try await SimulatorFixture.run { fixture in
+            let headers = fixture.headers([
                 "apns-topic": nil as String?, "apns-priority": "7", "authorization": nil as String?,
             ])
-            let response = try scene.connect().perform(headers, body: "")
+            let response = try fixture.connect().perform(headers, body: "")
             #expect(response.body == "{\"reason\":\"MissingProviderToken\"}")
         }
     }

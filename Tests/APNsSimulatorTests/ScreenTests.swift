@@ -25,7 +25,7 @@ import Testing
     }
 
     /// Three phones; the first two have an activity.
-    private struct Stage: ~Copyable {
+    private struct ScreenFixture: ~Copyable {
         var model: DeviceModel
         var tape = JSONTape()
         var cursor = 0
@@ -72,7 +72,7 @@ import Testing
             timestamp: Int64? = nil,
             event: String = "update",
             priority: UInt8 = 5,
-            more: String = ""
+            extraMembers: String = ""
         ) throws -> PushEffect? {
             let token = try #require(try model.token(ofActivity: "ride-0", app: "app"))
             let digits = Array(token.utf8)
@@ -81,21 +81,21 @@ import Testing
             let now = (birth + seconds) * 1_000
             let body =
                 #"{"aps":{"event":"\#(event)","timestamp":\#(birth + (timestamp ?? seconds)),"#
-                + #""content-state":{"driver":"Ann","status":"\#(status)"}\#(more)}}"#
-            let (verdict, place) = bytes.withUnsafeBytes {
+                + #""content-state":{"driver":"Ann","status":"\#(status)"}\#(extraMembers)}}"#
+            let (verdict, tokenIndex) = bytes.withUnsafeBytes {
                 model.verdict(token: $0, application: 0, nowMilliseconds: now)
             }
             guard verdict.reason == .success else { return nil }
             return Array(body.utf8)
                 .withUnsafeBytes {
-                    model.deliver($0, token: place, priority: priority, tape: &tape, nowMilliseconds: now)
+                    model.deliver($0, token: tokenIndex, priority: priority, tape: &tape, nowMilliseconds: now)
                 }
         }
     }
 
     @Test func `The first request shows every phone`() throws {
-        var stage = try Stage()
-        let response = try stage.screens(focus: [1, 2, 7])
+        var fixture = try ScreenFixture()
+        let response = try fixture.screens(focus: [1, 2, 7])
         #expect(response.number("phones") == 3 && response.number("active") == 2 && response.number("empty") == 1)
         #expect(response.tints == ["coming"])
         #expect(Set(response.screens.keys) == [0, 1, 2])
@@ -106,11 +106,13 @@ import Testing
     }
 
     @Test func `Later requests show only what has changed`() throws {
-        var stage = try Stage()
-        _ = try stage.screens()
-        #expect(try stage.screens(focus: [0, 1]).screens.isEmpty)
-        #expect(try stage.push("here", priority: 10, more: #","alert":{"title":"Here","body":"Now"}"#) == .shown)
-        let response = try stage.screens(focus: [0, 1])
+        var fixture = try ScreenFixture()
+        _ = try fixture.screens()
+        #expect(try fixture.screens(focus: [0, 1]).screens.isEmpty)
+        #expect(
+            try fixture.push("here", priority: 10, extraMembers: #","alert":{"title":"Here","body":"Now"}"#) == .shown
+        )
+        let response = try fixture.screens(focus: [0, 1])
         #expect(response.tints == ["coming", "here"])
         let screen = try #require(response.screens[0])
         #expect(response.screens.count == 1)
@@ -121,55 +123,58 @@ import Testing
     }
 
     @Test func `Time alone changes what is shown`() throws {
-        var stage = try Stage()
-        try stage.push("here", more: #","stale-date":\#(Self.birth + 20)"#)
-        #expect(try stage.screens(at: 19).number("stale") == 0)
-        let stale = try stage.screens(at: 20)
-        #expect(stale.number("stale") == 1 && stale.screens[0]?[0] == ScreenState.stale.rawValue)
-        #expect(try stage.push("over", at: 21, event: "end", more: #","dismissal-date":\#(Self.birth + 30)"#) == .ended)
-        #expect(try stage.screens(at: 22).screens[0]?[0] == ScreenState.ended.rawValue)
-        #expect(try stage.screens(at: 29).screens.isEmpty)
-        let gone = try stage.screens(at: 30)
-        #expect(gone.number("gone") == 1 && gone.screens[0]?[0] == ScreenState.gone.rawValue)
+        var fixture = try ScreenFixture()
+        try fixture.push("here", extraMembers: #","stale-date":\#(Self.birth + 20)"#)
+        #expect(try fixture.screens(at: 19).number("stale") == 0)
+        let staleScreens = try fixture.screens(at: 20)
+        #expect(staleScreens.number("stale") == 1 && staleScreens.screens[0]?[0] == ScreenState.stale.rawValue)
+        #expect(
+            try fixture.push("over", at: 21, event: "end", extraMembers: #","dismissal-date":\#(Self.birth + 30)"#)
+                == .ended
+        )
+        #expect(try fixture.screens(at: 22).screens[0]?[0] == ScreenState.ended.rawValue)
+        #expect(try fixture.screens(at: 29).screens.isEmpty)
+        let goneScreens = try fixture.screens(at: 30)
+        #expect(goneScreens.number("gone") == 1 && goneScreens.screens[0]?[0] == ScreenState.gone.rawValue)
     }
 
     @Test func `The screen shows a phone that goes offline or loses its app`() throws {
-        var stage = try Stage()
-        _ = try stage.screens()
-        try stage.model.goOffline(device: "phone-0", app: "app")
-        let away = try stage.screens()
-        #expect(away.number("offline") == 1 && away.screens.keys.elementsEqual([0]))
-        #expect(away.screens[0]?[0] == ScreenState.offline.rawValue)
-        try stage.model.goOnline(device: "phone-0", app: "app", nowMilliseconds: Self.birth * 1_000)
-        try stage.model.uninstall(app: "app", device: "phone-1", nowMilliseconds: Self.birth * 1_000)
-        let response = try stage.screens()
+        var fixture = try ScreenFixture()
+        _ = try fixture.screens()
+        try fixture.model.goOffline(device: "phone-0", app: "app")
+        let offlineScreens = try fixture.screens()
+        #expect(offlineScreens.number("offline") == 1 && offlineScreens.screens.keys.elementsEqual([0]))
+        #expect(offlineScreens.screens[0]?[0] == ScreenState.offline.rawValue)
+        try fixture.model.goOnline(device: "phone-0", app: "app", nowMilliseconds: Self.birth * 1_000)
+        try fixture.model.uninstall(app: "app", device: "phone-1", nowMilliseconds: Self.birth * 1_000)
+        let response = try fixture.screens()
         #expect(Set(response.screens.keys) == [0, 1])
         #expect(response.number("active") == 1 && response.number("empty") == 2)
     }
 
     @Test func `Events that must never happen are counted`() throws {
-        var stage = try Stage()
+        var fixture = try ScreenFixture()
         let alert = #","alert":{"title":"Here","body":"Now"}"#
-        try stage.push("here", more: alert)
-        #expect(try stage.push("late", timestamp: 9) == .ignoredOld)
-        try stage.push("here", at: 11, more: #","alert":{"title":"Gone","body":"Now"}"#)
-        #expect(try stage.screens().number("rangTwice") == 0)
-        try stage.push("here", at: 12, more: alert)
-        let response = try stage.screens()
+        try fixture.push("here", extraMembers: alert)
+        #expect(try fixture.push("late", timestamp: 9) == .ignoredOld)
+        try fixture.push("here", at: 11, extraMembers: #","alert":{"title":"Gone","body":"Now"}"#)
+        #expect(try fixture.screens().number("rangTwice") == 0)
+        try fixture.push("here", at: 12, extraMembers: alert)
+        let response = try fixture.screens()
         #expect(response.number("backInTime") == 1 && response.number("rangTwice") == 1)
         #expect(response.number("startedTwice") == 0)
-        let summary = stage.model.summary(nowMilliseconds: Self.birth * 1_000)
+        let summary = fixture.model.summary(nowMilliseconds: Self.birth * 1_000)
         #expect(summary.repeatedAlerts == 1 && summary.effects[.ignoredOld] == 1)
     }
 
     @Test(arguments: [(lostAt: 9, 1, 0), (lostAt: 10, 0, 1), (lostAt: 12, 0, 1), (lostAt: 13, 1, 0)])
     func `An alert whose answer may be lost may ring again`(lostAt: Int64, twice: Int, inDoubt: Int) throws {
-        var stage = try Stage()
+        var fixture = try ScreenFixture()
         let alert = #","alert":{"title":"Here","body":"Now"}"#
-        try stage.push("here", at: 10, more: alert)
-        stage.model.recordLostResponses(atMilliseconds: (Self.birth + lostAt) * 1_000)
-        try stage.push("here", at: 20, more: alert)
-        let response = try stage.screens(at: 20)
+        try fixture.push("here", at: 10, extraMembers: alert)
+        fixture.model.recordLostResponses(atMilliseconds: (Self.birth + lostAt) * 1_000)
+        try fixture.push("here", at: 20, extraMembers: alert)
+        let response = try fixture.screens(at: 20)
         #expect(response.number("rangTwice") == twice && response.number("rangInDoubt") == inDoubt)
     }
 

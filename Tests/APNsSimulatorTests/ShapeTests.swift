@@ -56,7 +56,7 @@ import Testing
          "maybePlace":{"optional":{"object":{"latitude":"double","longitude":"double?"}}}}
         """
 
-    private static let sound: [(name: String, value: String)] = [
+    private static let validFields: [(name: String, value: String)] = [
         ("text", "\"x\""), ("whole", "3"), ("number", "1.5"), ("flag", "true"), ("date", "800000000"),
         ("range", "[1,2]"), ("status", "\"completed\""), ("list", "[1,2]"), ("place", #"{"latitude":1}"#),
         ("places", "[]"), ("level", "3"), ("small", "1"), ("port", "443"), ("large", "1"), ("ratio", "0.5"),
@@ -101,23 +101,23 @@ import Testing
     /// Every field gets a value of each kind, and is left out once. Both decoders must agree.
     @Test func `Fields accept what Foundation's decoder accepts`() throws {
         let shape = try Shape(json: Self.shape)
-        var taken = 0
-        for place in Self.sound.indices {
+        var acceptedCount = 0
+        for index in Self.validFields.indices {
             for value in Self.values + [nil] {
-                var fields = Self.sound.map { "\"\($0.name)\":\($0.value)" }
+                var fields = Self.validFields.map { "\"\($0.name)\":\($0.value)" }
                 if let value {
-                    fields[place] = "\"\(Self.sound[place].name)\":\(value)"
+                    fields[index] = "\"\(Self.validFields[index].name)\":\(value)"
                 } else {
-                    fields.remove(at: place)
+                    fields.remove(at: index)
                 }
                 let json = "{" + fields.joined(separator: ",") + "}"
                 let expected = foundationDecodes(json)
-                #expect(decodes(shape, json) == expected, "\(Self.sound[place].name) \(value ?? "left out")")
-                if expected { taken += 1 }
+                #expect(decodes(shape, json) == expected, "\(Self.validFields[index].name) \(value ?? "left out")")
+                if expected { acceptedCount += 1 }
             }
         }
         // Both outcomes occurred often; otherwise the comparison would prove nothing.
-        #expect((200...1_200).contains(taken), "\(taken)")
+        #expect((200...1_200).contains(acceptedCount), "\(acceptedCount)")
     }
 
     /// Texts that RFC 8259 forbids. Foundation's decoder accepts some of them where it does not need the
@@ -148,13 +148,13 @@ import Testing
             json:
                 #"{"eta":"dateRange","at":"date","stops":{"optional":{"array":{"object":{"n":"int"}}}},"kind":{"optional":{"enum":["a","b"]}}}"#
         )
-        let said = try Array(json.utf8)
+        let description = try Array(json.utf8)
             .withUnsafeBytes { bytes in
                 var tape = JSONTape()
                 try tape.read(bytes)
                 return shape.decode(tape, at: 0, nowMilliseconds: 1_790_000_000_000).mismatch.map(shape.describe)
             }
-        #expect(said == problem)
+        #expect(description == problem)
     }
 
     @Test(arguments: [

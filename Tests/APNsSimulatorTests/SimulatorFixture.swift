@@ -6,7 +6,7 @@ import Testbed
 import Testing
 
 /// A running simulator with one app, one phone and one activity, as most tests of the service need it.
-struct Scene {
+struct SimulatorFixture {
     static let app = "com.example.scores"
     static let topic = app + ".push-type.liveactivity"
 
@@ -21,7 +21,7 @@ struct Scene {
     let token: String
     let startToken: String
 
-    static func run(_ body: (Scene) async throws -> Void) async throws {
+    static func run(_ body: (SimulatorFixture) async throws -> Void) async throws {
         try await run(\.threads, 1, body)
     }
 
@@ -29,7 +29,7 @@ struct Scene {
     static func run<Value>(
         _ setting: WritableKeyPath<SimulatorConfiguration, Value>,
         _ value: Value,
-        _ body: (Scene) async throws -> Void
+        _ body: (SimulatorFixture) async throws -> Void
     ) async throws {
         let directory = try TemporaryDirectory()
         let signer = ProviderTokenSigner(p8: try ProviderKey.makeP8())
@@ -52,10 +52,10 @@ struct Scene {
             identifierAttribute: "matchId"
         )
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.declare(app: Scene.app, teamIdentifier: "TEAM123456", types: [match])
+            try devices.declare(app: SimulatorFixture.app, teamIdentifier: "TEAM123456", types: [match])
             try devices.declare(app: "com.example.other", teamIdentifier: "OTHERTEAM0", types: [])
             try devices.declare(app: "com.example.sibling", teamIdentifier: nil, types: [])
-            try devices.install(app: Scene.app, device: "phone", nowMilliseconds: now)
+            try devices.install(app: SimulatorFixture.app, device: "phone", nowMilliseconds: now)
             try devices.start(
                 .init(
                     activity: "m1",
@@ -65,17 +65,17 @@ struct Scene {
                     contentState: #"{"home":0,"away":0}"#,
                     timestamp: now / 1_000 - 60
                 ),
-                app: Scene.app,
+                app: SimulatorFixture.app,
                 nowMilliseconds: now
             )
         }
         let (token, startToken) = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             (
-                try devices.token(ofActivity: "m1", app: Scene.app) ?? "",
-                try devices.startToken(device: "phone", attributesType: "MatchAttributes", app: Scene.app)
+                try devices.token(ofActivity: "m1", app: SimulatorFixture.app) ?? "",
+                try devices.startToken(device: "phone", attributesType: "MatchAttributes", app: SimulatorFixture.app)
             )
         }
-        let scene = Scene(
+        let fixture = SimulatorFixture(
             simulator: simulator,
             signer: signer,
             otherSigner: other,
@@ -86,7 +86,7 @@ struct Scene {
             startToken: startToken
         )
         do {
-            try await body(scene)
+            try await body(fixture)
         } catch {
             await simulator.stop()
             throw error
@@ -119,13 +119,13 @@ struct Scene {
         var fields: [(String, String)] = [
             (":method", "POST"), (":scheme", "https"), (":authority", "localhost"),
             (":path", "/3/device/" + (token ?? self.token)), ("authorization", "bearer " + providerToken),
-            ("apns-push-type", "liveactivity"), ("apns-topic", Scene.topic), ("apns-priority", "5"),
+            ("apns-push-type", "liveactivity"), ("apns-topic", SimulatorFixture.topic), ("apns-priority", "5"),
             ("apns-expiration", "0"), ("apns-id", "11111111-2222-3333-4444-555555555555"),
         ]
         for (name, value) in changes {
-            let place = fields.firstIndex { $0.0 == name } ?? fields.count
+            let index = fields.firstIndex { $0.0 == name } ?? fields.count
             fields.removeAll { $0.0 == name }
-            if let value { fields.insert((name, value), at: place) }
+            if let value { fields.insert((name, value), at: index) }
         }
         return fields
     }

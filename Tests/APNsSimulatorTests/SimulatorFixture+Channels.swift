@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// Requests to the simulator's broadcast service and to its channel management.
-extension Scene {
+extension SimulatorFixture {
     static let requestIdentifier = "11111111-2222-3333-4444-555555555555"
 
     func connectToManagement() throws -> H2Client {
@@ -11,48 +11,51 @@ extension Scene {
     }
 
     func broadcastHeaders(_ channel: String, _ changes: [String: String?] = [:]) -> [(String, String)] {
-        changed(
+        applying(
             [
                 (":method", "POST"), (":scheme", "https"), (":authority", "localhost"),
-                (":path", "/4/broadcasts/apps/" + Scene.app), ("authorization", "bearer " + providerToken),
+                (":path", "/4/broadcasts/apps/" + SimulatorFixture.app), ("authorization", "bearer " + providerToken),
                 ("apns-push-type", "liveactivity"), ("apns-channel-id", channel), ("apns-priority", "5"),
-                ("apns-expiration", "0"), ("apns-request-id", Scene.requestIdentifier),
+                ("apns-expiration", "0"), ("apns-request-id", SimulatorFixture.requestIdentifier),
             ],
             changes
         )
     }
 
     func managementHeaders(_ method: String, _ changes: [String: String?] = [:]) -> [(String, String)] {
-        changed(
+        applying(
             [
                 (":method", method), (":scheme", "https"), (":authority", "localhost"),
-                (":path", "/1/apps/\(Scene.app)/channels"), ("authorization", "bearer " + providerToken),
-                ("apns-request-id", Scene.requestIdentifier),
+                (":path", "/1/apps/\(SimulatorFixture.app)/channels"), ("authorization", "bearer " + providerToken),
+                ("apns-request-id", SimulatorFixture.requestIdentifier),
             ],
             changes
         )
     }
 
-    private func changed(_ fields: [(String, String)], _ changes: [String: String?]) -> [(String, String)] {
+    private func applying(_ fields: [(String, String)], _ changes: [String: String?]) -> [(String, String)] {
         var fields = fields
         for (name, value) in changes {
-            let place = fields.firstIndex { $0.0 == name } ?? fields.count
+            let index = fields.firstIndex { $0.0 == name } ?? fields.count
             fields.removeAll { $0.0 == name }
-            if let value { fields.insert((name, value), at: place) }
+            if let value { fields.insert((name, value), at: index) }
         }
         return fields
     }
 
-    static func creation(_ policy: Int) -> String {
+    static func creationBody(_ policy: Int) -> String {
         #"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#
     }
 
     /// Creates a channel, as a producer's server does.
     func createChannel(storesNewest: Bool) throws -> String {
         let response = try connectToManagement()
-            .perform(managementHeaders("POST"), body: Self.creation(storesNewest ? 1 : 0))
+            .perform(managementHeaders("POST"), body: Self.creationBody(storesNewest ? 1 : 0))
         #expect(response.status == 201 && response.body.isEmpty)
-        #expect(response.headers["apns-request-id"] == Scene.requestIdentifier && response.headers["apns-id"] == nil)
+        #expect(
+            response.headers["apns-request-id"] == SimulatorFixture.requestIdentifier
+                && response.headers["apns-id"] == nil
+        )
         return try #require(response.headers["apns-channel-id"])
     }
 
@@ -60,10 +63,10 @@ extension Scene {
     /// channel.
     func startByPush(_ match: String, device: String, channel: String) async throws -> PushEffectRow {
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.install(app: Scene.app, device: device, hasChannels: true, nowMilliseconds: now)
+            try devices.install(app: SimulatorFixture.app, device: device, hasChannels: true, nowMilliseconds: now)
         }
         let token = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-            try devices.startToken(device: device, attributesType: "MatchAttributes", app: Scene.app)
+            try devices.startToken(device: device, attributesType: "MatchAttributes", app: SimulatorFixture.app)
         }
         let body = """
             {"aps":{"timestamp":\(time(nil) - 60),"event":"start","attributes-type":"MatchAttributes",\
@@ -72,7 +75,7 @@ extension Scene {
             """
         let response = try connect().perform(headers(token: token), body: body)
         #expect(response.status == 200)
-        let phone = try await control("GET", "/phone?app=\(Scene.app)&device=\(device)").object
+        let phone = try await control("GET", "/phone?app=\(SimulatorFixture.app)&device=\(device)").object
         return PushEffectRow(
             effects: phone["effects"] as? [String: Int] ?? [:],
             hasChannels: phone["channels"] as? Bool ?? false
@@ -81,10 +84,10 @@ extension Scene {
 
     /// Returns the activity's content state on its phone, and the number of pushes with each effect.
     func screen(_ activity: String) async throws -> [String: Any] {
-        try await control("GET", "/activity?app=\(Scene.app)&activity=\(activity)").object
+        try await control("GET", "/activity?app=\(SimulatorFixture.app)&activity=\(activity)").object
     }
 
-    func home(_ activity: String) async throws -> Int? {
+    func shownHomeScore(_ activity: String) async throws -> Int? {
         (try await screen(activity)["contentState"] as? [String: Int])?["home"]
     }
 
