@@ -40,7 +40,7 @@ struct AudiencePlanTests {
                 )
                 #expect(plan.coresHundredths >= last.coresHundredths)
             }
-            #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.pods * plan.costs.wakingHundredths)
+            #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.pods * plan.costs.wakingCoresHundredths)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
             last = plan
         }

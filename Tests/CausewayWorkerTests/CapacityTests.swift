@@ -59,7 +59,7 @@ struct CapacityTests {
     @Test func `The costs add up to the season that they were measured in`() {
         let costs = MeasuredCosts()
         let work = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
-        let waking = 60 * costs.wakingHundredths * 10_000_000
+        let waking = 60 * costs.wakingCoresHundredths * 10_000_000
         // The measured season took 8.71 s of CPU time in a minute. The costs are rounded to a hundredth of a
         // core, which is 0.6 s in a minute.
         #expect((8_110_000_000...9_310_000_000).contains(work + waking))
@@ -77,7 +77,7 @@ struct CapacityTests {
             }
             // With one pod lost, the other pods process the load with their cores at most 50 % busy, as
             // planned. Every pod has equally many partitions.
-            #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.costs.wakingHundredths)
+            #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.costs.wakingCoresHundredths)
             #expect(plan.connections >= plan.connectionsNeeded)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
             last = plan
@@ -88,7 +88,7 @@ struct CapacityTests {
         var demand = CapacityDemand(updatesPerMinute: 6_000_000_000, activities: 1)
         demand.commandsPerPushHundredths = 100_000
         demand.retentionHours = 8_760
-        demand.replication = 9
+        demand.replicationFactor = 9
         demand.devices = 10_000_000_000
         demand.restartedActivities = 10_000_000_000
         demand.fleet.coresPerPod = 256

@@ -4,10 +4,10 @@ import Observability
 extension AudiencePlan {
     /// The plan as a page of text.
     package var text: String {
-        PlanText.page(wishes: wishes, answers: answers, costs: costs.audienceLines, notes: notes)
+        PlanText.page(demandLines: demandLines, sizeLines: sizeLines, costLines: costs.audienceLines, notes: notes)
     }
 
-    private var wishes: [(String, String)] {
+    private var demandLines: [(String, String)] {
         [
             ("members", Numeral.grouped(demand.members)),
             ("commands a minute", "\(Numeral.grouped(demand.updatesPerMinute)), each to all of them"),
@@ -15,11 +15,11 @@ extension AudiencePlan {
         ]
     }
 
-    private var answers: [(String, String, String)] {
+    private var sizeLines: [(String, String, String)] {
         [
             (
                 "one round", Numeral.duration(microseconds: roundMilliseconds * 1_000),
-                "from a command's record to the last phone, shared by \(Numeral.grouped(sharingLanes)) lanes"
+                "from a command's record to the last phone, shared by \(Numeral.grouped(lanesWithRanges)) lanes"
             ),
             PlanText.pods(pods, coresHundredths: coresHundredths, demand.fleet),
             (

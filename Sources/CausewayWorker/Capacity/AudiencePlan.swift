@@ -55,23 +55,27 @@ package struct AudiencePlan: Sendable, Equatable {
     private mutating func planPods() {
         pushesPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * 100, 60 * demand.fleet.busyPercent)
         // 600,000,000 nanoseconds a minute are one hundredth of a core.
-        let working = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.nanosecondsPerMember, 600_000_000)
+        let workingCoresHundredths = CapacityPlan.ceilingQuotient(
+            pushesPerMinute * costs.nanosecondsPerMember,
+            600_000_000
+        )
         pods = max(
             CapacityPlan.podsMin,
-            CapacityPlan.ceilingQuotient(working, demand.fleet.coresPerPod * demand.fleet.busyPercent) + 1
+            CapacityPlan.ceilingQuotient(workingCoresHundredths, demand.fleet.coresPerPod * demand.fleet.busyPercent)
+                + 1
         )
-        coresHundredths = working + pods * costs.wakingHundredths
+        coresHundredths = workingCoresHundredths + pods * costs.wakingCoresHundredths
         lanes = pods * demand.fleet.coresPerPod
         partitions = CapacityPlan.ceilingQuotient(lanes * CapacityPlan.partitionsPerLane, pods) * pods
     }
 
     private mutating func planConnections() {
         let inFlight = CapacityPlan.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
-        let needed = CapacityPlan.ceilingQuotient(
+        let connectionsNeeded = CapacityPlan.ceilingQuotient(
             inFlight * 100,
-            costs.streamsPerConnection * CapacityPlan.streamsPercent
+            costs.streamsPerConnection * CapacityPlan.streamsInUsePercent
         )
-        connectionsPerPool = max(2, CapacityPlan.ceilingQuotient(needed, sharingLanes))
+        connectionsPerPool = max(2, CapacityPlan.ceilingQuotient(connectionsNeeded, lanesWithRanges))
         connections = lanes * demand.fleet.pools * connectionsPerPool
         apnsMegabitsPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.bytesPerPush * 8, 60_000_000)
         podMebibytes = MemoryBudget.plannedMebibytes(
@@ -81,31 +85,32 @@ package struct AudiencePlan: Sendable, Equatable {
     }
 
     /// Lanes that have a range of the audience.
-    package var sharingLanes: Int64 { min(lanes, ranges) }
+    package var lanesWithRanges: Int64 { min(lanes, ranges) }
 
     private mutating func planRound() {
         // The round ends when the lane with the most ranges has finished.
         let members = CapacityPlan.ceilingQuotient(
-            demand.members * CapacityPlan.ceilingQuotient(ranges, sharingLanes),
+            demand.members * CapacityPlan.ceilingQuotient(ranges, lanesWithRanges),
             ranges
         )
-        let working = CapacityPlan.ceilingQuotient(members * costs.nanosecondsPerMember, 1_000_000)
+        let workingMilliseconds = CapacityPlan.ceilingQuotient(members * costs.nanosecondsPerMember, 1_000_000)
         let streams = connectionsPerPool * costs.streamsPerConnection
-        let carried = CapacityPlan.ceilingQuotient(members * costs.roundTripMilliseconds, streams)
-        roundMilliseconds = max(working, carried) + costs.roundTripMilliseconds + costs.fanoutMilliseconds
+        let streamMilliseconds = CapacityPlan.ceilingQuotient(members * costs.roundTripMilliseconds, streams)
+        roundMilliseconds =
+            max(workingMilliseconds, streamMilliseconds) + costs.roundTripMilliseconds + costs.fanoutMilliseconds
     }
 
     private mutating func planRedis() {
-        membersMebibytes = mebibytes(demand.members * costs.redisBytesPerMember)
-        activitiesMebibytes = mebibytes(demand.activities * costs.redisBytesPerActivity)
+        membersMebibytes = redisMebibytes(keyBytes: demand.members * costs.redisBytesPerMember)
+        activitiesMebibytes = redisMebibytes(keyBytes: demand.activities * costs.redisBytesPerActivity)
         redisCorePercent = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
         redisNodes = max(
             CapacityPlan.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
-            CapacityPlan.ceilingQuotient(redisCorePercent, CapacityPlan.redisPercent)
+            CapacityPlan.ceilingQuotient(redisCorePercent, CapacityPlan.redisCoreBusyPercent)
         )
     }
 
-    private func mebibytes(_ keys: Int64) -> Int64 {
-        CapacityPlan.ceilingQuotient(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+    private func redisMebibytes(keyBytes: Int64) -> Int64 {
+        CapacityPlan.ceilingQuotient(keyBytes / 100 * costs.redisOverheadPercent + 1, 1_048_576)
     }
 }

@@ -18,13 +18,13 @@ package struct CapacityDemand: Sendable, Equatable {
     package var restartedActivities: Int64 = 0
     package var fleet = FleetSizes()
     /// Copies that Kafka keeps of each record. 1...9.
-    package var replication: Int64 = 3
+    package var replicationFactor: Int64 = 3
     /// How many hours Kafka keeps commands and results. The plan assumes the peak rate for all these hours.
     /// 1...8,760.
     package var retentionHours: Int64 = 4
 
     /// The allowed numbers of commands for each push, in whole commands as the user gives them.
-    package static let commandsPerPush: ClosedRange<Int64> = 1...1_000
+    package static let commandsPerPushRange: ClosedRange<Int64> = 1...1_000
 
     package init(updatesPerMinute: Int64, activities: Int64) {
         self.updatesPerMinute = updatesPerMinute
@@ -35,12 +35,12 @@ package struct CapacityDemand: Sendable, Equatable {
     func validate() throws(CapacityError) {
         try CapacityError.require("updates-per-minute", updatesPerMinute, in: 1...6_000_000_000)
         try CapacityError.require("activities", activities, in: 1...10_000_000_000)
-        let hundredths = Self.commandsPerPush.lowerBound * 100...Self.commandsPerPush.upperBound * 100
+        let hundredths = Self.commandsPerPushRange.lowerBound * 100...Self.commandsPerPushRange.upperBound * 100
         try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: hundredths, divisor: 100)
         try CapacityError.require("devices", devices, in: 0...10_000_000_000)
         try CapacityError.require("restarted-activities", restartedActivities, in: 0...10_000_000_000)
         try fleet.validate()
-        try CapacityError.require("replication", replication, in: 1...9)
+        try CapacityError.require("replication", replicationFactor, in: 1...9)
         try CapacityError.require("retention-hours", retentionHours, in: 1...8_760)
     }
 }

@@ -11,14 +11,14 @@ package enum CapacityPage {
 
     /// The audience of a football final: four commands in the minute of a goal, and each must reach a million
     /// phones quickly.
-    package static let audience = AudienceDemand(members: 1_000_000, updatesPerMinute: 4)
+    package static let audienceDemand = AudienceDemand(members: 1_000_000, updatesPerMinute: 4)
 
     package static func markdown() throws(CapacityError) -> String {
         let plan = try CapacityPlan(demand: demand)
-        var merged = demand
-        merged.commandsPerPushHundredths = 440
-        let season = try CapacityPlan(demand: merged)
-        let followers = try AudiencePlan(demand: audience)
+        var mergedDemand = demand
+        mergedDemand.commandsPerPushHundredths = 440
+        let mergedPlan = try CapacityPlan(demand: mergedDemand)
+        let audiencePlan = try AudiencePlan(demand: audienceDemand)
         return """
             # The size of a fleet
 
@@ -51,7 +51,7 @@ package enum CapacityPage {
             ```console
             $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activities) \\
                 --commands-per-push 4.4
-            \(season.text)```
+            \(mergedPlan.text)```
 
             ## One command for a million
 
@@ -59,8 +59,8 @@ package enum CapacityPage {
             costs a quarter of a single push with its command, and no script call in Redis:
 
             ```console
-            $ causeway plan --audience-members \(audience.members) --updates-per-minute \(audience.updatesPerMinute)
-            \(followers.text)```
+            $ causeway plan --audience-members \(audienceDemand.members) --updates-per-minute \(audienceDemand.updatesPerMinute)
+            \(audiencePlan.text)```
 
             ## What moves the numbers
 

@@ -5,11 +5,16 @@ extension CapacityPlan {
     /// The plan as a page of text.
     package var text: String {
         let restartLines = demand.restartedActivities > 0 ? [costs.restartLine] : []
-        return PlanText.page(wishes: wishes, answers: answers, costs: costs.lines + restartLines, notes: notes)
+        return PlanText.page(
+            demandLines: demandLines,
+            sizeLines: sizeLines,
+            costLines: costs.lines + restartLines,
+            notes: notes
+        )
     }
 
-    private var wishes: [(String, String)] {
-        var wishes = [
+    private var demandLines: [(String, String)] {
+        var demandLines = [
             (
                 "updates a minute",
                 "\(Numeral.grouped(demand.updatesPerMinute)) (\(Numeral.grouped(pushesPerSecond)) pushes a second)"
@@ -17,14 +22,14 @@ extension CapacityPlan {
             ("activities in a day", Numeral.grouped(demand.activities)),
             ("commands for a push", Numeral.exact(demand.commandsPerPushHundredths, divisor: 100)),
         ]
-        if demand.devices > 0 { wishes.append(("devices to start on", Numeral.grouped(demand.devices))) }
+        if demand.devices > 0 { demandLines.append(("devices to start on", Numeral.grouped(demand.devices))) }
         if demand.restartedActivities > 0 {
-            wishes.append(("started again", "\(Numeral.grouped(demand.restartedActivities)) activities at a time"))
+            demandLines.append(("started again", "\(Numeral.grouped(demand.restartedActivities)) activities at a time"))
         }
-        return wishes
+        return demandLines
     }
 
-    private var answers: [(String, String, String)] {
+    private var sizeLines: [(String, String, String)] {
         [
             PlanText.pods(pods, coresHundredths: coresHundredths, demand.fleet),
             (
@@ -44,7 +49,7 @@ extension CapacityPlan {
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "bodies, headers, TLS"),
             (
                 "Redis nodes", Numeral.grouped(redisNodes),
-                "\(Numeral.grouped(redisNodesForCalls)) for calls at \(Self.redisPercent) %, \(Numeral.grouped(redisNodesForMemory)) for "
+                "\(Numeral.grouped(redisNodesForCalls)) for calls at \(Self.redisCoreBusyPercent) %, \(Numeral.grouped(redisNodesForMemory)) for "
                     + "memory at \(demand.fleet.redisNodeGibibytes) GiB each; replicas not included"
             ),
             ("Redis calls", "\(Numeral.grouped(redisCallsPerSecond))/s", "at the peak"),
@@ -56,7 +61,7 @@ extension CapacityPlan {
             ("Kafka out", "\(Self.megabytes(kafkaOutBytesPerSecond)) MB/s", "one result for each command"),
             (
                 "Kafka writes", "\(Self.megabytes(kafkaWrittenBytesPerSecond)) MB/s",
-                "\(demand.replication) copies, before compression"
+                "\(demand.replicationFactor) copies, before compression"
             ),
             (
                 "Kafka keeps", "\(Numeral.grouped(kafkaStoredGibibytes)) GiB",
@@ -67,9 +72,9 @@ extension CapacityPlan {
 
     private var notes: [String] {
         var notes: [String] = []
-        let hourly = Numeral.exact(pushesPerActivityHourHundredths, divisor: 100)
+        let pushesPerHour = Numeral.exact(pushesPerActivityHourHundredths, divisor: 100)
         notes.append(
-            "Each activity gets \(hourly) pushes an hour. Those at priority 10 must fit its policy."
+            "Each activity gets \(pushesPerHour) pushes an hour. Those at priority 10 must fit its policy."
         )
         if pushesPerActivityHourHundredths > 360_000 {
             notes.append(

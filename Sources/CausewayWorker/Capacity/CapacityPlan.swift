@@ -7,9 +7,9 @@ package struct CapacityPlan: Sendable, Equatable {
     /// to change. Three partitions for each lane leave room for twice as many pods later.
     static let partitionsPerLane: Int64 = 3
     /// The planned load of the APNs connections: the share of their streams that is in use, per cent.
-    static let streamsPercent: Int64 = 50
+    static let streamsInUsePercent: Int64 = 50
     /// The planned load of one Redis core, per cent.
-    static let redisPercent: Int64 = 50
+    static let redisCoreBusyPercent: Int64 = 50
 
     package let demand: CapacityDemand
     package let costs: MeasuredCosts
@@ -66,21 +66,28 @@ package struct CapacityPlan: Sendable, Equatable {
     }
 
     private mutating func planPods() {
-        let nanoseconds = commandsPerSecond * costs.nanosecondsPerCommand + pushesPerSecond * costs.nanosecondsPerPush
-        let working = Self.ceilingQuotient(nanoseconds, 10_000_000)
-        let perPod = max(1, demand.fleet.busyPercent * demand.fleet.coresPerPod - costs.wakingHundredths)
-        pods = max(Self.podsMin, Self.ceilingQuotient(working, perPod) + 1)
-        coresHundredths = working + pods * costs.wakingHundredths
+        let nanosecondsPerSecond =
+            commandsPerSecond * costs.nanosecondsPerCommand + pushesPerSecond * costs.nanosecondsPerPush
+        let workingCoresHundredths = Self.ceilingQuotient(nanosecondsPerSecond, 10_000_000)
+        let hundredthsPerPod = max(1, demand.fleet.busyPercent * demand.fleet.coresPerPod - costs.wakingCoresHundredths)
+        pods = max(Self.podsMin, Self.ceilingQuotient(workingCoresHundredths, hundredthsPerPod) + 1)
+        coresHundredths = workingCoresHundredths + pods * costs.wakingCoresHundredths
         lanes = pods * demand.fleet.coresPerPod
-        let bytes = commandsPerSecond * costs.bytesPerCommand
-        let wanted = max(lanes * Self.partitionsPerLane, Self.ceilingQuotient(bytes, costs.partitionBytesPerSecond))
+        let bytesPerSecond = commandsPerSecond * costs.bytesPerCommand
+        let partitionsNeeded = max(
+            lanes * Self.partitionsPerLane,
+            Self.ceilingQuotient(bytesPerSecond, costs.partitionBytesPerSecond)
+        )
         // A multiple of the number of pods gives every pod the same number of partitions.
-        partitions = Self.ceilingQuotient(wanted, pods) * pods
+        partitions = Self.ceilingQuotient(partitionsNeeded, pods) * pods
     }
 
     private mutating func planConnections() {
         pushesInFlight = Self.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
-        connectionsNeeded = Self.ceilingQuotient(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
+        connectionsNeeded = Self.ceilingQuotient(
+            pushesInFlight * 100,
+            costs.streamsPerConnection * Self.streamsInUsePercent
+        )
         // Each pool has at least two connections. While the pool replaces one, the other carries the pushes.
         connectionsPerPool = max(2, Self.ceilingQuotient(connectionsNeeded, lanes))
         connections = lanes * demand.fleet.pools * connectionsPerPool
@@ -98,21 +105,22 @@ package struct CapacityPlan: Sendable, Equatable {
         redisCallsPerSecond = pushesPerSecond * costs.redisCallsPerPush
         redisNodesForCalls = Self.ceilingQuotient(
             redisCallsPerSecond * 100,
-            costs.redisCallsPerSecond * Self.redisPercent
+            costs.redisCallsPerSecond * Self.redisCoreBusyPercent
         )
-        let keys =
+        let keyBytes =
             demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice
             + demand.restartedActivities * costs.redisBytesPerRestart
-        redisMebibytes = Self.ceilingQuotient(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+        redisMebibytes = Self.ceilingQuotient(keyBytes / 100 * costs.redisOverheadPercent + 1, 1_048_576)
         redisNodesForMemory = Self.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
     }
 
     private mutating func planKafka() {
         kafkaInBytesPerSecond = commandsPerSecond * costs.bytesPerCommand
         kafkaOutBytesPerSecond = commandsPerSecond * costs.bytesPerResult
-        let written = (kafkaInBytesPerSecond + kafkaOutBytesPerSecond) * demand.replication
-        kafkaWrittenBytesPerSecond = written
-        kafkaStoredGibibytes = Self.ceilingQuotient(written, 1_048_576) * demand.retentionHours * 3_600 / 1_024
+        let writtenBytesPerSecond = (kafkaInBytesPerSecond + kafkaOutBytesPerSecond) * demand.replicationFactor
+        kafkaWrittenBytesPerSecond = writtenBytesPerSecond
+        kafkaStoredGibibytes =
+            Self.ceilingQuotient(writtenBytesPerSecond, 1_048_576) * demand.retentionHours * 3_600 / 1_024
     }
 
     static func ceilingQuotient(_ number: Int64, _ divisor: Int64) -> Int64 { (number + divisor - 1) / divisor }

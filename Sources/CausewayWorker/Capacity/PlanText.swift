@@ -3,17 +3,17 @@ import Numbers
 /// The text page of a plan: the demand, the sizes that the demand needs, and the costs behind them.
 enum PlanText {
     static func page(
-        wishes: [(String, String)],
-        answers: [(String, String, String)],
-        costs: [(text: String, source: String)],
+        demandLines: [(String, String)],
+        sizeLines: [(String, String, String)],
+        costLines: [(text: String, source: String)],
         notes: [String]
     ) -> String {
         var text = "FOR\n"
-        for (name, value) in wishes { text += line(name, value) }
+        for (name, value) in demandLines { text += line(name, value) }
         text += "\nNEEDS\n"
-        for (name, value, reason) in answers { text += line(name, value, reason) }
+        for (name, value, reason) in sizeLines { text += line(name, value, reason) }
         text += "\nBASED ON\n"
-        for line in costs { text += "  \(line.text) (\(line.source))\n" }
+        for line in costLines { text += "  \(line.text) (\(line.source))\n" }
         text += "\nNOTES\n"
         for note in notes { text += "  - \(note)\n" }
         return text

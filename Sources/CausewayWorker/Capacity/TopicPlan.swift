@@ -35,7 +35,7 @@ package struct TopicPlan: Sendable {
 
     /// Returns all topics with their sizes and settings. `sizes` overrides the defaults.
     package func topics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
-        let quiet = min(partitions, Self.quietPartitions)
+        let quietPartitions = min(partitions, Self.quietPartitions)
         return [
             // Commands are kept 24 hours. A backlog after a longer outage is useless, because an activity
             // lives 12 hours.
@@ -43,8 +43,8 @@ package struct TopicPlan: Sendable {
             // Registrations have no retention time, because the newest token of each activity must be kept.
             topic(.registrations, names.registrations, partitions),
             topic(.results, names.results, partitions, hours: 72),
-            topic(.invalidations, names.invalidations, quiet, hours: 168),
-            topic(.deadLetters, names.deadLetters, quiet, hours: 336),
+            topic(.invalidations, names.invalidations, quietPartitions, hours: 168),
+            topic(.deadLetters, names.deadLetters, quietPartitions, hours: 336),
             // A command may be deferred again until it expires, so deferred commands are kept longer than the
             // longest expiration. The topic has as many partitions as the commands topic, so that all
             // commands of an activity reach one lane.
@@ -52,17 +52,17 @@ package struct TopicPlan: Sendable {
             // A fan-out record is kept as long as its command.
             topic(.fanout, names.fanout, partitions, hours: 24),
             // The channel of each audience is kept until it is deleted.
-            topic(.channels, names.channels, quiet),
+            topic(.channels, names.channels, quietPartitions),
         ]
     }
 
     /// The broker keeps tombstones for seven days, so that every reader sees them.
-    private static let compacted: [KafkaProperties.Property] = [
+    private static let compactionProperties: [KafkaProperties.Property] = [
         ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"), ("delete.retention.ms", "604800000"),
         ("segment.ms", String(compactedSegmentMilliseconds)),
     ]
 
-    private func retained(hours: Int) -> [KafkaProperties.Property] {
+    private func retentionProperties(hours: Int) -> [KafkaProperties.Property] {
         let retention = hours * Self.millisecondsPerHour
         let segment = max(Self.segmentMillisecondsMin, retention / Self.segmentsPerRetention)
         return [("cleanup.policy", "delete"), ("retention.ms", String(retention)), ("segment.ms", String(segment))]
@@ -70,15 +70,15 @@ package struct TopicPlan: Sendable {
 
     /// Returns one topic. Without `hours`, the topic is compacted.
     private func topic(_ role: TopicRole, _ name: String, _ partitions: Int, hours: Int? = nil) -> NewTopic {
-        let own = sizes.filter { $0.role == role }
-        let ownPartitions = own.last { $0.partitions != nil }?.partitions ?? partitions
-        let ownHours = own.last { $0.retentionHours != nil }?.retentionHours ?? hours
+        let ownSizes = sizes.filter { $0.role == role }
+        let ownPartitions = ownSizes.last { $0.partitions != nil }?.partitions ?? partitions
+        let ownHours = ownSizes.last { $0.retentionHours != nil }?.retentionHours ?? hours
         return NewTopic(
             name: name,
             partitions: Int32(clamping: ownPartitions),
             replicationFactor: Int32(clamping: replicationFactor),
             settings: [("min.insync.replicas", String(minInsyncReplicas))]
-                + (ownHours.map { retained(hours: $0) } ?? Self.compacted)
+                + (ownHours.map { retentionProperties(hours: $0) } ?? Self.compactionProperties)
         )
     }
 }

@@ -30,14 +30,14 @@ package struct TopicSizes: Sendable {
             let number = words.count == 2 ? Int(words[1]) : nil
             switch words[0] {
             case "partitions":
-                partitions = try Self.inside(1...10_000, number, role, words[0])
+                partitions = try Self.requireInside(1...10_000, number, role, words[0])
             case "retention-hours" where role.isCompacted:
                 throw TopicSizesError(
                     description:
                         "\(role.rawValue): retention-hours: the topic is compacted, and keeps the newest records"
                 )
             case "retention-hours":
-                retentionHours = try Self.inside(1...8_784, number, role, words[0])
+                retentionHours = try Self.requireInside(1...8_784, number, role, words[0])
             default:
                 throw TopicSizesError(
                     description: "\(role.rawValue): \(words[0]) is neither partitions nor retention-hours"
@@ -46,7 +46,7 @@ package struct TopicSizes: Sendable {
         }
     }
 
-    private static func inside(
+    private static func requireInside(
         _ range: ClosedRange<Int>,
         _ number: Int?,
         _ role: TopicRole,

@@ -101,7 +101,7 @@ struct PlanCommand: ParsableCommand {
     private func demand(activities: Int64) throws -> CapacityDemand {
         var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activities: activities)
         guard let commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) else {
-            let range = CapacityDemand.commandsPerPush
+            let range = CapacityDemand.commandsPerPushRange
             throw ValidationError(
                 "--commands-per-push: is \(commandsPerPush), must be \(range.lowerBound) to \(range.upperBound)"
             )
@@ -110,16 +110,16 @@ struct PlanCommand: ParsableCommand {
         demand.devices = devices
         demand.restartedActivities = restartedActivities
         demand.fleet = fleet
-        demand.replication = replication
+        demand.replicationFactor = replication
         demand.retentionHours = retentionHours
         return demand
     }
 
     private func demand(ofAudience members: Int64) throws -> AudienceDemand {
-        let usual = CapacityDemand(updatesPerMinute: 1, activities: 1)
+        let defaults = CapacityDemand(updatesPerMinute: 1, activities: 1)
         let isOfSingleCommands =
-            commandsPerPush != 1 || devices != usual.devices || replication != usual.replication
-            || retentionHours != usual.retentionHours || restartedActivities != usual.restartedActivities
+            commandsPerPush != 1 || devices != defaults.devices || replication != defaults.replicationFactor
+            || retentionHours != defaults.retentionHours || restartedActivities != defaults.restartedActivities
         guard !isOfSingleCommands else {
             throw ValidationError(
                 "--commands-per-push, --devices, --restarted-activities, --replication and --retention-hours cannot be used with "
