@@ -125,7 +125,7 @@ struct WorkerSetup: @unchecked Sendable {
                 }
                 return source
             },
-            note: { note in ChannelEventReporter.report(note, log, status, pool: pool) }
+            report: { event in ChannelEventReporter.report(event, log, status, pool: pool) }
         )
     }
 
@@ -180,7 +180,7 @@ struct WorkerSetup: @unchecked Sendable {
     func sendToLanes(_ answer: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
             switch answer {
-            case .known(let entry): (entry.environment, AudienceChannel(entry))
+            case .channel(let entry): (entry.environment, AudienceChannel(entry))
             case .refused(let environment, _): (environment, nil)
             }
         guard let application = configuration.apps.firstIndex(where: { $0.bundleId == request.app }),

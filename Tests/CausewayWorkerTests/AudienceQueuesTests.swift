@@ -9,56 +9,56 @@ import Testing
     }
 
     @Test func `Requests that wait for their audience's first one leave the slots to others`() {
-        let lines = AudienceQueues()
-        for _ in 0..<AudienceQueues.slotsMax + 1 { lines.add(request("slow")) }
-        lines.add(request("other"))
-        #expect(lines.nextReady() == request("slow"))
-        #expect(lines.nextReady() == request("other"))
-        #expect(lines.nextReady() == nil)
+        let queues = AudienceQueues()
+        for _ in 0..<AudienceQueues.slotsMax + 1 { queues.add(request("slow")) }
+        queues.add(request("other"))
+        #expect(queues.nextReadyRequest() == request("slow"))
+        #expect(queues.nextReadyRequest() == request("other"))
+        #expect(queues.nextReadyRequest() == nil)
     }
 
     @Test func `The requests of one audience run one after the other, in order`() {
-        let lines = AudienceQueues()
+        let queues = AudienceQueues()
         let requests = [
             request("a"), request("a", .ended(storedUntilMilliseconds: 1)), request("a", .lost(channel: "c")),
         ]
-        for request in requests { lines.add(request) }
+        for request in requests { queues.add(request) }
         for request in requests {
-            #expect(lines.nextReady() == request)
-            #expect(lines.nextReady() == nil)
-            lines.end(request)
+            #expect(queues.nextReadyRequest() == request)
+            #expect(queues.nextReadyRequest() == nil)
+            queues.end(request)
         }
-        #expect(lines.nextReady() == nil)
+        #expect(queues.nextReadyRequest() == nil)
     }
 
     @Test func `An audience with many requests takes turns with the others`() {
-        let lines = AudienceQueues()
-        for audience in ["many", "many", "few"] { lines.add(request(audience)) }
-        #expect(lines.nextReady() == request("many"))
-        lines.end(request("many"))
-        #expect(lines.nextReady() == request("few"))
-        #expect(lines.nextReady() == request("many"))
+        let queues = AudienceQueues()
+        for audience in ["many", "many", "few"] { queues.add(request(audience)) }
+        #expect(queues.nextReadyRequest() == request("many"))
+        queues.end(request("many"))
+        #expect(queues.nextReadyRequest() == request("few"))
+        #expect(queues.nextReadyRequest() == request("many"))
     }
 
     @Test func `No more slots are given than there are`() {
-        let lines = AudienceQueues()
-        for _ in 0..<AudienceQueues.slotsMax { #expect(lines.acquireSlot()) }
-        #expect(!lines.acquireSlot())
-        lines.releaseSlot()
-        #expect(lines.acquireSlot())
+        let queues = AudienceQueues()
+        for _ in 0..<AudienceQueues.slotsMax { #expect(queues.acquireSlot()) }
+        #expect(!queues.acquireSlot())
+        queues.releaseSlot()
+        #expect(queues.acquireSlot())
     }
 
     @Test(.timeLimit(.minutes(1))) @MainActor func `A request without room waits until another one ends`() async {
-        let lines = AudienceQueues()
-        for _ in 0..<AudienceQueues.requestsMax { lines.add(request("full")) }
+        let queues = AudienceQueues()
+        for _ in 0..<AudienceQueues.requestsMax { queues.add(request("full")) }
         var hasEnded = false
         let ending = Task {
             hasEnded = true
-            lines.end(request("full"))
+            queues.end(request("full"))
         }
-        await lines.awaitRoom()
+        await queues.awaitRoom()
         #expect(hasEnded)
-        lines.add(request("full"))
+        queues.add(request("full"))
         await ending.value
     }
 }

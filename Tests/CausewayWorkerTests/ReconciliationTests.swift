@@ -31,12 +31,12 @@ struct ReconciliationTests {
         isUnderWay: Bool = false,
         deletesUnknown: Bool = false
     ) -> Reconciliation {
-        var known = Reconciliation.Known()
-        (known.entries, known.intents, known.foreign) = (entries, intents, foreign)
+        var content = Reconciliation.RegisterContent()
+        (content.entries, content.intents, content.foreignChannels) = (entries, intents, foreign)
         return Reconciliation(
-            listed: listed,
+            listedChannels: listed,
             listedAtMilliseconds: Self.now,
-            known: known,
+            content: content,
             isUnderWay: { _ in isUnderWay },
             deletesUnknown: deletesUnknown,
             nowMilliseconds: Self.now
@@ -46,18 +46,21 @@ struct ReconciliationTests {
     @Test func `A channel that APNs and Redis both know is kept`() {
         var nothing = plan(listed: [])
         #expect(nothing == plan(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")]))
-        nothing.unknown = ["z"]
+        nothing.unknownChannels = ["z"]
         #expect(nothing == plan(listed: ["z"], foreign: ["z"]))
     }
 
     @Test func `A channel of an interrupted attempt is an orphan`() {
         let plan = plan(listed: ["a", "o"], entries: [Self.entry("x", "a")], intents: [Self.intent(1)])
-        #expect(plan.orphans == ["o"] && plan.resolved == [Self.intent(1)] && plan.unknown.isEmpty && !plan.isEarly)
+        #expect(
+            plan.orphans == ["o"] && plan.resolvedIntents == [Self.intent(1)] && plan.unknownChannels.isEmpty
+                && !plan.hasCreationUnderWay
+        )
     }
 
     @Test func `An attempt that created no channel is resolved`() {
         let plan = plan(listed: ["a"], entries: [Self.entry("x", "a")], intents: [Self.intent(1), Self.intent(2)])
-        #expect(plan.orphans.isEmpty && plan.resolved.count == 2)
+        #expect(plan.orphans.isEmpty && plan.resolvedIntents.count == 2)
     }
 
     /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are
@@ -65,30 +68,33 @@ struct ReconciliationTests {
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
         let careful = plan(listed: ["o", "p", "q"], intents: intents)
-        #expect(careful.orphans.isEmpty && careful.unknown == ["o", "p", "q"])
-        #expect(careful.resolved.isEmpty && careful.newlyForeign.isEmpty)
+        #expect(careful.orphans.isEmpty && careful.unknownChannels == ["o", "p", "q"])
+        #expect(careful.resolvedIntents.isEmpty && careful.newForeignChannels.isEmpty)
         let told = plan(listed: ["o", "p", "q"], intents: intents, deletesUnknown: true)
-        #expect(told.orphans == ["o", "p", "q"] && told.resolved == intents && told.unknown.isEmpty)
+        #expect(told.orphans == ["o", "p", "q"] && told.resolvedIntents == intents && told.unknownChannels.isEmpty)
     }
 
     @Test func `Unknown channels without an attempt belong to others`() {
         let first = plan(listed: ["z"])
-        #expect(first.newlyForeign == ["z"] && first.unknown == ["z"] && first.orphans.isEmpty)
+        #expect(first.newForeignChannels == ["z"] && first.unknownChannels == ["z"] && first.orphans.isEmpty)
         // A channel that was once found foreign never counts as ours.
         let later = plan(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
-        #expect(later.orphans == ["o"] && later.unknown == ["z"])
+        #expect(later.orphans == ["o"] && later.unknownChannels == ["z"])
         #expect(plan(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphans == ["z"])
     }
 
     @Test func `No unknown channel is touched while one is being created`() {
         let plan = plan(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
-        #expect(plan.isEarly && plan.orphans.isEmpty && plan.resolved.isEmpty && plan.newlyForeign.isEmpty)
+        #expect(
+            plan.hasCreationUnderWay && plan.orphans.isEmpty && plan.resolvedIntents.isEmpty
+                && plan.newForeignChannels.isEmpty
+        )
     }
 
     @Test func `A channel that somebody else deleted is lost, unless it is younger than the list`() {
         let old = Self.entry("x", "a")
-        #expect(plan(listed: [], entries: [old]).lost == [old])
-        #expect(plan(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lost.isEmpty)
+        #expect(plan(listed: [], entries: [old]).lostEntries == [old])
+        #expect(plan(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lostEntries.isEmpty)
     }
 
     @Test func `A due channel is deleted whether or not APNs lists it`() {
@@ -99,13 +105,13 @@ struct ReconciliationTests {
         var begun = Self.entry("z", "c")
         begun.state = .deleting
         let plan = plan(listed: ["a", "b"], entries: [due, later, begun])
-        #expect(plan.due == [due, begun] && plan.lost.isEmpty)
+        #expect(plan.entriesToDelete == [due, begun] && plan.lostEntries.isEmpty)
     }
 
     @Test func `A channel that is missing in the topic is published`() {
         var entry = Self.entry("x", "a")
         entry.isPublished = nil
-        #expect(plan(listed: ["a"], entries: [entry]).unpublished == [entry])
+        #expect(plan(listed: ["a"], entries: [entry]).unpublishedEntries == [entry])
     }
 
     @Test func `Entries are read as they were written`() throws {

@@ -26,23 +26,23 @@ final class AudienceQueues {
     /// The queue of each audience, oldest request first. The first request runs or is ready to run.
     private var queues: [Key: [ChannelRequest]] = [:]
     /// The audiences whose first request is ready to run, in the order in which the requests will run.
-    private var ready: [Key] = []
-    private var slots = 0
-    private var requests = 0
-    private var room: CheckedContinuation<Void, Never>?
+    private var readyKeys: [Key] = []
+    private var slotsInUse = 0
+    private var requestCount = 0
+    private var roomContinuation: CheckedContinuation<Void, Never>?
 
     /// Waits until one more request may be added. Only one caller may wait at a time.
     func awaitRoom(isolation: isolated (any Actor)? = #isolation) async {
-        guard requests == Self.requestsMax else { return }
-        await withCheckedContinuation { room = $0 }
+        guard requestCount == Self.requestsMax else { return }
+        await withCheckedContinuation { roomContinuation = $0 }
     }
 
     func add(_ request: ChannelRequest) {
-        precondition(requests < Self.requestsMax, "a request came without room")
+        precondition(requestCount < Self.requestsMax, "a request came without room")
         let key = Key(request)
-        requests += 1
+        requestCount += 1
         queues[key, default: []].append(request)
-        if queues[key]?.count == 1 { ready.append(key) }
+        if queues[key]?.count == 1 { readyKeys.append(key) }
     }
 
     /// Reserves one of the slots in which requests run.
@@ -50,25 +50,25 @@ final class AudienceQueues {
     /// - Returns: false if all slots are taken. The owners of slots run the ready requests one after another,
     ///   so the caller need not wait for a slot.
     func acquireSlot() -> Bool {
-        guard slots < Self.slotsMax else { return false }
-        slots += 1
+        guard slotsInUse < Self.slotsMax else { return false }
+        slotsInUse += 1
         return true
     }
 
-    func releaseSlot() { slots -= 1 }
+    func releaseSlot() { slotsInUse -= 1 }
 
     /// Returns the next request that is ready to run. Its audience's other requests become ready only after
     /// ``end(_:)``. Returns nil if every request runs or waits for an earlier one of its audience.
-    func nextReady() -> ChannelRequest? { ready.isEmpty ? nil : queues[ready.removeFirst()]?.first }
+    func nextReadyRequest() -> ChannelRequest? { readyKeys.isEmpty ? nil : queues[readyKeys.removeFirst()]?.first }
 
-    /// Ends a request that ``nextReady()`` returned. The next request of its audience becomes ready, behind
+    /// Ends a request that ``nextReadyRequest()`` returned. The next request of its audience becomes ready, behind
     /// the requests that are ready already.
     func end(_ request: ChannelRequest) {
         let key = Key(request)
-        requests -= 1
+        requestCount -= 1
         queues[key]?.removeFirst()
-        if queues[key]?.isEmpty == true { queues[key] = nil } else { ready.append(key) }
-        room?.resume()
-        room = nil
+        if queues[key]?.isEmpty == true { queues[key] = nil } else { readyKeys.append(key) }
+        roomContinuation?.resume()
+        roomContinuation = nil
     }
 }

@@ -9,10 +9,10 @@ package enum ChannelEvent: Sendable {
     case lost(ChannelEntry)
     case orphanDeleted(channel: String, app: String, environment: String)
     /// The number of channels at APNs that Causeway did not create, as far as it knows.
-    case unknown(Int, app: String, environment: String)
+    case unknownChannels(count: Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)
     /// The content of the register, which each worker reads once a minute.
-    case registerRead(app: String, environment: String, Reconciliation.Known)
+    case registerRead(app: String, environment: String, Reconciliation.RegisterContent)
     /// The number of channels at APNs, including those of other programs.
     case listed(app: String, environment: String, channels: Int)
     /// An error. `app` and `environment` say where it happened; nil means that it concerns all apps or

@@ -6,18 +6,20 @@ extension ChannelKeeper {
         managedEnvironments.map(\.appEnvironment)
     }
 
-    private func managedEnvironment(of appEnvironment: AppEnvironment) throws(ChannelRefusal) -> ManagedEnvironment {
+    private func requireManagedEnvironment(_ appEnvironment: AppEnvironment) throws(ChannelRefusal)
+        -> ManagedEnvironment
+    {
         guard let managedEnvironment = managedEnvironment(appEnvironment) else {
             throw ChannelRefusal(
                 text: "\(appEnvironment.app) has no channels in \(appEnvironment.environment)",
-                untilMilliseconds: now
+                untilMilliseconds: nowMilliseconds
             )
         }
         return managedEnvironment
     }
 
     package func entries(_ appEnvironment: AppEnvironment) throws(ChannelRefusal) -> [ChannelEntry] {
-        try known(managedEnvironment(of: appEnvironment)).entries
+        try readCompleteRegister(requireManagedEnvironment(appEnvironment)).entries
     }
 
     /// Returns an audience's channel, and whether APNs has it. Returns nil if the register has no channel of
@@ -26,8 +28,9 @@ extension ChannelKeeper {
         _ audience: String,
         _ appEnvironment: AppEnvironment
     ) async throws(ChannelRefusal) -> (entry: ChannelEntry, existsAtAPNs: Bool)? {
-        let managedEnvironment = try managedEnvironment(of: appEnvironment)
-        guard let entry = try known(managedEnvironment).entries.first(where: { $0.audience == audience }) else {
+        let managedEnvironment = try requireManagedEnvironment(appEnvironment)
+        guard let entry = try readCompleteRegister(managedEnvironment).entries.first(where: { $0.audience == audience })
+        else {
             return nil
         }
         do throws(ChannelError) {
@@ -35,7 +38,7 @@ extension ChannelKeeper {
             return (entry, true)
         } catch {
             guard error.cause == .refused(.channelNotRegistered) else {
-                throw ChannelRefusal(error, untilMilliseconds: now)
+                throw ChannelRefusal(error, untilMilliseconds: nowMilliseconds)
             }
             return (entry, false)
         }
@@ -44,15 +47,16 @@ extension ChannelKeeper {
     package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelRefusal)
         -> ChannelEntry
     {
-        try await ensure(audience, at: managedEnvironment(of: appEnvironment))
+        try await ensureChannel(of: audience, at: requireManagedEnvironment(appEnvironment))
     }
 
     /// Deletes an audience's channel and returns its entry. Returns nil if the audience has no channel.
     package func delete(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelRefusal)
         -> ChannelEntry?
     {
-        let managedEnvironment = try managedEnvironment(of: appEnvironment)
-        guard let entry = try known(managedEnvironment).entries.first(where: { $0.audience == audience }) else {
+        let managedEnvironment = try requireManagedEnvironment(appEnvironment)
+        guard let entry = try readCompleteRegister(managedEnvironment).entries.first(where: { $0.audience == audience })
+        else {
             return nil
         }
         try await delete(entry, at: managedEnvironment)
@@ -63,7 +67,7 @@ extension ChannelKeeper {
         _ appEnvironment: AppEnvironment,
         deletesUnknown: Bool
     ) async throws(ChannelRefusal) -> Reconciliation {
-        try await reconcile(managedEnvironment(of: appEnvironment), deletesUnknown: deletesUnknown)
+        try await reconcile(requireManagedEnvironment(appEnvironment), deletesUnknown: deletesUnknown)
     }
 
     /// Closes the connections to Kafka.

@@ -15,7 +15,7 @@ extension ChannelKeeper {
         _ configuration: WorkerConfiguration,
         redis: RedisConfiguration,
         tokens: (WorkerConfiguration.App, DeviceEnvironment) throws -> ProviderTokenSource,
-        note: @escaping @Sendable (ChannelEvent) -> Void
+        report: @escaping @Sendable (ChannelEvent) -> Void
     ) throws -> ChannelKeeper? {
         let apns = configuration.apns
         let tls = try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
@@ -55,14 +55,14 @@ extension ChannelKeeper {
                 consumerProperties: try configuration.kafka.consumerProperties
             ),
             timeoutMilliseconds: timeout,
-            note: note
+            report: report
         )
     }
 
     /// Makes a keeper for a command line. It reads each key's file and signs its own provider tokens.
     package static func make(
         _ configuration: WorkerConfiguration,
-        note: @escaping @Sendable (ChannelEvent) -> Void
+        report: @escaping @Sendable (ChannelEvent) -> Void
     ) throws -> ChannelKeeper? {
         try make(
             configuration,
@@ -75,7 +75,7 @@ extension ChannelKeeper {
                     teamIdentifier: key.teamIdentifier
                 )
             },
-            note: note
+            report: report
         )
     }
 }

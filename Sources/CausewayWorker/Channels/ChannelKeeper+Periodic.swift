@@ -9,30 +9,30 @@ extension ChannelKeeper {
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
         // If no audience can have a channel, and none ever had one, write nothing to Redis and do not call
         // APNs.
-        let first = try peek(managedEnvironment)
+        let uncheckedContent = try readRegisterAsIs(managedEnvironment)
         guard
             managedEnvironment.isDeclared || restoredEnvironments.contains(managedEnvironment.appEnvironment)
-                || !first.entries.isEmpty
-                || !first.intents.isEmpty
-        else { return noteRegister(first, at: managedEnvironment) }
-        let known = try readRegister(of: managedEnvironment)
-        let isMine = try convertingErrors { () throws(RedisError) in
+                || !uncheckedContent.entries.isEmpty
+                || !uncheckedContent.intents.isEmpty
+        else { return reportRegister(uncheckedContent, at: managedEnvironment) }
+        let content = try readAndReportRegister(of: managedEnvironment)
+        let hasLease = try convertingErrors { () throws(RedisError) in
             try register.acquireLease(
                 "tend",
                 managedEnvironment.appEnvironment,
                 milliseconds: Self.maintenanceLeaseMilliseconds
             )
         }
-        guard isMine else { return }
-        let refusal = try await actOnEach(known.entries) { keeper, entry throws(ChannelRefusal) in
-            if entry.state == .deleting || entry.deleteAfter.map({ $0 <= keeper.now }) == true {
+        guard hasLease else { return }
+        let refusal = try await actOnEach(content.entries) { keeper, entry throws(ChannelRefusal) in
+            if entry.state == .deleting || entry.deleteAfter.map({ $0 <= keeper.nowMilliseconds }) == true {
                 try await keeper.delete(entry, at: managedEnvironment)
             } else if entry.isPublished != true {
-                try keeper.publishAndAnnounce(entry, isWanted: false)
+                try keeper.publishAndAnnounce(entry, cancelsDeletion: false)
             }
         }
         try await reconcileDaily(managedEnvironment)
-        _ = try readRegister(of: managedEnvironment)
+        _ = try readAndReportRegister(of: managedEnvironment)
         if let refusal { throw refusal }
     }
 
@@ -61,18 +61,18 @@ extension ChannelKeeper {
     /// Compares the register with APNs' list if the daily comparison is due. If a service is down, the next
     /// pass of the periodic work tries again.
     private func reconcileDaily(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
-        let isMine = try convertingErrors { () throws(RedisError) in
+        let hasLease = try convertingErrors { () throws(RedisError) in
             try register.acquireLease(
                 "daily",
                 managedEnvironment.appEnvironment,
                 milliseconds: Self.reconciliationLeaseMilliseconds
             )
         }
-        guard isMine else { return }
+        guard hasLease else { return }
         do throws(ChannelRefusal) {
-            let isEarly = try await reconcile(managedEnvironment, deletesUnknown: false).isEarly
+            let hasCreationUnderWay = try await reconcile(managedEnvironment, deletesUnknown: false).hasCreationUnderWay
             try convertingErrors { () throws(RedisError) in
-                if isEarly { return try register.releaseLease("daily", managedEnvironment.appEnvironment) }
+                if hasCreationUnderWay { return try register.releaseLease("daily", managedEnvironment.appEnvironment) }
                 try register.extendLease(
                     "daily",
                     managedEnvironment.appEnvironment,
@@ -88,19 +88,20 @@ extension ChannelKeeper {
         }
     }
 
-    private func readRegister(of managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> Reconciliation.Known
+    private func readAndReportRegister(of managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+        -> Reconciliation.RegisterContent
     {
-        let known = try self.known(managedEnvironment)
-        noteRegister(known, at: managedEnvironment)
-        return known
+        let content = try readCompleteRegister(managedEnvironment)
+        reportRegister(content, at: managedEnvironment)
+        return content
     }
 
-    private func noteRegister(_ known: Reconciliation.Known, at managedEnvironment: ManagedEnvironment) {
-        note(
+    private func reportRegister(_ content: Reconciliation.RegisterContent, at managedEnvironment: ManagedEnvironment) {
+        report(
             .registerRead(
                 app: managedEnvironment.appEnvironment.app,
                 environment: managedEnvironment.appEnvironment.environment,
-                known
+                content
             )
         )
     }
@@ -109,46 +110,46 @@ extension ChannelKeeper {
     func reconcile(_ managedEnvironment: ManagedEnvironment, deletesUnknown: Bool) async throws(ChannelRefusal)
         -> Reconciliation
     {
-        let listedAt = now
+        let listedAt = nowMilliseconds
         let listed: [String]
         do throws(ChannelError) {
             listed = try await managedEnvironment.management.list()
         } catch {
             throw refusal(error)
         }
-        let known = try self.known(managedEnvironment)
-        var underWay: Set<String> = []
-        for intent in known.intents {
+        let content = try readCompleteRegister(managedEnvironment)
+        var identifiersUnderWay: Set<String> = []
+        for intent in content.intents {
             // A process holds this lease while it creates a channel. Without the lease, the creation has
             // ended or its process has died.
             let isLeased = try convertingErrors { () throws(RedisError) in
                 try register.isBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
-            if isLeased { underWay.insert(intent.identifier) }
+            if isLeased { identifiersUnderWay.insert(intent.identifier) }
         }
         let reconciliation = Reconciliation(
-            listed: listed,
+            listedChannels: listed,
             listedAtMilliseconds: listedAt,
-            known: known,
-            isUnderWay: { underWay.contains($0.identifier) },
+            content: content,
+            isUnderWay: { identifiersUnderWay.contains($0.identifier) },
             deletesUnknown: deletesUnknown,
-            nowMilliseconds: now
+            nowMilliseconds: nowMilliseconds
         )
-        note(
+        report(
             .listed(
                 app: managedEnvironment.appEnvironment.app,
                 environment: managedEnvironment.appEnvironment.environment,
                 channels: listed.count
             )
         )
-        let refusal = try await carryOut(reconciliation, known: known, at: managedEnvironment)
-        for entry in known.entries where entry.state == .active && entry.deleteAfter == nil {
+        let refusal = try await carryOut(reconciliation, content: content, at: managedEnvironment)
+        for entry in content.entries where entry.state == .active && entry.deleteAfter == nil {
             try planDeletion(entry, at: managedEnvironment)
             await Task.yield()
         }
         if let refusal { throw refusal }
         try convertingErrors { () throws(RedisError) in
-            try register.noteReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAt)
+            try register.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAt)
         }
         return reconciliation
     }
@@ -156,7 +157,7 @@ extension ChannelKeeper {
     /// - Returns: the first lasting refusal; nil if there was none.
     private func carryOut(
         _ reconciliation: Reconciliation,
-        known: Reconciliation.Known,
+        content: Reconciliation.RegisterContent,
         at managedEnvironment: ManagedEnvironment
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
         let orphanRefusal = try await actOnEach(reconciliation.orphans) { keeper, channel throws(ChannelRefusal) in
@@ -166,11 +167,11 @@ extension ChannelKeeper {
                 throw keeper.refusal(error)
             }
             try keeper.convertingErrors { () throws(RedisError) in
-                if known.foreign.contains(channel) {
-                    try keeper.register.forgetForeign([channel], managedEnvironment.appEnvironment)
+                if content.foreignChannels.contains(channel) {
+                    try keeper.register.removeForeignChannels([channel], managedEnvironment.appEnvironment)
                 }
             }
-            keeper.note(
+            keeper.report(
                 .orphanDeleted(
                     channel: channel,
                     app: managedEnvironment.appEnvironment.app,
@@ -181,25 +182,27 @@ extension ChannelKeeper {
         try convertingErrors { () throws(RedisError) in
             // Keep the intents until all orphans are deleted, because an intent proves that Causeway may have
             // created an orphan.
-            if orphanRefusal == nil { try register.remove(reconciliation.resolved, managedEnvironment.appEnvironment) }
-            try register.noteForeign(reconciliation.newlyForeign, managedEnvironment.appEnvironment)
+            if orphanRefusal == nil {
+                try register.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
+            }
+            try register.recordForeignChannels(reconciliation.newForeignChannels, managedEnvironment.appEnvironment)
         }
         let refusals = [
             orphanRefusal,
-            try await actOnEach(reconciliation.due) { keeper, entry throws(ChannelRefusal) in
+            try await actOnEach(reconciliation.entriesToDelete) { keeper, entry throws(ChannelRefusal) in
                 try await keeper.delete(entry, at: managedEnvironment)
             },
-            try await actOnEach(reconciliation.unpublished) { keeper, entry throws(ChannelRefusal) in
-                try keeper.publishAndAnnounce(entry, isWanted: false)
+            try await actOnEach(reconciliation.unpublishedEntries) { keeper, entry throws(ChannelRefusal) in
+                try keeper.publishAndAnnounce(entry, cancelsDeletion: false)
             },
-            try await actOnEach(reconciliation.lost) { keeper, entry throws(ChannelRefusal) in
+            try await actOnEach(reconciliation.lostEntries) { keeper, entry throws(ChannelRefusal) in
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]
-        if !reconciliation.unknown.isEmpty {
-            note(
-                .unknown(
-                    reconciliation.unknown.count,
+        if !reconciliation.unknownChannels.isEmpty {
+            report(
+                .unknownChannels(
+                    count: reconciliation.unknownChannels.count,
                     app: managedEnvironment.appEnvironment.app,
                     environment: managedEnvironment.appEnvironment.environment
                 )
@@ -221,10 +224,10 @@ extension ChannelKeeper {
             planned.isPublished = nil
             let storedUntil = entry.storage == .newest ? end.storedUntilMilliseconds : 0
             planned.deleteAfter = max(end.atMilliseconds + managedEnvironment.keepMilliseconds, storedUntil)
-            guard try register.change(current, to: planned) else { return }
+            guard try register.replaceIfUnchanged(current, with: planned) else { return }
             // A start may have been admitted since the check. Its request then found no planned deletion to
             // cancel, so this call cancels the deletion.
-            if try register.end(of: entry) == nil { try register.change(planned, to: current) }
+            if try register.end(of: entry) == nil { try register.replaceIfUnchanged(planned, with: current) }
         }
     }
 }

@@ -27,7 +27,7 @@ package struct ChannelRequest: Sendable, Hashable {
 
 /// The answer to a request, for one environment.
 package enum ChannelResponse: Sendable {
-    case known(ChannelEntry)
+    case channel(ChannelEntry)
     case refused(environment: String, ChannelRefusal)
 }
 
@@ -55,7 +55,7 @@ extension ChannelKeeper {
 
     /// Carries out requests one after another until no request is ready.
     private func carryOutReady(answer: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
-        while let request = requestQueues.nextReady() {
+        while let request = requestQueues.nextReadyRequest() {
             if !Task.isCancelled { await perform(request, answer: answer) }
             requestQueues.end(request)
         }
@@ -72,11 +72,15 @@ extension ChannelKeeper {
             do throws(ChannelRefusal) {
                 switch request.kind {
                 case .wanted:
-                    answer(request, .known(try await ensure(request.audience, at: managedEnvironment)))
+                    answer(request, .channel(try await ensureChannel(of: request.audience, at: managedEnvironment)))
                 case .lost(let channel):
-                    answer(request, .known(try await replace(channel, of: request.audience, at: managedEnvironment)))
+                    answer(request, .channel(try await replace(channel, of: request.audience, at: managedEnvironment)))
                 case .ended(let storedUntil):
-                    try await end(request.audience, at: managedEnvironment, storedUntilMilliseconds: storedUntil)
+                    try await handleEnd(
+                        of: request.audience,
+                        at: managedEnvironment,
+                        storedUntilMilliseconds: storedUntil
+                    )
                 }
             } catch {
                 answer(request, .refused(environment: environment, error))
@@ -87,15 +91,16 @@ extension ChannelKeeper {
     /// Repeats the periodic work until the task is cancelled. Checks every second whether Redis has lost the
     /// register.
     private func maintainAll() async {
-        var (tendingDue, restoringDue) = (ContinuousClock.now, ContinuousClock.now)
+        var (maintenanceDue, restorationDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
-            if ContinuousClock.now >= restoringDue {
-                let pause = restoreOrReport() ? Self.lossCheckInterval : .milliseconds(Self.restoringPauseMilliseconds)
-                restoringDue = ContinuousClock.now + pause
+            if ContinuousClock.now >= restorationDue {
+                let pause =
+                    restoreOrReport() ? Self.lossCheckInterval : .milliseconds(Self.restorationPauseMilliseconds)
+                restorationDue = ContinuousClock.now + pause
             }
-            if ContinuousClock.now >= tendingDue {
+            if ContinuousClock.now >= maintenanceDue {
                 for managedEnvironment in managedEnvironments { await maintainOrReport(managedEnvironment) }
-                tendingDue = ContinuousClock.now + Self.maintenanceInterval
+                maintenanceDue = ContinuousClock.now + Self.maintenanceInterval
             }
             try? await Task.sleep(for: Self.lossCheckInterval)
         }
@@ -110,7 +115,7 @@ extension ChannelKeeper {
             try restoreLost()
             return true
         } catch {
-            note(.failed(error.text, app: nil, environment: nil))
+            report(.failed(error.text, app: nil, environment: nil))
             return false
         }
     }
@@ -121,7 +126,7 @@ extension ChannelKeeper {
         do throws(ChannelRefusal) {
             try await maintain(managedEnvironment)
         } catch {
-            note(
+            report(
                 .failed(
                     error.text,
                     app: managedEnvironment.appEnvironment.app,

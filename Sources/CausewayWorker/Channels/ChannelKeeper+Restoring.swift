@@ -8,9 +8,9 @@ import Redis
 extension ChannelKeeper {
     /// The most times that one call begins a restoration. A restoration begins again if the register was
     /// changed or lost during it.
-    private static let restoringsMax = 8
+    private static let restorationsMax = 8
     /// The pause after a restoration failed.
-    static let restoringPauseMilliseconds: Int64 = 5_000
+    static let restorationPauseMilliseconds: Int64 = 5_000
 
     /// Returns an audience's entry. Restores the register first if it may be incomplete.
     func entry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> ChannelEntry? {
@@ -27,21 +27,25 @@ extension ChannelKeeper {
 
     /// Reads everything that the register has for an app in an environment, even if the register is
     /// incomplete.
-    func peek(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
-        let known = try convertingErrors { () throws(RedisError) in
-            try register.known(managedEnvironment.appEnvironment)
+    func readRegisterAsIs(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+        -> Reconciliation.RegisterContent
+    {
+        let content = try convertingErrors { () throws(RedisError) in
+            try register.content(managedEnvironment.appEnvironment)
         }
-        if known.isRestored { restoredEnvironments.insert(managedEnvironment.appEnvironment) }
-        return known
+        if content.isRestored { restoredEnvironments.insert(managedEnvironment.appEnvironment) }
+        return content
     }
 
     /// Reads everything that the register has for an app in an environment. Restores the register first if it
     /// is incomplete.
-    func known(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
-        let known = try peek(managedEnvironment)
-        if known.isRestored { return known }
+    func readCompleteRegister(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+        -> Reconciliation.RegisterContent
+    {
+        let content = try readRegisterAsIs(managedEnvironment)
+        if content.isRestored { return content }
         try restore([managedEnvironment])
-        return try peek(managedEnvironment)
+        return try readRegisterAsIs(managedEnvironment)
     }
 
     /// Restores the registers that Redis has lost, of all apps and environments in use. Admission needs the
@@ -53,39 +57,39 @@ extension ChannelKeeper {
     /// Copies entries from the topic to the incomplete registers, and writes the channels into the audiences'
     /// records, where admission reads them. Several processes may do this at the same time.
     func restore(_ managedEnvironments: [ManagedEnvironment]) throws(ChannelRefusal) {
-        for _ in 0..<Self.restoringsMax {
+        for _ in 0..<Self.restorationsMax {
             var tokens: [AppEnvironment: [UInt8]] = [:]
             for managedEnvironment in managedEnvironments {
                 tokens[managedEnvironment.appEnvironment] = try convertingErrors { () throws(RedisError) in
                     guard try !register.isRestored(managedEnvironment.appEnvironment) else { return nil }
-                    return try register.beginRestoring(managedEnvironment.appEnvironment)
+                    return try register.beginRestoration(managedEnvironment.appEnvironment)
                 }
                 if tokens[managedEnvironment.appEnvironment] == nil {
                     restoredEnvironments.insert(managedEnvironment.appEnvironment)
                 }
             }
             guard !tokens.isEmpty else { return }
-            let published = try published()
+            let publishedEntries = try publishedEntries()
             for (appEnvironment, token) in tokens {
-                let entries = published.filter {
+                let entries = publishedEntries.filter {
                     $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
                 }
                 // If `restore` returns false, the next pass of the loop reads the topic and restores again.
                 _ = try convertingErrors { () throws(RedisError) in
-                    try register.restore(entries, appEnvironment, token: token, atMilliseconds: now)
+                    try register.restore(entries, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
                 }
             }
         }
         throw ChannelRefusal(
             text: "the register of channels changes while it is restored",
-            untilMilliseconds: now + Self.restoringPauseMilliseconds
+            untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
         )
     }
 
     /// Reads all entries of the topic. After a failure, throws the same refusal for a while, so that not
     /// every request waits for Kafka's timeout.
-    private func published() throws(ChannelRefusal) -> [ChannelEntry] {
-        if let restoringRefusal, now < restoringRefusal.untilMilliseconds { throw restoringRefusal }
+    private func publishedEntries() throws(ChannelRefusal) -> [ChannelEntry] {
+        if let restorationRefusal, nowMilliseconds < restorationRefusal.untilMilliseconds { throw restorationRefusal }
         do throws(KafkaError) {
             return try topic.entries()
                 .map { entry in
@@ -97,9 +101,9 @@ extension ChannelKeeper {
             let refusal = ChannelRefusal(
                 text:
                     "the register of channels in Redis is not complete, and the channels cannot be read from Kafka: \(error)",
-                untilMilliseconds: now + Self.restoringPauseMilliseconds
+                untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
-            restoringRefusal = refusal
+            restorationRefusal = refusal
             throw refusal
         }
     }

@@ -37,11 +37,11 @@ package actor ChannelKeeper {
     /// this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// The interval between checks whether another process has finished creating the audience's channel.
-    static let waitingInterval = Duration.milliseconds(100)
+    static let creationPollInterval = Duration.milliseconds(100)
     /// How long the keeper repeats a refusal without asking APNs again, if the cause was a transient error.
-    /// `lastingMilliseconds` applies after any other error.
-    static let transientMilliseconds: Int64 = 60_000
-    private static let lastingMilliseconds: Int64 = 600_000
+    /// `lastingRefusalMilliseconds` applies after any other error.
+    static let transientRefusalMilliseconds: Int64 = 60_000
+    private static let lastingRefusalMilliseconds: Int64 = 600_000
 
     private let executor = BlockingExecutor(label: "channel keeper")
     nonisolated package var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -51,22 +51,22 @@ package actor ChannelKeeper {
     let topic: ChannelTopic
     /// The longest time of one attempt to create a channel. After this time the attempt has succeeded or
     /// failed.
-    private let creationMilliseconds: Int64
-    let note: @Sendable (ChannelEvent) -> Void
+    private let creationMillisecondsMax: Int64
+    let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose register was complete at least once. If such a register becomes
     /// incomplete, Redis has lost it.
     var restoredEnvironments: Set<AppEnvironment> = []
     /// Why the last restoration of a register failed. Its `untilMilliseconds` says when the next restoration
     /// may begin.
-    var restoringRefusal: ChannelRefusal?
+    var restorationRefusal: ChannelRefusal?
     /// Audiences whose channel could not be created. Until the refusal expires, each further request gets the
     /// same refusal.
-    private var refusals: [Refused: ChannelRefusal] = [:]
+    private var refusals: [RefusalKey: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
     /// The requests of lanes that run or wait.
     let requestQueues = AudienceQueues()
 
-    private struct Refused: Hashable {
+    private struct RefusalKey: Hashable {
         var appEnvironment: AppEnvironment
         var audience: String
     }
@@ -76,17 +76,17 @@ package actor ChannelKeeper {
         register: ChannelRegister,
         topic: ChannelTopic,
         timeoutMilliseconds: Int64,
-        note: @escaping @Sendable (ChannelEvent) -> Void
+        report: @escaping @Sendable (ChannelEvent) -> Void
     ) {
         self.managedEnvironments = managedEnvironments
         self.register = register
         self.topic = topic
         // A creation takes one list request, one create request, and the Redis calls between them.
-        creationMilliseconds = 2 * timeoutMilliseconds + 5_000
-        self.note = note
+        creationMillisecondsMax = 2 * timeoutMilliseconds + 5_000
+        self.report = report
     }
 
-    var now: Int64 { wallMilliseconds() }
+    var nowMilliseconds: Int64 { wallMilliseconds() }
 
     func managedEnvironment(_ appEnvironment: AppEnvironment) -> ManagedEnvironment? {
         managedEnvironments.first { $0.appEnvironment == appEnvironment }
@@ -95,30 +95,32 @@ package actor ChannelKeeper {
     // MARK: - Requests
 
     /// Returns the channel of an audience. Creates the channel if the audience has none.
-    func ensure(
-        _ audience: String,
+    func ensureChannel(
+        of audience: String,
         at managedEnvironment: ManagedEnvironment,
         storage: ChannelEntry.Storage? = nil
     ) async throws(ChannelRefusal) -> ChannelEntry {
-        let deadline = now + creationMilliseconds
+        let deadline = nowMilliseconds + creationMillisecondsMax
         while true {
             if let entry = try entry(of: audience, at: managedEnvironment) {
-                guard entry.state == .deleting else { return try publishAndAnnounce(entry, isWanted: true) }
+                guard entry.state == .deleting else { return try publishAndAnnounce(entry, cancelsDeletion: true) }
                 try await delete(entry, at: managedEnvironment)
             }
-            if let refusal = refusals[Refused(appEnvironment: managedEnvironment.appEnvironment, audience: audience)],
-                now < refusal.untilMilliseconds
+            if let refusal = refusals[
+                RefusalKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
+            ],
+                nowMilliseconds < refusal.untilMilliseconds
             {
                 throw refusal
             }
-            let isMine = try convertingErrors { () throws(RedisError) in
-                try register.takeCreation(
+            let hasLease = try convertingErrors { () throws(RedisError) in
+                try register.acquireCreationLease(
                     of: audience,
                     managedEnvironment.appEnvironment,
-                    milliseconds: creationMilliseconds
+                    milliseconds: creationMillisecondsMax
                 )
             }
-            if isMine,
+            if hasLease,
                 let entry = try await createIfMissing(
                     audience,
                     at: managedEnvironment,
@@ -127,11 +129,11 @@ package actor ChannelKeeper {
             {
                 return entry
             }
-            guard now < deadline else {
-                throw ChannelRefusal(text: "another worker is creating the channel", untilMilliseconds: now)
+            guard nowMilliseconds < deadline else {
+                throw ChannelRefusal(text: "another worker is creating the channel", untilMilliseconds: nowMilliseconds)
             }
             // Another process announces its new channel only in Redis, so poll Redis.
-            try? await Task.sleep(for: Self.waitingInterval)
+            try? await Task.sleep(for: Self.creationPollInterval)
         }
     }
 
@@ -148,7 +150,7 @@ package actor ChannelKeeper {
         let isNeeded = try convertingErrors { () throws(RedisError) in
             let found = try register.find(managedEnvironment.appEnvironment, audience: audience)
             let isNeeded = found.entry == nil && found.isRestored
-            if !isNeeded { try register.endCreation(of: audience, managedEnvironment.appEnvironment) }
+            if !isNeeded { try register.releaseCreationLease(of: audience, managedEnvironment.appEnvironment) }
             return isNeeded
         }
         return isNeeded ? try await create(audience, at: managedEnvironment, storage: storage) : nil
@@ -162,17 +164,17 @@ package actor ChannelKeeper {
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelIntent(
-            identifier: "\(now)-\(UInt64.random(in: .min ... .max))",
+            identifier: "\(nowMilliseconds)-\(UInt64.random(in: .min ... .max))",
             audience: audience,
-            createdAt: now,
+            createdAt: nowMilliseconds,
             worker: ChannelProcess.name
         )
-        var (isOpen, isSpare) = (false, false)
+        var (hasIntent, isRedundant) = (false, false)
         do {
             let listed = try await managedEnvironment.management.list()
-            try noteForeign(listed, at: managedEnvironment)
+            try recordForeignChannels(listed, at: managedEnvironment)
             try register.write(intent, appEnvironment)
-            isOpen = true
+            hasIntent = true
             let channel = try await managedEnvironment.management.create(storesNewest: storage == .newest)
             let entry = ChannelEntry(
                 app: appEnvironment.app,
@@ -180,32 +182,33 @@ package actor ChannelKeeper {
                 audience: audience,
                 channel: channel,
                 storage: storage,
-                createdAt: now
+                createdAt: nowMilliseconds
             )
             guard try register.add(entry) else {
                 // Redis lost this process's lease meanwhile, and another process created a channel first.
                 // Phones know that channel, so this one is deleted.
-                isSpare = true
+                isRedundant = true
                 try register.write(intent, appEnvironment)
                 try await managedEnvironment.management.delete(channel)
                 try register.remove([intent], appEnvironment)
                 return nil
             }
             try register.remove([intent], appEnvironment)
-            try register.endCreation(of: audience, appEnvironment)
-            note(.created(entry))
-            return try publishAndAnnounce(entry, isWanted: true)
+            try register.releaseCreationLease(of: audience, appEnvironment)
+            report(.created(entry))
+            return try publishAndAnnounce(entry, cancelsDeletion: true)
         } catch {
             let refusal = refusal(error)
             // If APNs may have created the channel, keep the intent for the next reconciliation.
-            let mayBeThere = isSpare || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
-            if isOpen, !mayBeThere { try? register.remove([intent], appEnvironment) }
-            try? register.endCreation(of: audience, appEnvironment)
-            refusals = refusals.filter { now < $0.value.untilMilliseconds }
+            let mayExistAtAPNs =
+                isRedundant || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
+            if hasIntent, !mayExistAtAPNs { try? register.remove([intent], appEnvironment) }
+            try? register.releaseCreationLease(of: audience, appEnvironment)
+            refusals = refusals.filter { nowMilliseconds < $0.value.untilMilliseconds }
             if refusals.count < Self.refusalsMax {
-                refusals[Refused(appEnvironment: appEnvironment, audience: audience)] = refusal
+                refusals[RefusalKey(appEnvironment: appEnvironment, audience: audience)] = refusal
             }
-            note(
+            report(
                 .refused(
                     audience: audience,
                     app: appEnvironment.app,
@@ -219,13 +222,15 @@ package actor ChannelKeeper {
 
     /// Records channels as foreign (created by other programs) if Causeway was creating no channel when APNs
     /// listed them.
-    private func noteForeign(_ listed: [String], at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) {
-        let known = try known(managedEnvironment)
-        guard known.intents.isEmpty else { return }
-        let own = Set(known.entries.map(\.channel))
+    private func recordForeignChannels(_ listed: [String], at managedEnvironment: ManagedEnvironment)
+        throws(ChannelRefusal)
+    {
+        let content = try readCompleteRegister(managedEnvironment)
+        guard content.intents.isEmpty else { return }
+        let own = Set(content.entries.map(\.channel))
         try convertingErrors { () throws(RedisError) in
-            try register.noteForeign(
-                listed.filter { !own.contains($0) && !known.foreign.contains($0) },
+            try register.recordForeignChannels(
+                listed.filter { !own.contains($0) && !content.foreignChannels.contains($0) },
                 managedEnvironment.appEnvironment
             )
         }
@@ -233,11 +238,11 @@ package actor ChannelKeeper {
 
     /// Makes the topic and the audience's record agree with the register's entry.
     ///
-    /// - Parameter isWanted: true cancels a planned deletion.
+    /// - Parameter cancelsDeletion: true cancels a planned deletion.
     @discardableResult
-    func publishAndAnnounce(_ entry: ChannelEntry, isWanted: Bool) throws(ChannelRefusal) -> ChannelEntry {
+    func publishAndAnnounce(_ entry: ChannelEntry, cancelsDeletion: Bool) throws(ChannelRefusal) -> ChannelEntry {
         var entry = entry
-        if isWanted, entry.deleteAfter != nil {
+        if cancelsDeletion, entry.deleteAfter != nil {
             (entry.deleteAfter, entry.isPublished) = (nil, nil)
             let wanted = entry
             try convertingErrors { () throws(RedisError) in try register.write(wanted) }
@@ -250,25 +255,27 @@ package actor ChannelKeeper {
                 let published = entry
                 // If another worker has planned or cancelled a deletion meanwhile, the entry has changed, and
                 // it must be published again.
-                try convertingErrors { () throws(RedisError) in _ = try register.change(before, to: published) }
+                try convertingErrors { () throws(RedisError) in
+                    _ = try register.replaceIfUnchanged(before, with: published)
+                }
             } catch {
                 // Broadcasts can already use the channel. The periodic work publishes the entry later.
                 let text = "\(entry.topicKey) is not published yet: \(error)"
-                note(.failed(text, app: entry.app, environment: entry.environment))
+                report(.failed(text, app: entry.app, environment: entry.environment))
             }
         }
-        let settled = entry
-        try convertingErrors { () throws(RedisError) in try register.announce(settled) }
+        let announcedEntry = entry
+        try convertingErrors { () throws(RedisError) in try register.announce(announcedEntry) }
         return entry
     }
 
     /// Plans the deletion of an ended audience's channel. If another process is creating the channel, first
     /// waits for its entry.
-    func end(_ audience: String, at managedEnvironment: ManagedEnvironment, storedUntilMilliseconds: Int64)
+    func handleEnd(of audience: String, at managedEnvironment: ManagedEnvironment, storedUntilMilliseconds: Int64)
         async throws(ChannelRefusal)
     {
-        let due = max(now + managedEnvironment.keepMilliseconds, storedUntilMilliseconds)
-        let deadline = now + creationMilliseconds
+        let due = max(nowMilliseconds + managedEnvironment.keepMilliseconds, storedUntilMilliseconds)
+        let deadline = nowMilliseconds + creationMillisecondsMax
         while true {
             let entry = try entry(of: audience, at: managedEnvironment)
             let hasEnded = try convertingErrors { () throws(RedisError) in
@@ -282,8 +289,8 @@ package actor ChannelKeeper {
                 }
                 return try !register.isBeingCreated(audience, managedEnvironment.appEnvironment)
             }
-            guard !hasEnded, now < deadline, !Task.isCancelled else { return }
-            try? await Task.sleep(for: Self.waitingInterval)
+            guard !hasEnded, nowMilliseconds < deadline, !Task.isCancelled else { return }
+            try? await Task.sleep(for: Self.creationPollInterval)
         }
     }
 
@@ -294,10 +301,12 @@ package actor ChannelKeeper {
     {
         try restore([managedEnvironment])
         let entry = try entry(of: audience, at: managedEnvironment)
-        guard let entry, entry.channel == channel else { return try await ensure(audience, at: managedEnvironment) }
-        note(.lost(entry))
+        guard let entry, entry.channel == channel else {
+            return try await ensureChannel(of: audience, at: managedEnvironment)
+        }
+        report(.lost(entry))
         try convertingErrors { () throws(RedisError) in try register.remove(entry) }
-        var successor = try await ensure(audience, at: managedEnvironment, storage: entry.storage)
+        var successor = try await ensureChannel(of: audience, at: managedEnvironment, storage: entry.storage)
         if let due = entry.deleteAfter {
             // The audience has ended meanwhile, so the new channel also needs a planned deletion.
             (successor.deleteAfter, successor.isPublished) = (due, nil)
@@ -320,7 +329,7 @@ package actor ChannelKeeper {
             try topic.withdraw(entry)
             try register.restartRestoration(managedEnvironment.appEnvironment)
             try register.remove(entry)
-            note(.deleted(entry))
+            report(.deleted(entry))
         } catch {
             throw refusal(error)
         }
@@ -336,7 +345,7 @@ package actor ChannelKeeper {
 
     func refusal(_ error: any Error) -> ChannelRefusal {
         let isTransient = (error as? ChannelError)?.isTransient ?? true
-        let milliseconds = isTransient ? Self.transientMilliseconds : Self.lastingMilliseconds
-        return ChannelRefusal(error, untilMilliseconds: now + milliseconds, isTransient: isTransient)
+        let milliseconds = isTransient ? Self.transientRefusalMilliseconds : Self.lastingRefusalMilliseconds
+        return ChannelRefusal(error, untilMilliseconds: nowMilliseconds + milliseconds, isTransient: isTransient)
     }
 }

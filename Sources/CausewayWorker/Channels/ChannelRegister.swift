@@ -16,7 +16,7 @@ import Redis
 /// Blocks. Use it from one thread at a time.
 final class ChannelRegister {
     /// The lifetime of an audience's record after its last command.
-    private static let recordMilliseconds: Int64 = 25 * 3_600_000
+    private static let recordLifetimeMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
 
@@ -28,27 +28,27 @@ final class ChannelRegister {
         Array("{channels:\(appEnvironment.app):\(appEnvironment.environment)}\(suffix)".utf8)
     }
 
-    private func bytes(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
+    private func fieldName(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
     /// Reads the whole hash at one moment. Skips values that it cannot read, because another release may have
     /// written them.
-    func known(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.Known {
-        var known = Reconciliation.Known()
+    func content(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegisterContent {
+        var content = Reconciliation.RegisterContent()
         for (field, value) in try hashes.hash(key(appEnvironment)) {
             let name = String(decoding: field.dropFirst(2), as: UTF8.self)
             switch field.first {
-            case UInt8(ascii: "a"): if let entry = ChannelEntry(json: value) { known.entries.append(entry) }
+            case UInt8(ascii: "a"): if let entry = ChannelEntry(json: value) { content.entries.append(entry) }
             case UInt8(ascii: "i"):
-                if let intent = ChannelIntent(json: value) { known.intents.append(intent) }
-            case UInt8(ascii: "f"): known.foreign.insert(name)
-            case UInt8(ascii: "t"): known.isRestored = Self.isRestored(value)
-            case UInt8(ascii: "r"): known.reconciledAt = Int64(String(decoding: value, as: UTF8.self))
+                if let intent = ChannelIntent(json: value) { content.intents.append(intent) }
+            case UInt8(ascii: "f"): content.foreignChannels.insert(name)
+            case UInt8(ascii: "t"): content.isRestored = Self.isRestored(value)
+            case UInt8(ascii: "r"): content.reconciledAtMilliseconds = Int64(String(decoding: value, as: UTF8.self))
             default: break
             }
         }
-        known.entries.sort { $0.audience < $1.audience }
-        known.intents.sort { ($0.createdAt, $0.identifier) < ($1.createdAt, $1.identifier) }
-        return known
+        content.entries.sort { $0.audience < $1.audience }
+        content.intents.sort { ($0.createdAt, $0.identifier) < ($1.createdAt, $1.identifier) }
+        return content
     }
 
     /// Returns an audience's entry, and whether the register is complete. In an incomplete register, a
@@ -57,12 +57,12 @@ final class ChannelRegister {
         _ appEnvironment: AppEnvironment,
         audience: String
     ) throws(RedisError) -> (entry: ChannelEntry?, isRestored: Bool) {
-        let values = try hashes.values(key(appEnvironment), [bytes("a", audience), Self.restored])
+        let values = try hashes.values(key(appEnvironment), [fieldName("a", audience), Self.completenessField])
         return (values[0].flatMap(ChannelEntry.init(json:)), Self.isRestored(values[1]))
     }
 
     func entry(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> ChannelEntry? {
-        try hashes.value(key(appEnvironment), bytes("a", audience)).flatMap(ChannelEntry.init(json:))
+        try hashes.value(key(appEnvironment), fieldName("a", audience)).flatMap(ChannelEntry.init(json:))
     }
 
     /// Adds the entry of a new channel.
@@ -70,20 +70,20 @@ final class ChannelRegister {
     /// - Returns: false if the audience already has an entry, which stays unchanged.
     func add(_ entry: ChannelEntry) throws(RedisError) -> Bool {
         let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
-        return try hashes.add(key(appEnvironment), [(bytes("a", entry.audience), entry.json)]) == 1
+        return try hashes.add(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)]) == 1
     }
 
     func write(_ entry: ChannelEntry) throws(RedisError) {
         let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
-        try hashes.set(key(appEnvironment), [(bytes("a", entry.audience), entry.json)])
+        try hashes.set(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)])
     }
 
     /// Replaces an entry by its next version.
     ///
     /// - Returns: false if the register no longer has exactly this entry. Then nothing has changed.
     @discardableResult
-    func change(_ entry: ChannelEntry, to next: ChannelEntry) throws(RedisError) -> Bool {
-        let condition = SharedHashes.FieldCondition(bytes("a", entry.audience), entry.json, next: next.json)
+    func replaceIfUnchanged(_ entry: ChannelEntry, with next: ChannelEntry) throws(RedisError) -> Bool {
+        let condition = SharedHashes.FieldCondition(fieldName("a", entry.audience), entry.json, next: next.json)
         return try hashes.add(key(AppEnvironment(app: entry.app, environment: entry.environment)), [], if: condition)
             != nil
     }
@@ -91,59 +91,59 @@ final class ChannelRegister {
     func remove(_ entry: ChannelEntry) throws(RedisError) {
         try hashes.remove(
             key(AppEnvironment(app: entry.app, environment: entry.environment)),
-            [bytes("a", entry.audience)]
+            [fieldName("a", entry.audience)]
         )
     }
 
     func write(_ intent: ChannelIntent, _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.set(key(appEnvironment), [(bytes("i", intent.identifier), intent.json)])
+        try hashes.set(key(appEnvironment), [(fieldName("i", intent.identifier), intent.json)])
     }
 
     func remove(_ intents: [ChannelIntent], _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.remove(key(appEnvironment), intents.map { bytes("i", $0.identifier) })
+        try hashes.remove(key(appEnvironment), intents.map { fieldName("i", $0.identifier) })
     }
 
-    func noteForeign(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
-        if !channels.isEmpty { try hashes.set(key(appEnvironment), channels.map { (bytes("f", $0), []) }) }
+    func recordForeignChannels(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
+        if !channels.isEmpty { try hashes.set(key(appEnvironment), channels.map { (fieldName("f", $0), []) }) }
     }
 
-    func forgetForeign(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.remove(key(appEnvironment), channels.map { bytes("f", $0) })
+    func removeForeignChannels(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
+        try hashes.remove(key(appEnvironment), channels.map { fieldName("f", $0) })
     }
 
-    func noteReconciliation(_ appEnvironment: AppEnvironment, atMilliseconds: Int64) throws(RedisError) {
-        try hashes.set(key(appEnvironment), [(bytes("r", ""), Array(String(atMilliseconds).utf8))])
+    func recordReconciliation(_ appEnvironment: AppEnvironment, atMilliseconds: Int64) throws(RedisError) {
+        try hashes.set(key(appEnvironment), [(fieldName("r", ""), Array(String(atMilliseconds).utf8))])
     }
 
     // MARK: - Restoring
 
-    private static let restored = Array("t:".utf8)
+    private static let completenessField = Array("t:".utf8)
     /// The most entries that one call writes.
-    private static let batchCount = 256
+    private static let entriesPerBatchMax = 256
 
     private static func isRestored(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
 
-    private static func token() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
+    private static func newToken() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
 
     func isRestored(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
-        Self.isRestored(try hashes.value(key(appEnvironment), Self.restored))
+        Self.isRestored(try hashes.value(key(appEnvironment), Self.completenessField))
     }
 
     /// Notes in the register that it is being restored. Call this before reading the topic. All processes
     /// that restore at the same time share the token.
     ///
     /// - Returns: nil if the register is already complete.
-    func beginRestoring(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
-        _ = try hashes.add(key(appEnvironment), [(Self.restored, Self.token())])
-        let token = try hashes.value(key(appEnvironment), Self.restored)
+    func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
+        _ = try hashes.add(key(appEnvironment), [(Self.completenessField, Self.newToken())])
+        let token = try hashes.value(key(appEnvironment), Self.completenessField)
         return Self.isRestored(token) ? nil : token
     }
 
     /// Adds the entries that the register lacks, and writes all its channels into the audiences' records,
     /// where admission reads them.
     ///
-    /// - Parameter token: the token from `beginRestoring`.
-    /// - Returns: false if the entries may be out of date. Since `beginRestoring`, Redis was emptied, a
+    /// - Parameter token: the token from `beginRestoration`.
+    /// - Returns: false if the entries may be out of date. Since `beginRestoration`, Redis was emptied, a
     ///   channel was deleted, or another process completed the restoration.
     func restore(
         _ entries: [ChannelEntry],
@@ -151,16 +151,18 @@ final class ChannelRegister {
         token: [UInt8],
         atMilliseconds: Int64
     ) throws(RedisError) -> Bool {
-        for start in stride(from: 0, to: entries.count, by: Self.batchCount) {
-            let fields = entries[start...].prefix(Self.batchCount).map { (bytes("a", $0.audience), $0.json) }
-            guard try hashes.add(key(appEnvironment), fields, if: .init(Self.restored, token)) != nil else {
+        for start in stride(from: 0, to: entries.count, by: Self.entriesPerBatchMax) {
+            let fields = entries[start...].prefix(Self.entriesPerBatchMax)
+                .map { (fieldName("a", $0.audience), $0.json) }
+            guard try hashes.add(key(appEnvironment), fields, if: .init(Self.completenessField, token)) != nil else {
                 return false
             }
         }
         // Admission must know the channels before the register counts as complete.
-        try announce(known(appEnvironment).entries.filter { $0.state == .active })
-        let now = Array(String(atMilliseconds).utf8)
-        return try hashes.add(key(appEnvironment), [], if: .init(Self.restored, token, next: now)) != nil
+        try announce(content(appEnvironment).entries.filter { $0.state == .active })
+        let completeSince = Array(String(atMilliseconds).utf8)
+        return try hashes.add(key(appEnvironment), [], if: .init(Self.completenessField, token, next: completeSince))
+            != nil
     }
 
     /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written
@@ -168,18 +170,19 @@ final class ChannelRegister {
     /// could add the entry again.
     func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
         guard try !isRestored(appEnvironment) else { return }
-        try hashes.set(key(appEnvironment), [(Self.restored, Self.token())])
+        try hashes.set(key(appEnvironment), [(Self.completenessField, Self.newToken())])
     }
 
     // MARK: - Leases
 
-    func takeCreation(of audience: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError)
+    func acquireCreationLease(of audience: String, _ appEnvironment: AppEnvironment, milliseconds: Int64)
+        throws(RedisError)
         -> Bool
     {
         try hashes.acquireLease(key(appEnvironment, "create:\(audience)"), milliseconds: milliseconds)
     }
 
-    func endCreation(of audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) {
+    func releaseCreationLease(of audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) {
         try hashes.releaseLease(key(appEnvironment, "create:\(audience)"))
     }
 
@@ -213,8 +216,8 @@ final class ChannelRegister {
         guard let key = recordKey(entry.app, entry.audience), let value = try hashes.value(key, field),
             let admitted = try? AudienceInspection(fields: [(field, value)]).admitted, admitted.isEnd
         else { return nil }
-        let last = admitted.atMilliseconds / 1_000 + ChannelStorage.secondsMax
-        return (admitted.atMilliseconds, min(admitted.expiration, last) * 1_000)
+        let storedUntilSecondsMax = admitted.atMilliseconds / 1_000 + ChannelStorage.secondsMax
+        return (admitted.atMilliseconds, min(admitted.expiration, storedUntilSecondsMax) * 1_000)
     }
 
     /// Writes the channel into the audience's record, where admission reads it: field `hp` for production,
@@ -222,26 +225,26 @@ final class ChannelRegister {
     func announce(_ entry: ChannelEntry) throws(RedisError) { try announce([entry]) }
 
     private func announce(_ entries: [ChannelEntry]) throws(RedisError) {
-        for start in stride(from: 0, to: entries.count, by: Self.batchCount) {
-            let records = entries[start...].prefix(Self.batchCount)
+        for start in stride(from: 0, to: entries.count, by: Self.entriesPerBatchMax) {
+            let records = entries[start...].prefix(Self.entriesPerBatchMax)
                 .compactMap { entry in
                     recordKey(entry.app, entry.audience)
-                        .map { (key: $0, fields: [(Self.field(entry.environment), entry.recordField)]) }
+                        .map { (key: $0, fields: [(Self.channelField(entry.environment), entry.recordField)]) }
                 }
-            try hashes.set(records, lifeMilliseconds: Self.recordMilliseconds)
+            try hashes.set(records, lifeMilliseconds: Self.recordLifetimeMilliseconds)
         }
     }
 
     func withdraw(_ entry: ChannelEntry) throws(RedisError) {
         guard let key = recordKey(entry.app, entry.audience) else { return }
-        try hashes.remove(key, [Self.field(entry.environment)])
+        try hashes.remove(key, [Self.channelField(entry.environment)])
     }
 
     private func recordKey(_ app: String, _ audience: String) -> [UInt8]? {
         InspectedSegments(app: app, audience: audience)?.recordKey
     }
 
-    private static func field(_ environment: String) -> [UInt8] {
+    private static func channelField(_ environment: String) -> [UInt8] {
         Array((environment == "production" ? "hp" : "hs").utf8)
     }
 }

@@ -4,10 +4,10 @@ import Kafka
 /// The topic that announces channels to app servers. The keeper restores Redis' register from it. Calls
 /// block. Use it from one thread at a time.
 final class ChannelTopic {
-    private static let readingDuration = Duration.seconds(60)
+    private static let readTimeout = Duration.seconds(60)
     // Calls with these limits cannot be interrupted, so they delay a worker's stop.
-    private static let metadataMilliseconds: Int32 = 2_000
-    private static let closeMilliseconds: Int64 = 1_000
+    private static let metadataTimeoutMilliseconds: Int32 = 2_000
+    private static let closeTimeoutMilliseconds: Int64 = 1_000
 
     private let name: String
     private let producer: SynchronousProducer
@@ -38,35 +38,35 @@ final class ChannelTopic {
     /// exist, because then no audience needs a channel.
     func entries() throws(KafkaError) -> [ChannelEntry] {
         do throws(KafkaError) {
-            return try read()
+            return try readNewestEntries()
         } catch {
             guard error.isUnknownTopic else { throw error }
             return []
         }
     }
 
-    private func read() throws(KafkaError) -> [ChannelEntry] {
+    private func readNewestEntries() throws(KafkaError) -> [ChannelEntry] {
         let contact = BrokerContact(of: name, properties: consumerProperties)
         let reader = try PartitionReader(properties: consumerProperties, topic: name, logHandler: contact)
-        defer { _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds) }
-        guard reader.awaitBroker(timeoutMilliseconds: Self.metadataMilliseconds, {}) else { throw contact.error }
-        var newest: [[UInt8]: ChannelEntry] = [:]
-        let deadline = ContinuousClock.now + Self.readingDuration
-        for partition in 0..<(try reader.partitionCount(timeoutMilliseconds: Self.metadataMilliseconds)) {
-            let marks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.metadataMilliseconds)
+        defer { _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds) }
+        guard reader.awaitBroker(timeoutMilliseconds: Self.metadataTimeoutMilliseconds, {}) else { throw contact.error }
+        var newestEntries: [[UInt8]: ChannelEntry] = [:]
+        let deadline = ContinuousClock.now + Self.readTimeout
+        for partition in 0..<(try reader.partitionCount(timeoutMilliseconds: Self.metadataTimeoutMilliseconds)) {
+            let watermarks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.metadataTimeoutMilliseconds)
             let rest = try reader.read(
                 partition,
-                offsets: marks.low..<marks.high,
+                offsets: watermarks.low..<watermarks.high,
                 until: { Task.isCancelled || ContinuousClock.now >= deadline },
                 { message in
                     guard let key = message.key else { return }
-                    newest[Array(key)] = message.value.flatMap { ChannelEntry(json: Array($0)) }
+                    newestEntries[Array(key)] = message.value.flatMap { ChannelEntry(json: Array($0)) }
                 }
             )
             guard rest == nil else {
                 throw KafkaError(code: -1, reason: "\(name): could not be read in time", isRetriable: true)
             }
         }
-        return newest.values.sorted { $0.topicKey < $1.topicKey }
+        return newestEntries.values.sorted { $0.topicKey < $1.topicKey }
     }
 }

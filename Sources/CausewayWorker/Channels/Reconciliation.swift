@@ -4,84 +4,86 @@
 /// two steps has an entry or an intent.
 package struct Reconciliation: Equatable, Sendable {
     /// The content of the register for one app in one environment, at one moment.
-    package struct Known: Equatable, Sendable {
+    package struct RegisterContent: Equatable, Sendable {
         package var entries: [ChannelEntry] = []
         package var intents: [ChannelIntent] = []
         /// Channels that other programs created: they existed when no creation of ours was under way.
-        package var foreign: Set<String> = []
+        package var foreignChannels: Set<String> = []
         /// Whether the register has all entries of `causeway.channels`. If not, entries may be missing.
         package var isRestored = false
         /// When APNs' list was last compared with the register, UNIX milliseconds; nil: never.
-        package var reconciledAt: Int64?
+        package var reconciledAtMilliseconds: Int64?
 
         package init() {}
     }
 
     /// Channels that other programs created, or may have created.
-    package var unknown: [String] = []
+    package var unknownChannels: [String] = []
     /// Channels to delete. Our own attempts created them, and no entry names them. With `deletesUnknown`,
     /// also channels that other programs created, or may have created.
     package var orphans: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
-    package var newlyForeign: [String] = []
+    package var newForeignChannels: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
-    package var lost: [ChannelEntry] = []
+    package var lostEntries: [ChannelEntry] = []
     /// Entries that are not in the topic yet.
-    package var unpublished: [ChannelEntry] = []
+    package var unpublishedEntries: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or whose deletion has begun.
-    package var due: [ChannelEntry] = []
+    package var entriesToDelete: [ChannelEntry] = []
     /// Intents whose attempt to create a channel has ended. The caller removes them from the register.
-    package var resolved: [ChannelIntent] = []
+    package var resolvedIntents: [ChannelIntent] = []
     /// Whether an attempt to create a channel is still under way, so that an unknown channel may be its
     /// channel. A later reconciliation then decides about the unknown channels.
-    package var isEarly = false
+    package var hasCreationUnderWay = false
 
     /// How much the clocks of two workers may differ. A channel that was created less than this time before
     /// the list may be missing from the list.
-    static let clockMilliseconds: Int64 = 60_000
+    static let clockSkewMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
     ///   - listedAtMilliseconds: when the caller requested the list.
     ///   - isUnderWay: whether the attempt to create an intent's channel may still be under way.
     ///   - deletesUnknown: whether to delete also channels that other programs created, or may have created.
     package init(
-        listed: [String],
+        listedChannels: [String],
         listedAtMilliseconds: Int64,
-        known: Known,
+        content: RegisterContent,
         isUnderWay: (ChannelIntent) -> Bool,
         deletesUnknown: Bool,
         nowMilliseconds: Int64
     ) {
-        let there = Set(listed)
-        for entry in known.entries {
+        let listedSet = Set(listedChannels)
+        for entry in content.entries {
             let isDue = entry.state == .deleting || entry.deleteAfter.map { $0 <= nowMilliseconds } == true
             if isDue {
-                due.append(entry)
-            } else if !there.contains(entry.channel) {
-                if entry.createdAt < listedAtMilliseconds - Self.clockMilliseconds { lost.append(entry) }
+                entriesToDelete.append(entry)
+            } else if !listedSet.contains(entry.channel) {
+                if entry.createdAt < listedAtMilliseconds - Self.clockSkewMillisecondsMax { lostEntries.append(entry) }
             } else if entry.isPublished != true {
-                unpublished.append(entry)
+                unpublishedEntries.append(entry)
             }
         }
-        let own = Set(known.entries.map(\.channel))
-        let strange = listed.filter { !own.contains($0) && !known.foreign.contains($0) }
-        unknown = listed.filter { !own.contains($0) && known.foreign.contains($0) }
-        if deletesUnknown {
-            orphans = unknown
-            unknown = []
+        let ownChannels = Set(content.entries.map(\.channel))
+        let unrecordedChannels = listedChannels.filter {
+            !ownChannels.contains($0) && !content.foreignChannels.contains($0)
         }
-        guard !known.intents.contains(where: isUnderWay) else {
-            isEarly = true
+        unknownChannels = listedChannels.filter { !ownChannels.contains($0) && content.foreignChannels.contains($0) }
+        if deletesUnknown {
+            orphans = unknownChannels
+            unknownChannels = []
+        }
+        guard !content.intents.contains(where: isUnderWay) else {
+            hasCreationUnderWay = true
             return
         }
-        if strange.count <= known.intents.count || deletesUnknown {
-            orphans += strange
-            resolved = known.intents
+        if unrecordedChannels.count <= content.intents.count || deletesUnknown {
+            orphans += unrecordedChannels
+            resolvedIntents = content.intents
         } else {
             // If no attempt of ours was under way, other programs created these channels. Otherwise their
             // creator is unknown.
-            unknown += strange
-            if known.intents.isEmpty { newlyForeign = strange }
+            unknownChannels += unrecordedChannels
+            if content.intents.isEmpty { newForeignChannels = unrecordedChannels }
         }
     }
 }

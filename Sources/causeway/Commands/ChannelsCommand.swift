@@ -49,7 +49,7 @@ struct ChannelOptions: ParsableArguments {
         let configuration = try file.load(requiresFiles: true)
         let keeper: ChannelKeeper?
         do {
-            keeper = try ChannelKeeper.make(configuration) { note in Self.print(note, name) }
+            keeper = try ChannelKeeper.make(configuration) { event in Self.print(event, name) }
         } catch {
             StandardStreams.printError("causeway channels \(name): \(error)")
             throw ExitCode.configuration
@@ -75,8 +75,8 @@ struct ChannelOptions: ParsableArguments {
         }
     }
 
-    private static func print(_ note: ChannelEvent, _ name: String) {
-        switch note {
+    private static func print(_ event: ChannelEvent, _ name: String) {
+        switch event {
         case .lost(let entry): StandardStreams.printError("\(entry.audience): \(entry.channel) is not in APNs")
         case .failed(let text, _, _): StandardStreams.printError("causeway channels \(name): \(text)")
         default: break
@@ -203,11 +203,11 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
         try await options.with("reconcile") { keeper, appEnvironment in
             let outcome = try await keeper.reconcile(appEnvironment, deletesUnknown: deleteUnknown)
             StandardStreams.printOutput(
-                "deleted without an owner: \(outcome.orphans.count), deleted when due: \(outcome.due.count), "
-                    + "created again: \(outcome.lost.count), published: \(outcome.unpublished.count), "
-                    + "of others: \(outcome.unknown.count)"
+                "deleted without an owner: \(outcome.orphans.count), deleted when due: \(outcome.entriesToDelete.count), "
+                    + "created again: \(outcome.lostEntries.count), published: \(outcome.unpublishedEntries.count), "
+                    + "of others: \(outcome.unknownChannels.count)"
             )
-            if outcome.isEarly {
+            if outcome.hasCreationUnderWay {
                 StandardStreams.printError("channels are being created: unknown ones are left. Run it again later")
                 throw ExitCode.failure
             }
