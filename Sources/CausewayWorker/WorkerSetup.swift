@@ -134,8 +134,8 @@ struct WorkerSetup: @unchecked Sendable {
         try LifetimeKeeper(configuration, redis: redis, status: registry.lifetimes, log: log)
     }
 
-    /// - Parameter refuse: called if Redis contradicts the configuration.
-    func makeStoreWatch(refuse: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
+    /// - Parameter onFault: called if Redis contradicts the configuration.
+    func makeStoreWatch(onFault: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
         try StoreWatch(
             redis: redis,
             group: configuration.kafka.groupId,
@@ -143,9 +143,9 @@ struct WorkerSetup: @unchecked Sendable {
             exchange: rereadingExchange,
             log: log,
             wakeup: wakeup,
-            refuse: refuse,
-            noteMembers: { [mailboxes] completeAt in
-                for mailbox in mailboxes { mailbox.noteMembers(completeAtMilliseconds: completeAt) }
+            reportFault: onFault,
+            reportMembers: { [mailboxes] completeAt in
+                for mailbox in mailboxes { mailbox.setMembersComplete(atMilliseconds: completeAt) }
             }
         )
     }
@@ -212,7 +212,7 @@ struct WorkerSetup: @unchecked Sendable {
             inboxBytesMax: Int(memory.inboxBytes),
             rereading: PartitionRereading(
                 exchange: rereadingExchange,
-                commandsMilliseconds: Int64(configuration.redis.rereadMinutes) * 60_000
+                commandAgeMillisecondsMax: Int64(configuration.redis.rereadMinutes) * 60_000
             ),
             registry: registry,
             logger: logger

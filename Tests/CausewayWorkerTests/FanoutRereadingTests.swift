@@ -20,8 +20,8 @@ import Testing
             .map {
                 InboxEntry(
                     message: 0,
-                    assignment: $0.number,
-                    reading: $0.reading,
+                    assignment: $0.assignmentNumber,
+                    readingNumber: $0.readingNumber,
                     topic: Intake.fanoutTopic,
                     partition: Self.partition.partition,
                     bytes: 100
@@ -53,15 +53,15 @@ import Testing
             assumedBehindUntilMilliseconds: 0
         )
         #expect(place.expects(before))
-        place.reading &+= 1
+        place.readingNumber &+= 1
         #expect(!place.expects(before))
-        let isAccepted = tests.table.noteReadAgain(report(before.assignment))
+        let isAccepted = tests.table.noteReadAgainRequest(report(before.assignment))
         #expect(isAccepted)
         let again = try #require(tests.dealt())
         #expect(place.expects(again) && !place.expects(before))
-        place.reading &+= 1
+        place.readingNumber &+= 1
         #expect(!place.expects(again))
-        let isHeardAgain = tests.table.noteReadAgain(report(before.assignment))
+        let isHeardAgain = tests.table.noteReadAgainRequest(report(before.assignment))
         let last = try #require(tests.dealt())
         #expect(isHeardAgain && place.expects(last))
     }
@@ -71,8 +71,8 @@ import Testing
         let before = try #require(tests.dealt())
         tests.table.remove(Self.partition)
         _ = tests.table.insert(Self.partition, lane: 0)
-        let isAccepted = tests.table.noteReadAgain(report(before.assignment))
+        let isAccepted = tests.table.noteReadAgainRequest(report(before.assignment))
         #expect(!isAccepted)
-        #expect(tests.table[Self.partition]?.reading == 0)
+        #expect(tests.table[Self.partition]?.readingNumber == 0)
     }
 }

@@ -54,7 +54,7 @@ import Testing
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
         #expect(table.recordsBehind(of: 0) == 0, "nothing is known")
         for (number, high) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
-            let told = table.note(highWatermark: high, of: partition(number))
+            let told = table.setHighWatermark(high, of: partition(number))
             #expect(told?.lane == Int(number) % 2)
         }
         #expect(table.recordsBehind(of: 0) == 0, "nothing was dealt: the positions are not known")
@@ -74,14 +74,14 @@ import Testing
         _ = table.insert(partition(0), lane: 0)
         table.noteDealt(0, 0, offset: 9)
         // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
-        #expect(table.note(highWatermark: 20, of: partition(0))?.highWatermark == 20)
+        #expect(table.setHighWatermark(20, of: partition(0))?.highWatermark == 20)
         #expect(table.recordsBehind(of: 0) == 10)
-        table.noteEnd(of: partition(0), offset: 11)
-        #expect(table.note(highWatermark: 20, of: partition(0))?.highWatermark == 10, "what its lane is told")
+        table.noteLogEnd(of: partition(0), offset: 11)
+        #expect(table.setHighWatermark(20, of: partition(0))?.highWatermark == 10, "what its lane is told")
         #expect(table.recordsBehind(of: 0) == 0 && table.partitionsBehind(of: 0).isEmpty)
-        #expect(table.note(highWatermark: 30, of: partition(0)) == nil, "told already")
+        #expect(table.setHighWatermark(30, of: partition(0)) == nil, "told already")
         table.noteDealt(0, 0, offset: 11)
-        #expect(table.note(highWatermark: 30, of: partition(0))?.highWatermark == 30)
+        #expect(table.setHighWatermark(30, of: partition(0))?.highWatermark == 30)
         #expect(table.recordsBehind(of: 0) == 18)
     }
 
@@ -90,21 +90,21 @@ import Testing
         for number in Int32(0)..<4 {
             _ = table.insert(partition(number), lane: 0)
             table.noteDealt(0, number, offset: 0)
-            _ = table.note(highWatermark: .max, of: partition(number))
+            _ = table.setHighWatermark(.max, of: partition(number))
         }
         #expect(table.recordsBehind(of: 0) == .max)
-        for number in Int32(0)..<4 { _ = table.note(highWatermark: .min, of: partition(number)) }
+        for number in Int32(0)..<4 { _ = table.setHighWatermark(.min, of: partition(number)) }
         #expect(table.recordsBehind(of: 0) == 0)
-        for offset in [Int64.min, -1, .max] { table.noteEnd(of: partition(0), offset: offset) }
-        #expect(table[partition(0)]?.endOffset == -1)
-        table.noteDealt(0, 0, offset: AssignmentTable.offsets.upperBound)
-        #expect(!AssignmentTable.offsets.contains(.max) && !AssignmentTable.offsets.contains(-1))
+        for offset in [Int64.min, -1, .max] { table.noteLogEnd(of: partition(0), offset: offset) }
+        #expect(table[partition(0)]?.logEndOffset == -1)
+        table.noteDealt(0, 0, offset: AssignmentTable.validOffsets.upperBound)
+        #expect(!AssignmentTable.validOffsets.contains(.max) && !AssignmentTable.validOffsets.contains(-1))
     }
 
     @Test func `A high watermark is reported once`() {
         var table = AssignmentTable()
         var told: [Bool] = []
-        func note(_ high: Int64) { told.append(table.note(highWatermark: high, of: partition(0)) != nil) }
+        func note(_ high: Int64) { told.append(table.setHighWatermark(high, of: partition(0)) != nil) }
         note(1)
         _ = table.insert(partition(0), lane: 0)
         for high in [1, 1, 2] as [Int64] { note(high) }
@@ -164,24 +164,28 @@ import Testing
 }
 
 @Suite struct FetchTriggerTests {
-    private static let low = FetchTrigger.queuedMax
+    private static let low = FetchTrigger.queuedRecordsMax
 
     @Test func `A queue that runs low is reported at intervals`() {
         var trigger = FetchTrigger()
         let moments = [0, 1, FetchTrigger.intervalMilliseconds - 1, FetchTrigger.intervalMilliseconds]
         let told = moments.map { moment in
-            trigger.isDue(queued: Self.low, recordsBehind: 1_000_000, nowMilliseconds: 5_000 + moment)
+            trigger.triggerIfDue(queuedRecords: Self.low, recordsBehind: 1_000_000, nowMilliseconds: 5_000 + moment)
         }
         #expect(told == [true, false, false, true])
     }
 
     @Test func `A full queue and a completely fetched log are not reported`() {
         var trigger = FetchTrigger()
-        let isFullToldOf = trigger.isDue(queued: Self.low + 1, recordsBehind: 1_000_000, nowMilliseconds: 1)
-        let isFetchedToldOf = trigger.isDue(queued: 700, recordsBehind: 700, nowMilliseconds: 1)
-        let isEmptyToldOf = trigger.isDue(queued: 0, recordsBehind: 0, nowMilliseconds: 1)
+        let isFullToldOf = trigger.triggerIfDue(
+            queuedRecords: Self.low + 1,
+            recordsBehind: 1_000_000,
+            nowMilliseconds: 1
+        )
+        let isFetchedToldOf = trigger.triggerIfDue(queuedRecords: 700, recordsBehind: 700, nowMilliseconds: 1)
+        let isEmptyToldOf = trigger.triggerIfDue(queuedRecords: 0, recordsBehind: 0, nowMilliseconds: 1)
         #expect(!isFullToldOf && !isFetchedToldOf && !isEmptyToldOf)
-        let isOneToldOf = trigger.isDue(queued: 0, recordsBehind: 1, nowMilliseconds: 1)
+        let isOneToldOf = trigger.triggerIfDue(queuedRecords: 0, recordsBehind: 1, nowMilliseconds: 1)
         #expect(isOneToldOf)
     }
 }

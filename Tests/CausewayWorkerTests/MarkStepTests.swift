@@ -5,15 +5,15 @@ import Testing
 /// What follows from a partition's marks on all primaries that have keys. (R24)
 @Suite struct MarkStepTests {
     private func standing(
-        beganAt: Int64? = 40,
+        startOffset: Int64? = 40,
         settledBelow: Int64 = 100,
-        _ rereading: (reader: UInt64, isComplete: Bool)? = nil
+        _ rereading: (number: UInt64, isComplete: Bool)? = nil
     ) -> PartitionStatus {
         PartitionStatus(
             topic: 0,
             partition: 3,
             assignment: 7,
-            beganAt: beganAt,
+            startOffset: startOffset,
             settledBelow: settledBelow,
             rereading: rereading
         )
@@ -31,7 +31,7 @@ import Testing
     @Test func `Nothing is done for an unchanged primary`() {
         #expect(step(standing(), ("a", "a 100 -")) == .keep)
         #expect(step(standing(), ("a", "a 100 -"), ("b", "b 120 -")) == .keep)
-        #expect(step(standing(), ("a", "a 99 -"), ("b", "b 100 -")) == .note([0]))
+        #expect(step(standing(), ("a", "a 99 -"), ("b", "b 100 -")) == .advance([0]))
     }
 
     @Test func `For an empty primary everything is read again`() {
@@ -56,14 +56,14 @@ import Testing
     }
 
     @Test func `A group that is new to a partition misses no records`() {
-        #expect(step(standing(beganAt: 0), ("a", nil), isFirstCheck: true) == .writeFirst([0]))
+        #expect(step(standing(startOffset: 0), ("a", nil), isFirstCheck: true) == .writeFirst([0]))
         // At the next check the first records have settled, so a missing mark is a loss.
-        #expect(step(standing(beganAt: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(standing(startOffset: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(
-            step(standing(beganAt: nil), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true)
+            step(standing(startOffset: nil), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true)
         )
         // A partition that is read again from its beginning is not new, so a missing mark is a loss.
-        let again = standing(beganAt: 0, (1, false))
+        let again = standing(startOffset: 0, (1, false))
         #expect(step(again, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
     }
 
@@ -89,8 +89,8 @@ import Testing
     @Test func `A mark is read as it was written`() {
         for mark in [
             PartitionMark(runIdentifier: "0a1b", storedBelow: 0),
-            .init(runIdentifier: "", storedBelow: nil, reader: .max),
-            .init(runIdentifier: "f", storedBelow: .max, reader: 1),
+            .init(runIdentifier: "", storedBelow: nil, rereadingNumber: .max),
+            .init(runIdentifier: "f", storedBelow: .max, rereadingNumber: 1),
         ] {
             #expect(PartitionMark(mark.text) == mark)
         }

@@ -9,7 +9,7 @@ import Testing
 
     private func verdict(_ primaries: (String, [PartitionMark?])...) -> MemberCompleteness.Verdict {
         var members = MemberCompleteness()
-        return members.evaluate(primaries.map { ($0.0, $0.1) }, now: 0)
+        return members.evaluate(primaries.map { ($0.0, $0.1) }, nowMilliseconds: 0)
     }
 
     @Test func `Members are complete if every partition has its mark on every primary`() {
@@ -29,8 +29,8 @@ import Testing
     @Test func `The wait for members ends`() {
         var members = MemberCompleteness()
         let end = 1_000 + MemberCompleteness.waitMillisecondsMax
-        func evaluate(_ marks: [PartitionMark?], _ now: Int64) -> MemberCompleteness.Verdict {
-            members.evaluate([("a", marks)], now: now)
+        func evaluate(_ marks: [PartitionMark?], _ nowMilliseconds: Int64) -> MemberCompleteness.Verdict {
+            members.evaluate([("a", marks)], nowMilliseconds: nowMilliseconds)
         }
         #expect(evaluate([nil], 1_000) == .missing)
         #expect(evaluate([nil], end - 1) == .missing)

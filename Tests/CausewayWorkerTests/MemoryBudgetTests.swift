@@ -140,34 +140,37 @@ private final class MemoryGroups {
 
 @Suite("The bytes of a lane's inbox")
 struct InboxBytesTests {
-    /// Deals a record of this size if the inbox has room. `left` is the number of entries that the lane can
+    /// Deals a record of this size if the inbox has room. `untakenEntries` is the number of entries that the lane can
     /// still take.
-    private func deal(_ bytes: Int, left: Int, to inbox: inout InboxBytes) -> Bool {
-        guard inbox.hasRoom(for: bytes, left: left) else { return false }
+    private func deal(_ bytes: Int, untakenEntries: Int, to inbox: inout InboxBytes) -> Bool {
+        guard inbox.hasRoom(for: bytes, untakenEntries: untakenEntries) else { return false }
         inbox.append(bytes)
         return true
     }
 
     @Test func `After an inbox was full, it has room again for what the lane takes`() {
         var inbox = InboxBytes(bytesMax: 1_000, capacity: 8)
-        let dealt = (0..<5).map { deal(250, left: $0, to: &inbox) }
+        let dealt = (0..<5).map { deal(250, untakenEntries: $0, to: &inbox) }
         #expect(dealt == [true, true, true, true, false])
-        let isHalf = (isUpToHalf(inbox, left: 3), isUpToHalf(inbox, left: 2))
+        let isHalf = (isAtMostHalfFull(inbox, untakenEntries: 3), isAtMostHalfFull(inbox, untakenEntries: 2))
         #expect(isHalf == (false, true))
-        let again = (deal(250, left: 3, to: &inbox), deal(1, left: 4, to: &inbox))
+        let again = (deal(250, untakenEntries: 3, to: &inbox), deal(1, untakenEntries: 4, to: &inbox))
         #expect(again == (true, false))
     }
 
-    private func isUpToHalf(_ inbox: InboxBytes, left: Int) -> Bool {
+    private func isAtMostHalfFull(_ inbox: InboxBytes, untakenEntries: Int) -> Bool {
         var inbox = inbox
-        return inbox.isUpToHalf(left: left)
+        return inbox.isAtMostHalfFull(untakenEntries: untakenEntries)
     }
 
     @Test func `A single record always has room, and no more records than the ring has places`() {
         var inbox = InboxBytes(bytesMax: 1_000, capacity: 2)
-        let large = [deal(5_000, left: 0, to: &inbox), deal(1, left: 1, to: &inbox), deal(1, left: 0, to: &inbox)]
+        let large = [
+            deal(5_000, untakenEntries: 0, to: &inbox), deal(1, untakenEntries: 1, to: &inbox),
+            deal(1, untakenEntries: 0, to: &inbox),
+        ]
         #expect(large == [true, false, true])
-        let places = [deal(1, left: 1, to: &inbox), deal(1, left: 2, to: &inbox)]
+        let places = [deal(1, untakenEntries: 1, to: &inbox), deal(1, untakenEntries: 2, to: &inbox)]
         #expect(places == [true, false])
     }
 }

@@ -11,15 +11,18 @@ import Testing
     private static let longest = PausedPartitions.delayMillisecondsMax
 
     private func wait(untilWallMilliseconds due: Int64?, written: Int64 = now.wallMilliseconds) -> Int64 {
-        PausedPartitions.due(atWallMilliseconds: due, writtenMilliseconds: written, now: Self.now)
+        PausedPartitions.monotonicDueMilliseconds(wallDueMilliseconds: due, writtenMilliseconds: written, now: Self.now)
             - Self.now.monotonicMilliseconds
     }
 
     /// A record is due by the wall clock, which may be set back while the record waits.
     @Test func `The rest of the delay is measured with the monotonic clock`() {
         #expect(wait(untilWallMilliseconds: Self.now.wallMilliseconds + 29_500) == 29_500)
-        #expect(PausedPartitions.step(5_000_123 + 29_500) == 5_030_000)
-        #expect(PausedPartitions.step(5_030_000) == 5_030_000, "partitions go on at the same times")
+        #expect(PausedPartitions.resumeMilliseconds(atOrAfter: 5_000_123 + 29_500) == 5_030_000)
+        #expect(
+            PausedPartitions.resumeMilliseconds(atOrAfter: 5_030_000) == 5_030_000,
+            "partitions go on at the same times"
+        )
     }
 
     @Test(arguments: [nil, Int64.min, -1, 0, now.wallMilliseconds]) func `A due record is read at once`(due: Int64?) {
@@ -42,7 +45,7 @@ import Testing
 
     @Test func `Partitions continue at whole steps of time`() {
         var partitions = PausedPartitions()
-        partitions.wait(Self.partition, untilMilliseconds: 5_000_123)
+        partitions.add(Self.partition, untilMilliseconds: 5_000_123)
         #expect(partitions.contains(Self.partition))
         #expect(partitions.takeDue(nowMilliseconds: 5_000_999) == [])
         #expect(partitions.takeDue(nowMilliseconds: 5_001_000) == [Self.partition])
@@ -52,7 +55,7 @@ import Testing
     @Test func `A pool that is back ends the wait of its lane only`() {
         var partitions = PausedPartitions()
         let other = TopicPartition(topic: TopicIdentifier(index: 2), partition: 4)
-        for partition in [Self.partition, other] { partitions.wait(partition, untilMilliseconds: 5_030_000) }
+        for partition in [Self.partition, other] { partitions.add(partition, untilMilliseconds: 5_030_000) }
         #expect(partitions.remove { $0.partition % 2 == 1 } == [Self.partition])
         #expect(partitions.partitions == [other])
         partitions.remove(other)

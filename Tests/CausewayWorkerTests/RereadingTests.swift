@@ -5,18 +5,18 @@ import Testing
 
 /// Reading a partition again: which offsets may be committed, and when the reading is complete.
 @Suite struct RereadingTests {
-    private let place = TopicPartition(topic: TopicIdentifier(index: 0), partition: 5)
+    private let topicPartition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 5)
 
     private func table(end: Int64) -> (AssignmentTable, number: UInt32) {
         var table = AssignmentTable()
-        let number = table.insert(place, lane: 0)
-        table.noteRereading(of: place, reader: 9, end: end)
+        let number = table.insert(topicPartition, lane: 0)
+        table.beginRereading(of: topicPartition, number: 9, endOffset: end)
         return (table, number)
     }
 
     private func notes(_ table: inout AssignmentTable, _ number: UInt32, _ offset: Int64) -> Bool {
         let report = LaneReport(topic: 0, partition: 5, assignment: number, progress: nil, isDrained: false)
-        return table.note(report, committableOffset: offset)
+        return table.apply(report, committableOffset: offset)
     }
 
     @Test func `Nothing below the settled offset is committed again`() {
@@ -24,12 +24,12 @@ import Testing
         for offset in 20..<100 as Range<Int64> { table.noteDealt(0, 5, offset: offset) }
         let isNews60 = notes(&table, number, 60)
         #expect(!isNews60)
-        #expect(table[place]?.unsettledOffset == 100 && table[place]?.rereading?.isComplete == false)
+        #expect(table[topicPartition]?.unsettledOffset == 100 && table[topicPartition]?.rereading?.isComplete == false)
         let isNews = notes(&table, number, 100)
         #expect(isNews)
-        #expect(table[place]?.rereading?.isComplete == true)
+        #expect(table[topicPartition]?.rereading?.isComplete == true)
         let isMore = notes(&table, number, 101)
-        #expect(isMore && table[place]?.unsettledOffset == 101)
+        #expect(isMore && table[topicPartition]?.unsettledOffset == 101)
     }
 
     /// The last records were deleted from the log, or are transaction markers that no reader gets.
@@ -38,27 +38,27 @@ import Testing
         table.noteDealt(0, 5, offset: 95)
         let isNews96 = notes(&table, number, 96)
         #expect(!isNews96)
-        #expect(table[place]?.rereading?.isComplete == false)
-        table.noteEnd(of: place, offset: 100)
+        #expect(table[topicPartition]?.rereading?.isComplete == false)
+        table.noteLogEnd(of: topicPartition, offset: 100)
         let isStillNews = notes(&table, number, 96)
         #expect(!isStillNews)
-        #expect(table[place]?.rereading?.isComplete == true)
-        #expect(table[place]?.unsettledOffset == 100)
+        #expect(table[topicPartition]?.rereading?.isComplete == true)
+        #expect(table[topicPartition]?.unsettledOffset == 100)
     }
 
     /// A worker knows the settled records of a new partition from the commit, before it reads. Reading from
     /// an earlier offset must not forget them, otherwise alerts would ring again.
     @Test func `Records committed before the assignment count as settled`() {
         var table = AssignmentTable()
-        _ = table.insert(place, lane: 0)
-        #expect(table[place]?.settledBelow(beganAt: 500) == 500)
-        table.noteRereading(of: place, reader: 9, end: 500)
+        _ = table.insert(topicPartition, lane: 0)
+        #expect(table[topicPartition]?.settledBelow(startOffset: 500) == 500)
+        table.beginRereading(of: topicPartition, number: 9, endOffset: 500)
         // The partition is read from offset 20 on.
-        #expect(table[place]?.settledBelow(beganAt: 20) == 500)
+        #expect(table[topicPartition]?.settledBelow(startOffset: 20) == 500)
         // An end of 0: no record needs to be read again. The settled offset must stay 500.
-        _ = table.insert(place, lane: 0)
-        table.noteRereading(of: place, reader: 9, end: 0)
-        #expect(table[place]?.settledBelow(beganAt: 500) == 500)
+        _ = table.insert(topicPartition, lane: 0)
+        table.beginRereading(of: topicPartition, number: 9, endOffset: 0)
+        #expect(table[topicPartition]?.settledBelow(startOffset: 500) == 500)
     }
 
     /// A mark, or the first recent record, may be above the offset up to which this worker knows all records
@@ -71,9 +71,11 @@ import Testing
 
     @Test func `A log without remaining records is completely read at once`() {
         var (table, _) = table(end: 100)
-        table.noteEnd(of: place, offset: 100)
-        #expect(table[place]?.rereading?.isComplete == true)
+        table.noteLogEnd(of: topicPartition, offset: 100)
+        #expect(table[topicPartition]?.rereading?.isComplete == true)
         let (nothing, _) = self.table(end: 0)
-        #expect(nothing[place]?.rereading?.isComplete == true && nothing[place]?.unsettledOffset == -1)
+        #expect(
+            nothing[topicPartition]?.rereading?.isComplete == true && nothing[topicPartition]?.unsettledOffset == -1
+        )
     }
 }

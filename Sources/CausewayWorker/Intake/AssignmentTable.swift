@@ -5,7 +5,7 @@ import Kafka
 struct AssignmentTable {
     struct Entry {
         /// Different for every assignment in the life of the process.
-        var number: UInt32
+        var assignmentNumber: UInt32
         var lane: Int
         var isDrained = false
         /// The end of the log that the Kafka thread last reported to the lane; -1: none yet.
@@ -18,10 +18,10 @@ struct AssignmentTable {
         ///
         /// The end may be above the last record: with `read_committed`, transaction markers or an open
         /// transaction may follow it. So the high watermark alone cannot tell that no record is left.
-        var endOffset: Int64 = -1
+        var logEndOffset: Int64 = -1
         /// How often the lane has asked to read records again. The lane drops an inbox entry that carries an
         /// older number.
-        var reading: UInt16 = 0
+        var readingNumber: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
     }
@@ -29,29 +29,29 @@ struct AssignmentTable {
     /// One rereading of a partition: settled records are read again, because Redis has lost what they wrote.
     struct Rereading {
         /// The random number of the request (`RereadingRequest`) that began this rereading.
-        var reader: UInt64
+        var number: UInt64
         /// All records below this offset had been settled before. Until the rereading is complete, no offset
         /// below it is committed.
-        var end: Int64
+        var endOffset: Int64
         var isComplete: Bool
     }
 
     /// The offsets that are accepted. A broker may send any number, and the code adds to offsets, so the
     /// upper bound is far below an overflow.
-    static let offsets: ClosedRange<Int64> = 0...(1 << 62)
+    static let validOffsets: ClosedRange<Int64> = 0...(1 << 62)
 
     /// The entry of each partition, ordered by partition, then by topic; nil: not assigned.
     private var entries: [Entry?] = []
-    private var nextNumber: UInt32 = 1
+    private var nextAssignmentNumber: UInt32 = 1
 
-    private static func place(_ topic: Int32, _ partition: Int32) -> Int? {
+    private static func entryIndex(_ topic: Int32, _ partition: Int32) -> Int? {
         guard topic >= 0, topic < Intake.topicCount, partition >= 0 else { return nil }
         return Int(partition) * Intake.topicCount + Int(topic)
     }
 
     subscript(_ topic: Int32, _ partition: Int32) -> Entry? {
-        guard let place = Self.place(topic, partition), place < entries.count else { return nil }
-        return entries[place]
+        guard let index = Self.entryIndex(topic, partition), index < entries.count else { return nil }
+        return entries[index]
     }
 
     subscript(_ partition: TopicPartition) -> Entry? { self[partition.topic.index, partition.partition] }
@@ -61,60 +61,62 @@ struct AssignmentTable {
 
     /// - Returns: the number of the new assignment.
     mutating func insert(_ partition: TopicPartition, lane: Int) -> UInt32 {
-        guard let place = Self.place(partition.topic.index, partition.partition) else {
+        guard let index = Self.entryIndex(partition.topic.index, partition.partition) else {
             preconditionFailure("the group assigned a partition of a topic that the consumer did not subscribe to")
         }
-        let number = nextNumber
-        nextNumber &+= 1
-        let missing = place + 1 - entries.count
+        let number = nextAssignmentNumber
+        nextAssignmentNumber &+= 1
+        let missing = index + 1 - entries.count
         if missing > 0 { entries.append(contentsOf: repeatElement(nil, count: missing)) }
-        entries[place] = Entry(number: number, lane: lane)
+        entries[index] = Entry(assignmentNumber: number, lane: lane)
         return number
     }
 
     mutating func remove(_ partition: TopicPartition) {
-        change(partition.topic.index, partition.partition) { $0 = nil }
+        updateEntry(partition.topic.index, partition.partition) { $0 = nil }
     }
 
     mutating func removeAll() { entries = [] }
 
-    private mutating func change(_ topic: Int32, _ partition: Int32, _ body: (inout Entry?) -> Void) {
-        guard let place = Self.place(topic, partition), place < entries.count else { return }
-        body(&entries[place])
+    private mutating func updateEntry(_ topic: Int32, _ partition: Int32, _ body: (inout Entry?) -> Void) {
+        guard let index = Self.entryIndex(topic, partition), index < entries.count else { return }
+        body(&entries[index])
     }
 
     /// Applies a lane's report to the partition's entry.
     ///
     /// - Returns: whether the reported offset may be committed. False also if the report's assignment has
     ///   ended.
-    mutating func note(_ report: LaneReport, committableOffset: Int64?) -> Bool {
-        guard let entry = self[report.topic, report.partition], entry.number == report.assignment else { return false }
+    mutating func apply(_ report: LaneReport, committableOffset: Int64?) -> Bool {
+        guard let entry = self[report.topic, report.partition], entry.assignmentNumber == report.assignment else {
+            return false
+        }
         let settledBelow = committableOffset ?? -1
-        let isKnown = settledBelow < entry.rereading?.end ?? 0
-        change(report.topic, report.partition) { entry in
-            if settledBelow >= 0, !isKnown { entry?.unsettledOffset = settledBelow }
+        let isBelowRereadingEnd = settledBelow < entry.rereading?.endOffset ?? 0
+        updateEntry(report.topic, report.partition) { entry in
+            if settledBelow >= 0, !isBelowRereadingEnd { entry?.unsettledOffset = settledBelow }
             if report.isDrained { entry?.isDrained = true }
             entry?.completeRereading(settledBelow: settledBelow)
         }
-        return settledBelow >= 0 && !isKnown
+        return settledBelow >= 0 && !isBelowRereadingEnd
     }
 
     /// Notes that the lane has dropped records and asks to read them again.
     ///
     /// - Returns: false if the report belongs to an assignment that has ended.
-    mutating func noteReadAgain(_ report: LaneReport) -> Bool {
-        guard self[report.topic, report.partition]?.number == report.assignment else { return false }
-        change(report.topic, report.partition) { $0?.reading &+= 1 }
+    mutating func noteReadAgainRequest(_ report: LaneReport) -> Bool {
+        guard self[report.topic, report.partition]?.assignmentNumber == report.assignment else { return false }
+        updateEntry(report.topic, report.partition) { $0?.readingNumber &+= 1 }
         return true
     }
 
-    /// Begins a rereading of all records below `end`. An `end` of 0 means that no record needs to be read
+    /// Begins a rereading of all records below `endOffset`. 0 means that no record needs to be read
     /// again.
-    mutating func noteRereading(of partition: TopicPartition, reader: UInt64, end: Int64) {
-        change(partition.topic.index, partition.partition) { entry in
-            let former = entry?.rereading?.end ?? 0
-            entry?.rereading = Rereading(reader: reader, end: max(former, end), isComplete: end == 0)
-            if end > 0 { entry?.unsettledOffset = end }
+    mutating func beginRereading(of partition: TopicPartition, number: UInt64, endOffset: Int64) {
+        updateEntry(partition.topic.index, partition.partition) { entry in
+            let former = entry?.rereading?.endOffset ?? 0
+            entry?.rereading = Rereading(number: number, endOffset: max(former, endOffset), isComplete: endOffset == 0)
+            if endOffset > 0 { entry?.unsettledOffset = endOffset }
         }
     }
 
@@ -122,31 +124,31 @@ struct AssignmentTable {
     /// position after the last record instead, because no record follows.
     ///
     /// - Returns: the entry if its lane does not know this end of the log yet; else nil.
-    mutating func note(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
+    mutating func setHighWatermark(_ highWatermark: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition] else { return nil }
-        let heard = min(max(0, highWatermark), Self.offsets.upperBound)
-        let end = entry.endOffset >= 0 ? max(0, entry.nextOffset) : heard
+        let validHighWatermark = min(max(0, highWatermark), Self.validOffsets.upperBound)
+        let end = entry.logEndOffset >= 0 ? max(0, entry.nextOffset) : validHighWatermark
         guard entry.highWatermark != end else { return nil }
-        change(partition.topic.index, partition.partition) { $0?.highWatermark = end }
+        updateEntry(partition.topic.index, partition.partition) { $0?.highWatermark = end }
         return self[partition]
     }
 
     /// - Parameter offset: the end of the log: the position of the next record or transaction marker. Offsets
-    ///   outside ``offsets`` are ignored.
-    mutating func noteEnd(of partition: TopicPartition, offset: Int64) {
-        guard Self.offsets.contains(offset) else { return }
-        change(partition.topic.index, partition.partition) { entry in
-            entry?.endOffset = offset
+    ///   outside ``validOffsets`` are ignored.
+    mutating func noteLogEnd(of partition: TopicPartition, offset: Int64) {
+        guard Self.validOffsets.contains(offset) else { return }
+        updateEntry(partition.topic.index, partition.partition) { entry in
+            entry?.logEndOffset = offset
             // Reading reached the log's end without a record, so none is left to read again.
             if entry?.nextOffset ?? 0 < 0 { entry?.completeRereading(settledBelow: -1) }
         }
     }
 
-    /// - Parameter offset: the dealt record's offset, within ``offsets``.
+    /// - Parameter offset: the dealt record's offset, within ``validOffsets``.
     mutating func noteDealt(_ topic: Int32, _ partition: Int32, offset: Int64) {
-        change(topic, partition) { entry in
+        updateEntry(topic, partition) { entry in
             entry?.nextOffset = offset + 1
-            entry?.endOffset = -1
+            entry?.logEndOffset = -1
             if let unsettled = entry?.unsettledOffset, unsettled < 0 { entry?.unsettledOffset = offset }
         }
     }
@@ -155,8 +157,8 @@ struct AssignmentTable {
     /// dealt yet.
     func recordsBehind(of topic: Int32) -> Int64 {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
-            .reduce(0) { sum, place in
-                guard let entry = entries[place], entry.nextOffset >= 0 else { return sum }
+            .reduce(0) { sum, index in
+                guard let entry = entries[index], entry.nextOffset >= 0 else { return sum }
                 let (total, isTooMany) = sum.addingReportingOverflow(max(0, entry.highWatermark - entry.nextOffset))
                 return isTooMany ? .max : total
             }
@@ -169,11 +171,11 @@ struct AssignmentTable {
 
     private func partitions(where isIncluded: (Entry) -> Bool) -> [TopicPartition] {
         entries.enumerated()
-            .compactMap { place, entry in
+            .compactMap { index, entry in
                 guard let entry, isIncluded(entry) else { return nil }
                 return TopicPartition(
-                    topic: TopicIdentifier(index: Int32(place % Intake.topicCount)),
-                    partition: Int32(place / Intake.topicCount)
+                    topic: TopicIdentifier(index: Int32(index % Intake.topicCount)),
+                    partition: Int32(index / Intake.topicCount)
                 )
             }
     }
@@ -182,11 +184,11 @@ struct AssignmentTable {
 extension AssignmentTable.Entry {
     /// Returns the offset below which all records are settled, by this worker or an earlier owner.
     ///
-    /// - Parameter beganAt: the offset where reading began. Ignored during a rereading, which begins below
+    /// - Parameter startOffset: the offset where reading began. Ignored during a rereading, which begins below
     ///   the settled offset.
-    func settledBelow(beganAt: Int64) -> Int64 {
-        let known = rereading.map(\.end) ?? 0
-        return max(known > 0 ? known : beganAt, unsettledOffset)
+    func settledBelow(startOffset: Int64) -> Int64 {
+        let rereadingEnd = rereading.map(\.endOffset) ?? 0
+        return max(rereadingEnd > 0 ? rereadingEnd : startOffset, unsettledOffset)
     }
 
     /// - Parameter settledBelow: the offset below which the lane has settled all records of this assignment;
@@ -195,7 +197,7 @@ extension AssignmentTable.Entry {
         guard let rereading, !rereading.isComplete else { return }
         // Reaching the end of the log also completes the rereading: its last records may have been deleted,
         // or may be transaction markers, which no reader gets.
-        let isAtEnd = endOffset >= rereading.end && settledBelow >= nextOffset
-        if settledBelow >= rereading.end || isAtEnd { self.rereading?.isComplete = true }
+        let isAtEnd = logEndOffset >= rereading.endOffset && settledBelow >= nextOffset
+        if settledBelow >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }
 }

@@ -10,22 +10,24 @@
 struct FetchTrigger {
     /// A queue with at most this many records counts as nearly empty: half of `queued.min.messages`, and
     /// still enough work for many turns.
-    static let queuedMax = 50_000
+    static let queuedRecordsMax = 50_000
     /// The least time between two wake-ups. While a backlog is known, the Kafka thread runs at least once in
     /// this time.
     static let intervalMilliseconds: Int64 = 10
 
-    private var dueMilliseconds: Int64 = 0
+    private var nextTriggerMilliseconds: Int64 = 0
 
     /// - Parameters:
-    ///   - queued: records that were fetched and not dealt.
+    ///   - queuedRecords: records that were fetched and not dealt.
     ///   - recordsBehind: records that are known to be in the log and were not dealt, including the queued
     ///     records.
-    mutating func isDue(queued: Int, recordsBehind: Int64, nowMilliseconds: Int64) -> Bool {
-        guard nowMilliseconds >= dueMilliseconds, queued <= Self.queuedMax, recordsBehind > Int64(queued) else {
+    mutating func triggerIfDue(queuedRecords: Int, recordsBehind: Int64, nowMilliseconds: Int64) -> Bool {
+        guard nowMilliseconds >= nextTriggerMilliseconds, queuedRecords <= Self.queuedRecordsMax,
+            recordsBehind > Int64(queuedRecords)
+        else {
             return false
         }
-        dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
+        nextTriggerMilliseconds = nowMilliseconds + Self.intervalMilliseconds
         return true
     }
 }

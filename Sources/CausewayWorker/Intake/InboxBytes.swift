@@ -11,10 +11,10 @@ struct InboxBytes {
     private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)
 
     private let bytesMax: Int
-    /// The bytes of each entry in the ring, the oldest at `first`. The array is as long as the ring.
+    /// The bytes of each entry in the ring, the oldest at `firstIndex`. The array is as long as the ring.
     private var sizes: [UInt32]
-    private var first = 0
-    private var count = 0
+    private var firstIndex = 0
+    private var entryCount = 0
     private var bytes = 0
 
     init(bytesMax: Int, capacity: Int) {
@@ -28,30 +28,30 @@ struct InboxBytes {
 
     /// Whether a record of this size may be dealt. A record may always be dealt to an empty inbox.
     ///
-    /// - Parameter left: the number of entries that the lane has not taken.
-    mutating func hasRoom(for size: Int, left: @autoclosure () -> Int) -> Bool {
-        if bytes + size <= bytesMax, count < sizes.count { return true }
-        removeTakenEntries(left: left())
-        return (bytes + size <= bytesMax && count < sizes.count) || count == 0
+    /// - Parameter untakenEntries: the number of entries that the lane has not taken.
+    mutating func hasRoom(for size: Int, untakenEntries: @autoclosure () -> Int) -> Bool {
+        if bytes + size <= bytesMax, entryCount < sizes.count { return true }
+        removeTakenEntries(untakenEntries: untakenEntries())
+        return (bytes + size <= bytesMax && entryCount < sizes.count) || entryCount == 0
     }
 
     mutating func append(_ size: Int) {
-        sizes[(first + count) % sizes.count] = UInt32(clamping: size)
-        count += 1
+        sizes[(firstIndex + entryCount) % sizes.count] = UInt32(clamping: size)
+        entryCount += 1
         bytes += Int(UInt32(clamping: size))
     }
 
     /// Whether the inbox uses at most half of its bytes, so that more records may be fetched for the lane.
-    mutating func isUpToHalf(left: Int) -> Bool {
-        removeTakenEntries(left: left)
+    mutating func isAtMostHalfFull(untakenEntries: Int) -> Bool {
+        removeTakenEntries(untakenEntries: untakenEntries)
         return bytes <= bytesMax / 2
     }
 
-    private mutating func removeTakenEntries(left: Int) {
-        while count > left {
-            bytes -= Int(sizes[first])
-            first = (first + 1) % sizes.count
-            count -= 1
+    private mutating func removeTakenEntries(untakenEntries: Int) {
+        while entryCount > untakenEntries {
+            bytes -= Int(sizes[firstIndex])
+            firstIndex = (firstIndex + 1) % sizes.count
+            entryCount -= 1
         }
     }
 }

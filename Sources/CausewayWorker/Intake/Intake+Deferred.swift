@@ -18,14 +18,16 @@ extension Intake {
             return message
         }
         let now = Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
-        let written = message.timestampMilliseconds
-        let due = PausedPartitions.due(
-            atWallMilliseconds: DeferredHeaders.dueMilliseconds(of: message),
-            writtenMilliseconds: written,
+        let writtenMilliseconds = message.timestampMilliseconds
+        let dueMilliseconds = PausedPartitions.monotonicDueMilliseconds(
+            wallDueMilliseconds: DeferredHeaders.dueMilliseconds(of: message),
+            writtenMilliseconds: writtenMilliseconds,
             now: now
         )
-        guard due > now.monotonicMilliseconds, written > poolRecoveryMilliseconds[lane] else { return message }
-        deferred.wait(partition, untilMilliseconds: due)
+        guard dueMilliseconds > now.monotonicMilliseconds, writtenMilliseconds > poolRecoveryMilliseconds[lane] else {
+            return message
+        }
+        pausedPartitions.add(partition, untilMilliseconds: dueMilliseconds)
         consumer.pause(partition, rereadingFrom: message.offset)
         return nil
     }
@@ -33,21 +35,21 @@ extension Intake {
     /// Pauses a partition of the fan-out topic whose lane had no room. Its records are read again after the
     /// pause that the lane asks for.
     func readAgain(_ rereading: FanoutRereading, _ report: LaneReport) {
-        guard assignments.noteReadAgain(report) else { return }
+        guard assignments.noteReadAgainRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
-        deferred.wait(partition, untilMilliseconds: loop.nowMilliseconds + rereading.pauseMilliseconds)
+        pausedPartitions.add(partition, untilMilliseconds: loop.nowMilliseconds + rereading.pauseMilliseconds)
         consumer.pause(partition, rereadingFrom: rereading.offset)
     }
 
     /// Resumes the partitions whose next record is due. Also resumes all deferred partitions of a lane if one
     /// of its APNs pools works again.
-    func readDue() {
+    func resumeDuePartitions() {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecovery() else { continue }
             poolRecoveryMilliseconds[lane] = milliseconds
-            resume(deferred.remove { $0.topic.index == Self.deferredTopic && assignments[$0]?.lane == lane })
+            resume(pausedPartitions.remove { $0.topic.index == Self.deferredTopic && assignments[$0]?.lane == lane })
         }
-        resume(deferred.takeDue(nowMilliseconds: loop.nowMilliseconds))
+        resume(pausedPartitions.takeDue(nowMilliseconds: loop.nowMilliseconds))
     }
 
     /// Resumes fetching, except for partitions whose record is not due and partitions whose lane is full.
@@ -55,7 +57,7 @@ extension Intake {
         consumer.resume(
             partitions.filter { partition in
                 guard let lane = assignments[partition]?.lane else { return false }
-                return !deferred.contains(partition) && !isPaused(lane: lane)
+                return !pausedPartitions.contains(partition) && !isPaused(lane: lane)
             }
         )
     }

@@ -54,21 +54,25 @@ extension Intake {
         let schedule =
             stopSchedule
             ?? StopSchedule(requestedMilliseconds: loop.nowMilliseconds, drainMilliseconds: drainMilliseconds)
-        if case .unfinished = consumer.close(deadlineMilliseconds: wait(until: schedule.consumerEndMilliseconds)) {
+        if case .unfinished = consumer.close(
+            deadlineMilliseconds: remainingMilliseconds(until: schedule.consumerEndMilliseconds)
+        ) {
             note(.kafkaCloseLate, ["client": "consumer"])
         }
-        let flushMilliseconds = wait(until: schedule.flushEndMilliseconds)
+        let flushMilliseconds = remainingMilliseconds(until: schedule.flushEndMilliseconds)
         if !producer.flush(timeoutMilliseconds: flushMilliseconds, { _, _, _ in }) {
             note(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
         }
-        if case .unfinished = producer.close(deadlineMilliseconds: wait(until: schedule.endMilliseconds)) {
+        if case .unfinished = producer.close(
+            deadlineMilliseconds: remainingMilliseconds(until: schedule.endMilliseconds)
+        ) {
             note(.kafkaCloseLate, ["client": "producer"])
         }
     }
 
-    private func wait(until endMilliseconds: Int64) -> Int64 {
+    private func remainingMilliseconds(until endMilliseconds: Int64) -> Int64 {
         loop.refreshClock()
-        return StopSchedule.wait(
+        return StopSchedule.remainingMilliseconds(
             until: endMilliseconds,
             nowMilliseconds: loop.nowMilliseconds,
             isStoppingAtOnce: signals.isStoppingAtOnce

@@ -20,7 +20,7 @@ struct EmptyAssignment {
     private(set) var isUnconfirmed = false
     private var dueMilliseconds: Int64 = 0
 
-    mutating func note(isEmpty: Bool) {
+    mutating func update(isEmpty: Bool) {
         isUnconfirmed = isEmpty
         dueMilliseconds = 0
     }
@@ -40,11 +40,17 @@ extension Intake {
             // Partitions with the same number, of all topics, go to the same lane.
             let lane = Int(partition.partition) % mailboxes.count
             let number = assignments.insert(partition, lane: lane)
-            order(.assign, partition, number: number, lane: lane, committed: consumer.committedOffsets[partition])
+            sendOrder(
+                .assign,
+                partition,
+                number: number,
+                lane: lane,
+                committedOffset: consumer.committedOffsets[partition]
+            )
         }
         rereading.publishSoon()
-        rereading.askForPartitions()
-        emptyAssignment.note(isEmpty: assignments.all.isEmpty)
+        rereading.requestPartitionCount()
+        emptyAssignment.update(isEmpty: assignments.all.isEmpty)
         if !emptyAssignment.isUnconfirmed { noteMembership(.member) }
         note(.partitionsAssigned, ["count": "\(partitions.count)"])
     }
@@ -57,12 +63,12 @@ extension Intake {
         if !lost { drain(partitions) }
         for partition in partitions {
             guard let assignment = assignments[partition] else { continue }
-            order(.release, partition, number: assignment.number, lane: assignment.lane)
+            sendOrder(.release, partition, number: assignment.assignmentNumber, lane: assignment.lane)
             assignments.remove(partition)
-            withoutPosition.remove(partition)
-            unfetched.remove(partition)
+            partitionsWithoutPosition.remove(partition)
+            unfetchedPartitions.remove(partition)
             rereading.remove(partition)
-            deferred.remove(partition)
+            pausedPartitions.remove(partition)
         }
         noteMembership(.joining)
     }
@@ -71,7 +77,7 @@ extension Intake {
     /// other workers own them, and this worker is on standby.
     func confirmEmptyAssignment() {
         guard emptyAssignment.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
-        expectQuiet(milliseconds: 2 * Int64(EmptyAssignment.timeoutMilliseconds))
+        announceBlocking(milliseconds: 2 * Int64(EmptyAssignment.timeoutMilliseconds))
         let count = try? consumer.partitionCount(
             of: TopicIdentifier(index: Self.commandsTopic),
             timeoutMilliseconds: EmptyAssignment.timeoutMilliseconds
@@ -80,20 +86,20 @@ extension Intake {
         if let count {
             registry.condition.change { $0.isTopicMissing = count == 0 }
             if count > 0 {
-                emptyAssignment.note(isEmpty: false)
+                emptyAssignment.update(isEmpty: false)
                 return noteMembership(.member)
             }
         }
         emptyAssignment.postpone(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    func order(
+    func sendOrder(
         _ kind: LaneOrder.Kind,
         _ partition: TopicPartition,
         number: UInt32,
         lane: Int,
         isReadAgain: Bool = false,
-        committed: CommittedOffset? = nil
+        committedOffset: CommittedOffset? = nil
     ) {
         let isTaken = mailboxes[lane].orders
             .push(
@@ -103,7 +109,7 @@ extension Intake {
                     partition: partition.partition,
                     assignment: number,
                     isReadAgain: isReadAgain,
-                    committed: committed.map { RingBox.pass($0) }
+                    committedOffset: committedOffset.map { RingBox.pass($0) }
                 )
             )
         precondition(isTaken, "the lane's ring has room for its orders")
@@ -116,29 +122,30 @@ extension Intake {
     /// The consumer must not be polled meanwhile. The wait still takes acknowledgements of results, stores
     /// offsets and publishes metrics.
     func drain(_ partitions: [TopicPartition]) {
-        let draining = partitions.filter { assignments[$0] != nil }
-        for partition in draining {
+        let drainingPartitions = partitions.filter { assignments[$0] != nil }
+        for partition in drainingPartitions {
             guard let assignment = assignments[partition] else { continue }
-            order(.revoke, partition, number: assignment.number, lane: assignment.lane)
+            sendOrder(.revoke, partition, number: assignment.assignmentNumber, lane: assignment.lane)
         }
         loop.refreshClock()
-        let revocationEnd = loop.nowMilliseconds + drainMilliseconds
+        let revocationEndMilliseconds = loop.nowMilliseconds + drainMilliseconds
         while true {
             takeLaneReports()
             passDeliveryReports()
             wakeLanes()
             publishMetricsIfDue()
-            if draining.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
+            if drainingPartitions.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
             // If a stop is requested during a rebalance, the drain ends at the earlier of the two deadlines.
-            let left = min(revocationEnd, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
-            guard left > 0, !signals.isStoppingAtOnce else {
-                let count = draining.count { !(assignments[$0]?.isDrained ?? true) }
-                let cause = left > 0 ? "a second stop signal" : "time"
+            let remainingMilliseconds =
+                min(revocationEndMilliseconds, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
+            guard remainingMilliseconds > 0, !signals.isStoppingAtOnce else {
+                let count = drainingPartitions.count { !(assignments[$0]?.isDrained ?? true) }
+                let cause = remainingMilliseconds > 0 ? "a second stop signal" : "time"
                 return note(.drainTimeOver, ["partitions": "\(count)", "cause": "\(cause)"])
             }
             var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
-            _ = Glibc.poll(&descriptor, 1, Int32(min(left, Self.pollMilliseconds)))
+            _ = Glibc.poll(&descriptor, 1, Int32(min(remainingMilliseconds, Self.pollIntervalMilliseconds)))
             wakeup.drain()
         }
     }

@@ -27,17 +27,17 @@ enum PartitionLag {
             return isSettled ? 0 : max(0, logEnd.endOffset - unsettledOffset)
         }
         guard high >= 0 else { return nil }
-        let next: Int64
+        let nextOffset: Int64
         switch start {
-        case _ where unsettledOffset >= 0: next = unsettledOffset
-        case .offset(let offset): next = offset
-        case .beginning: next = max(0, low)
-        case .end: next = high
+        case _ where unsettledOffset >= 0: nextOffset = unsettledOffset
+        case .offset(let offset): nextOffset = offset
+        case .beginning: nextOffset = max(0, low)
+        case .end: nextOffset = high
         case nil: return nil
         }
         // If the log ends below the settled offset, the topic was deleted and created again. The lag is then
         // unknown.
-        return next <= high ? high - max(next, low, 0) : nil
+        return nextOffset <= high ? high - max(nextOffset, low, 0) : nil
     }
 
     /// The position after the last record when reading has reached the log's end.
@@ -56,22 +56,22 @@ struct UnfetchedPartitions {
     static let timeoutMilliseconds: Int32 = 500
 
     /// Partitions whose committed offset is no longer in the log. They stay stopped until an operator acts.
-    var partitionsNotFetched: Set<TopicPartition> = []
-    private(set) var ends: [TopicPartition: Int64] = [:]
+    var partitionsWithOffsetGone: Set<TopicPartition> = []
+    private(set) var logEnds: [TopicPartition: Int64] = [:]
     private var dueMilliseconds: Int64 = 0
 
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= dueMilliseconds }
 
     /// - Parameter answer: nil if the brokers did not answer. In that case the previous answer stays.
-    mutating func note(_ answer: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
+    mutating func apply(_ answer: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
         dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
-        if let answer { ends = answer }
+        if let answer { logEnds = answer }
     }
 
     /// Forgets a partition that is fetched again or that was revoked.
     mutating func remove(_ partition: TopicPartition) {
-        partitionsNotFetched.remove(partition)
-        ends[partition] = nil
+        partitionsWithOffsetGone.remove(partition)
+        logEnds[partition] = nil
     }
 }
 
@@ -108,7 +108,7 @@ extension Intake {
     }
 
     /// Announces that the thread may block for this long, so that `/livez` does not report it as stuck.
-    func expectQuiet(milliseconds: Int64) {
+    func announceBlocking(milliseconds: Int64) {
         metrics.published.expectQuiet(untilMilliseconds: loop.nowMilliseconds + milliseconds)
     }
 
@@ -117,13 +117,13 @@ extension Intake {
     }
 
     func publishMetrics() {
-        let assigned = assignments.all
+        let assignedPartitions = assignments.all
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
-        metrics.set(.partitionsAssigned, to: Int64(assigned.count))
-        metrics.set(.partitionsPaused, to: Int64(consumer.paused.subtracting(deferred.partitions).count))
+        metrics.set(.partitionsAssigned, to: Int64(assignedPartitions.count))
+        metrics.set(.partitionsPaused, to: Int64(consumer.paused.subtracting(pausedPartitions.partitions).count))
         metrics.set(
             .partitionsStuck,
-            to: Int64(unfetched.partitionsNotFetched.union(withoutPosition.errors.keys).count)
+            to: Int64(unfetchedPartitions.partitionsWithOffsetGone.union(partitionsWithoutPosition.errors.keys).count)
         )
         metrics.set(.partitionsRereading, to: Int64(rereadingCount))
         metrics.noteBusy(
@@ -132,7 +132,7 @@ extension Intake {
             ratio: .kafkaThreadBusyRatio,
             seconds: .kafkaThreadBusySeconds
         )
-        let readings = assigned.map { partition in
+        let readings = assignedPartitions.map { partition in
             PartitionReading(topic: partition.topic.index, partition: partition.partition, lag: lag(of: partition))
         }
         readings.withUnsafeBufferPointer { metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds) }
@@ -140,7 +140,8 @@ extension Intake {
 
     private func lag(of partition: TopicPartition) -> Int64 {
         // The lag does not include records on the deferred topic that are not due.
-        if partition.topic.index == Self.deferredTopic, deferred.contains(partition), let entry = assignments[partition]
+        if partition.topic.index == Self.deferredTopic, pausedPartitions.contains(partition),
+            let entry = assignments[partition]
         {
             return entry.unsettledOffset < 0 ? 0 : entry.nextOffset - entry.unsettledOffset
         }
@@ -148,34 +149,37 @@ extension Intake {
         let assignment = assignments[partition]
         // While nothing is fetched, the thread asks the brokers for the log's end. If the brokers' end is
         // above the end that reading had reached, the log has new records.
-        let reached = assignment.flatMap { entry in
-            entry.endOffset >= max(0, unfetched.ends[partition] ?? -1)
-                ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.endOffset) : nil
+        let logEnd = assignment.flatMap { entry in
+            entry.logEndOffset >= max(0, unfetchedPartitions.logEnds[partition] ?? -1)
+                ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.logEndOffset) : nil
         }
         return PartitionLag.records(
             unsettledOffset: assignment?.unsettledOffset ?? -1,
             start: consumer.startPositions[partition],
             low: watermarks?.low ?? -1,
-            high: max(watermarks?.high ?? -1, unfetched.ends[partition] ?? -1),
-            logEnd: reached
+            high: max(watermarks?.high ?? -1, unfetchedPartitions.logEnds[partition] ?? -1),
+            logEnd: logEnd
         ) ?? -1
     }
 
     /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is
     /// full or they are stopped. For other partitions, each fetch reports the end.
     func askForLogEnds() {
-        guard unfetched.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
-        let partitions = Array(consumer.paused.union(withoutPosition.errors.keys).union(unfetched.partitionsNotFetched))
-            .filter { assignments[$0] != nil && !deferred.contains($0) }
-        var ends: [TopicPartition: Int64]?
+        guard unfetchedPartitions.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
+        let partitions = Array(
+            consumer.paused.union(partitionsWithoutPosition.errors.keys)
+                .union(unfetchedPartitions.partitionsWithOffsetGone)
+        )
+        .filter { assignments[$0] != nil && !pausedPartitions.contains($0) }
+        var logEnds: [TopicPartition: Int64]?
         if !partitions.isEmpty {
-            expectQuiet(milliseconds: 2 * Int64(UnfetchedPartitions.timeoutMilliseconds))
-            ends = try? consumer.logEnds(
+            announceBlocking(milliseconds: 2 * Int64(UnfetchedPartitions.timeoutMilliseconds))
+            logEnds = try? consumer.logEnds(
                 of: partitions,
                 timeoutMilliseconds: UnfetchedPartitions.timeoutMilliseconds
             )
             loop.refreshClock()
         }
-        unfetched.note(ends, nowMilliseconds: loop.nowMilliseconds)
+        unfetchedPartitions.apply(logEnds, nowMilliseconds: loop.nowMilliseconds)
     }
 }

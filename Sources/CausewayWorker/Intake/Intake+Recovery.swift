@@ -31,7 +31,7 @@ extension Intake {
         guard error.isPositionUnknown, let partition = error.partition, assignments[partition] != nil else {
             return report(error)
         }
-        withoutPosition.insert(partition, error)
+        partitionsWithoutPosition.insert(partition, error)
     }
 
     /// Finds the offsets where partitions without a position must begin.
@@ -43,9 +43,9 @@ extension Intake {
     /// One request covers all partitions. After a request without an answer, this turn makes no further
     /// request, so that the thread does not block longer.
     func recoverPartitionsWithoutPosition() {
-        guard withoutPosition.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
-        expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
-        let partitions = Array(withoutPosition.errors.keys)
+        guard partitionsWithoutPosition.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
+        announceBlocking(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
+        let partitions = Array(partitionsWithoutPosition.errors.keys)
         do throws(KafkaError) {
             let committed = try consumer.committed(partitions, timeoutMilliseconds: Consumer.requestLimitMilliseconds)
             for (partition, answer) in zip(partitions, committed) {
@@ -59,16 +59,16 @@ extension Intake {
                     continue
                 }
                 if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }
-                if offset != nil, let error = withoutPosition.errors[partition] { count(error) }
-                if offset != nil { unfetched.partitionsNotFetched.insert(partition) }
+                if offset != nil, let error = partitionsWithoutPosition.errors[partition] { count(error) }
+                if offset != nil { unfetchedPartitions.partitionsWithOffsetGone.insert(partition) }
                 note(offset == nil ? .partitionIsNew : .offsetGone, ["partition": "\(name(of: partition))"])
-                withoutPosition.remove(partition)
+                partitionsWithoutPosition.remove(partition)
             }
         } catch {
             report(error)
         }
-        guard !withoutPosition.errors.isEmpty else { return }
+        guard !partitionsWithoutPosition.errors.isEmpty else { return }
         loop.refreshClock()
-        withoutPosition.postpone(nowMilliseconds: loop.nowMilliseconds)
+        partitionsWithoutPosition.postpone(nowMilliseconds: loop.nowMilliseconds)
     }
 }

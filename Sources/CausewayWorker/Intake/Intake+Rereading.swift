@@ -27,7 +27,7 @@ struct PartitionRereading {
     static let publicationMilliseconds: Int64 = 200
 
     /// A partition whose lane drains it, before its records are read again from `start`.
-    fileprivate struct Draining {
+    fileprivate struct DrainingPartition {
         var request: RereadingRequest
         var start: SeekPosition
         var endMilliseconds: Int64
@@ -35,7 +35,7 @@ struct PartitionRereading {
 
     let exchange: RereadingExchange
     /// How far back commands are read again when Redis has lost them.
-    let commandsMilliseconds: Int64
+    let commandAgeMillisecondsMax: Int64
     /// The last progress that the lane of each partition reported. It says which records are settled, and a
     /// rereading passes it to the lane.
     var progress: [TopicPartition: PartitionProgress] = [:]
@@ -44,17 +44,17 @@ struct PartitionRereading {
     fileprivate var lateStartOffsets: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitions: Int?
-    fileprivate var asksForPartitions = true
-    fileprivate var waiting: [RereadingRequest] = []
-    fileprivate var draining: [Draining] = []
+    fileprivate var needsPartitionCount = true
+    fileprivate var waitingRequests: [RereadingRequest] = []
+    fileprivate var drainingPartitions: [DrainingPartition] = []
     fileprivate var retryDueMilliseconds: Int64 = 0
     fileprivate var seekDueMilliseconds: Int64 = 0
     fileprivate var requestDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
 
-    init(exchange: RereadingExchange, commandsMilliseconds: Int64) {
+    init(exchange: RereadingExchange, commandAgeMillisecondsMax: Int64) {
         self.exchange = exchange
-        self.commandsMilliseconds = commandsMilliseconds
+        self.commandAgeMillisecondsMax = commandAgeMillisecondsMax
     }
 
     /// Publishes the state in the next turn. `StoreWatch` must write the marks of a new partition before many
@@ -63,7 +63,7 @@ struct PartitionRereading {
 
     /// Asks again for the number of registration partitions, which may have grown when the group assigns
     /// partitions.
-    mutating func askForPartitions() { (asksForPartitions, requestDueMilliseconds) = (true, 0) }
+    mutating func requestPartitionCount() { (needsPartitionCount, requestDueMilliseconds) = (true, 0) }
 
     /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {
@@ -73,7 +73,7 @@ struct PartitionRereading {
 }
 
 extension RereadingRequest {
-    fileprivate var place: TopicPartition {
+    fileprivate var topicPartition: TopicPartition {
         TopicPartition(topic: TopicIdentifier(index: topic), partition: partition)
     }
 }
@@ -81,10 +81,12 @@ extension RereadingRequest {
 extension Intake {
     func rereadPartitions() {
         let requests = rereading.exchange.takeRequests()
-        count(requests)
-        rereading.waiting += requests
-        if !rereading.draining.isEmpty { readDrained() }
-        if !rereading.waiting.isEmpty, isBrokerUp == true, loop.nowMilliseconds >= rereading.retryDueMilliseconds {
+        countLosses(in: requests)
+        rereading.waitingRequests += requests
+        if !rereading.drainingPartitions.isEmpty { seekDrainedPartitions() }
+        if !rereading.waitingRequests.isEmpty, isBrokerUp == true,
+            loop.nowMilliseconds >= rereading.retryDueMilliseconds
+        {
             beginDraining()
         }
         guard loop.nowMilliseconds >= rereading.publicationDueMilliseconds else { return }
@@ -93,7 +95,7 @@ extension Intake {
         publishStatus()
     }
 
-    private func count(_ requests: [RereadingRequest]) {
+    private func countLosses(in requests: [RereadingRequest]) {
         for loss in RedisLoss.allCases {
             let isSeen = requests.contains { $0.isEmptied == (loss == .emptied) }
             if isSeen { metrics.add(.redisLosses, Int(loss.rawValue)) }
@@ -102,8 +104,12 @@ extension Intake {
 
     /// The number of partitions that are being read again or wait for a rereading.
     var rereadingCount: Int {
-        let asked = Set(rereading.waiting.map(\.place) + rereading.draining.map(\.request.place))
-        return assignments.all.count { asked.contains($0) || assignments[$0]?.rereading?.isComplete == false }
+        let requestedPartitions = Set(
+            rereading.waitingRequests.map(\.topicPartition) + rereading.drainingPartitions.map(\.request.topicPartition)
+        )
+        return assignments.all.count {
+            requestedPartitions.contains($0) || assignments[$0]?.rereading?.isComplete == false
+        }
     }
 
     // MARK: - State of the partitions
@@ -126,14 +132,16 @@ extension Intake {
     private func publishStatus() {
         rereading.exchange.publish(
             markedPartitions.compactMap { partition in
-                guard let entry = assignments[partition], let beginning = beginning(of: partition) else { return nil }
+                guard let entry = assignments[partition], let startOffset = startOffset(of: partition) else {
+                    return nil
+                }
                 return PartitionStatus(
                     topic: partition.topic.index,
                     partition: partition.partition,
-                    assignment: entry.number,
-                    beganAt: beginning,
-                    settledBelow: settled(of: partition, entry),
-                    rereading: entry.rereading.map { ($0.reader, $0.isComplete) }
+                    assignment: entry.assignmentNumber,
+                    startOffset: startOffset,
+                    settledBelow: settledBelow(of: partition, entry),
+                    rereading: entry.rereading.map { ($0.number, $0.isComplete) }
                 )
             },
             registrationPartitions: rereading.registrationPartitions
@@ -141,7 +149,7 @@ extension Intake {
     }
 
     /// Returns the offset where reading began; nil: not known yet.
-    private func beginning(of partition: TopicPartition) -> Int64? {
+    private func startOffset(of partition: TopicPartition) -> Int64? {
         switch consumer.startPositions[partition] {
         case .offset(let offset)?: offset
         case .beginning?: 0
@@ -150,18 +158,20 @@ extension Intake {
     }
 
     /// Returns the offset below which all records of a partition are settled.
-    private func settled(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
-        entry.settledBelow(beganAt: beginning(of: partition) ?? 0)
+    private func settledBelow(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
+        entry.settledBelow(startOffset: startOffset(of: partition) ?? 0)
     }
 
     /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the answers.
     private func requestOffsets() {
-        let unknown = markedPartitions.filter { beginning(of: $0) == nil }
-        guard !unknown.isEmpty || rereading.asksForPartitions else { return }
+        let unknownStartPartitions = markedPartitions.filter { startOffset(of: $0) == nil }
+        guard !unknownStartPartitions.isEmpty || rereading.needsPartitionCount else { return }
         let timeout = PartitionRereading.requestTimeoutMilliseconds
-        expectQuiet(milliseconds: 4 * Int64(timeout))
-        if !unknown.isEmpty, let offsets = try? consumer.committed(unknown, timeoutMilliseconds: timeout) {
-            for (partition, answer) in zip(unknown, offsets) {
+        announceBlocking(milliseconds: 4 * Int64(timeout))
+        if !unknownStartPartitions.isEmpty,
+            let offsets = try? consumer.committed(unknownStartPartitions, timeoutMilliseconds: timeout)
+        {
+            for (partition, answer) in zip(unknownStartPartitions, offsets) {
                 switch answer {
                 case .success(let offset): rereading.lateStartOffsets[partition] = offset ?? 0
                 case .failure(let error): report(error)
@@ -169,10 +179,10 @@ extension Intake {
             }
         }
         let registrations = TopicIdentifier(index: Self.registrationsTopic)
-        if rereading.asksForPartitions,
+        if rereading.needsPartitionCount,
             let count = try? consumer.partitionCount(of: registrations, timeoutMilliseconds: timeout)
         {
-            (rereading.registrationPartitions, rereading.asksForPartitions) = (count, false)
+            (rereading.registrationPartitions, rereading.needsPartitionCount) = (count, false)
         }
         loop.refreshClock()
         rereading.requestDueMilliseconds = loop.nowMilliseconds + PartitionRereading.requestIntervalMilliseconds
@@ -182,29 +192,37 @@ extension Intake {
 
     private func beginDraining() {
         rereading.retryDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds
-        let requests = rereading.waiting.filter { assignments[$0.place]?.number == $0.assignment }
-        rereading.waiting = []
+        let requests = rereading.waitingRequests.filter {
+            assignments[$0.topicPartition]?.assignmentNumber == $0.assignment
+        }
+        rereading.waitingRequests = []
         guard !requests.isEmpty else { return }
-        expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
+        announceBlocking(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
         do throws(KafkaError) {
-            let starts = try starts(of: requests)
+            let startPositions = try startPositions(of: requests)
             loop.refreshClock()
-            for (request, start) in zip(requests, starts) {
-                guard let entry = assignments[request.place] else { continue }
+            for (request, start) in zip(requests, startPositions) {
+                guard let entry = assignments[request.topicPartition] else { continue }
                 // Read up to the last dealt record, because records above the committable offset may also be
                 // settled.
-                let dealtBelow = max(settled(of: request.place, entry), entry.nextOffset)
+                let dealtBelow = max(settledBelow(of: request.topicPartition, entry), entry.nextOffset)
                 guard let start, dealtBelow > max(0, start.rawOffset) else {
-                    assignments.noteRereading(of: request.place, reader: request.reader, end: 0)
+                    assignments.beginRereading(
+                        of: request.topicPartition,
+                        number: request.rereadingNumber,
+                        endOffset: 0
+                    )
                     continue
                 }
-                order(.revoke, request.place, number: entry.number, lane: entry.lane)
+                sendOrder(.revoke, request.topicPartition, number: entry.assignmentNumber, lane: entry.lane)
                 let end = loop.nowMilliseconds + PartitionRereading.drainMilliseconds
-                rereading.draining.append(.init(request: request, start: start, endMilliseconds: end))
+                rereading.drainingPartitions.append(.init(request: request, start: start, endMilliseconds: end))
             }
-            if !rereading.draining.isEmpty { note(.rereadingBegan, ["partitions": "\(rereading.draining.count)"]) }
+            if !rereading.drainingPartitions.isEmpty {
+                note(.rereadingBegan, ["partitions": "\(rereading.drainingPartitions.count)"])
+            }
         } catch {
-            rereading.waiting = requests
+            rereading.waitingRequests = requests
             report(error)
             loop.refreshClock()
         }
@@ -216,46 +234,63 @@ extension Intake {
     ///
     /// All partitions must begin together. Otherwise a lane that still drains one partition would take the
     /// records of another one for the whole backlog, and would send old states.
-    private func readDrained() {
-        let draining = rereading.draining.filter { assignments[$0.request.place]?.number == $0.request.assignment }
-        rereading.draining = draining
+    private func seekDrainedPartitions() {
+        let draining = rereading.drainingPartitions.filter {
+            assignments[$0.request.topicPartition]?.assignmentNumber == $0.request.assignment
+        }
+        rereading.drainingPartitions = draining
         let isReady = draining.allSatisfy {
-            assignments[$0.request.place]?.isDrained == true || loop.nowMilliseconds >= $0.endMilliseconds
+            assignments[$0.request.topicPartition]?.isDrained == true || loop.nowMilliseconds >= $0.endMilliseconds
         }
         guard isReady, loop.nowMilliseconds >= rereading.seekDueMilliseconds else { return }
-        let undrained = draining.count { assignments[$0.request.place]?.isDrained != true }
-        if undrained > 0 { note(.drainTimeOver, ["partitions": "\(undrained)", "cause": "Redis has lost writes"]) }
-        expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
-        for (position, partition) in draining.enumerated() {
-            guard let entry = assignments[partition.request.place] else { continue }
+        let undrainedCount = draining.count { assignments[$0.request.topicPartition]?.isDrained != true }
+        if undrainedCount > 0 {
+            note(.drainTimeOver, ["partitions": "\(undrainedCount)", "cause": "Redis has lost writes"])
+        }
+        announceBlocking(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
+        for (index, partition) in draining.enumerated() {
+            guard let entry = assignments[partition.request.topicPartition] else { continue }
             // Read the settled offset before the seek, because the seek changes where reading began.
-            let settledBelow = settled(of: partition.request.place, entry)
-            if let error = consumer.seek(partition.request.place, to: partition.start.limited(to: settledBelow)) {
+            let settledBelow = settledBelow(of: partition.request.topicPartition, entry)
+            if let error = consumer.seek(
+                partition.request.topicPartition,
+                to: partition.start.limited(to: settledBelow)
+            ) {
                 report(error)
                 // Try again later with this partition and all others. If a broker does not answer for one
                 // partition, it would not answer for the next one.
                 loop.refreshClock()
                 rereading.seekDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds
-                rereading.draining = Array(draining[position...])
+                rereading.drainingPartitions = Array(draining[index...])
                 return
             }
             assignAgain(partition.request, entry, settledBelow: settledBelow)
         }
-        rereading.draining = []
+        rereading.drainingPartitions = []
     }
 
     private func assignAgain(_ request: RereadingRequest, _ entry: AssignmentTable.Entry, settledBelow: Int64) {
-        order(.release, request.place, number: entry.number, lane: entry.lane)
-        assignments.remove(request.place)
-        let number = assignments.insert(request.place, lane: entry.lane)
-        assignments.noteRereading(of: request.place, reader: request.reader, end: settledBelow)
-        let settled = CommittedOffset(offset: settledBelow, metadata: settledAbove(settledBelow, of: request.place))
-        order(.assign, request.place, number: number, lane: entry.lane, isReadAgain: true, committed: settled)
+        sendOrder(.release, request.topicPartition, number: entry.assignmentNumber, lane: entry.lane)
+        assignments.remove(request.topicPartition)
+        let number = assignments.insert(request.topicPartition, lane: entry.lane)
+        assignments.beginRereading(of: request.topicPartition, number: request.rereadingNumber, endOffset: settledBelow)
+        let settled = CommittedOffset(
+            offset: settledBelow,
+            metadata: settledOffsetsText(above: settledBelow, of: request.topicPartition)
+        )
+        sendOrder(
+            .assign,
+            request.topicPartition,
+            number: number,
+            lane: entry.lane,
+            isReadAgain: true,
+            committedOffset: settled
+        )
     }
 
     /// Returns the settled records above this offset, from the lane's report or from the previous owner's
     /// commit. Returns an empty array if neither belongs to this offset.
-    private func settledAbove(_ end: Int64, of partition: TopicPartition) -> [UInt8] {
+    private func settledOffsetsText(above end: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.progress[partition] {
             return progress.committableOffset == end ? progress.metadata : []
         }
@@ -268,20 +303,21 @@ extension Intake {
     /// If a mark is lost, registrations are read from the log's first record, because their topic is
     /// compacted and even its oldest record may hold a valid token. A mark may name an offset that the log no
     /// longer has, so reading never begins before the log's first record.
-    private func starts(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
-        let commands = requests.filter { $0.topic == Self.commandsTopic }.map(\.place)
-        let registrations = requests.filter { $0.topic != Self.commandsTopic && $0.from != nil }.map(\.place)
-        var oldest: [TopicPartition: Int64] = [:]
+    private func startPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
+        let commands = requests.filter { $0.topic == Self.commandsTopic }.map(\.topicPartition)
+        let registrations = requests.filter { $0.topic != Self.commandsTopic && $0.firstMissingOffset != nil }
+            .map(\.topicPartition)
+        var oldestOffsets: [TopicPartition: Int64] = [:]
         if !commands.isEmpty {
-            let since = loop.wallMilliseconds - rereading.commandsMilliseconds
-            oldest = try consumer.offsets(of: commands, sinceMilliseconds: since)
+            let since = loop.wallMilliseconds - rereading.commandAgeMillisecondsMax
+            oldestOffsets = try consumer.offsets(of: commands, sinceMilliseconds: since)
         }
         if !registrations.isEmpty {
-            oldest.merge(try consumer.offsets(of: registrations, sinceMilliseconds: 0)) { $1 }
+            oldestOffsets.merge(try consumer.offsets(of: registrations, sinceMilliseconds: 0)) { $1 }
         }
         return requests.map { request in
-            if request.topic != Self.commandsTopic, request.from == nil { return .beginning }
-            return oldest[request.place].map { .offset(max($0, request.from ?? 0)) }
+            if request.topic != Self.commandsTopic, request.firstMissingOffset == nil { return .beginning }
+            return oldestOffsets[request.topicPartition].map { .offset(max($0, request.firstMissingOffset ?? 0)) }
         }
     }
 }

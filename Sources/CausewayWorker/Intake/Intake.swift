@@ -28,9 +28,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let turnSpacingMicroseconds: Int64 = 10_000
     /// The interval of a regular poll. librdkafka announces records only when its empty queue gets one, and
     /// this poll finds them even if the announcement is missed.
-    static let pollMilliseconds: Int64 = 100
+    static let pollIntervalMilliseconds: Int64 = 100
     /// How often the Kafka thread reports to the lanes the ends of their partitions' logs.
-    static let watermarkMilliseconds: Int64 = 100
+    static let watermarkIntervalMilliseconds: Int64 = 100
 
     enum Phase { case running, draining, closed }
 
@@ -63,16 +63,16 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchTrigger = FetchTrigger()
     /// Whether a timer is set that checks again whether fetching has stopped.
-    private var isTimerSet = false
-    var withoutPosition = PartitionsWithoutPosition()
-    var unfetched = UnfetchedPartitions()
+    private var isFetchTimerSet = false
+    var partitionsWithoutPosition = PartitionsWithoutPosition()
+    var unfetchedPartitions = UnfetchedPartitions()
     var emptyAssignment = EmptyAssignment()
     var rereading: PartitionRereading
     /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]
     /// For each lane: the bytes of the records in its inbox.
     private var inboxes: [InboxBytes]
-    var deferred = PausedPartitions()
+    var pausedPartitions = PausedPartitions()
     /// For each lane: when one of its APNs pools last began to work again. The thread reads records that were
     /// deferred before that time at once.
     var poolRecoveryMilliseconds: [Int64]
@@ -109,7 +109,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         consumer.setWakeup(descriptor: wakeup.descriptor)
         producer.setWakeup(descriptor: wakeup.descriptor)
         try loop.add(descriptor: wakeup.descriptor, interest: .readable, handler: self)
-        _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: TimerTag.poll)
+        _ = loop.schedule(afterMilliseconds: Self.pollIntervalMilliseconds, handler: self, tag: TimerTag.poll)
     }
 
     /// Passes the consumer's calls to the intake, because the consumer needs its handler before the intake
@@ -124,11 +124,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     func timerFired(tag: UInt64) {
         requestTurnEnd()
         if tag == TimerTag.fetching {
-            isTimerSet = false
+            isFetchTimerSet = false
             return
         }
         if phase != .closed {
-            _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: TimerTag.poll)
+            _ = loop.schedule(afterMilliseconds: Self.pollIntervalMilliseconds, handler: self, tag: TimerTag.poll)
         }
     }
 
@@ -148,7 +148,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if signals.takeSettingsRequest() { announceSettings() }
         moveOverflowsToInboxes()
         reportHighWatermarks()
-        readDue()
+        resumeDuePartitions()
         pollRecords()
         wakeFetching()
         // Each of these calls may wait for a broker. After the signal to stop, the thread begins none of
@@ -165,19 +165,19 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     // MARK: - Records
 
     private func pollRecords() {
-        var polled = 0
+        var pollCount = 0
         var mayGoOn = mayPoll
-        while polled < Self.recordsPerTurnMax, mayGoOn {
+        while pollCount < Self.recordsPerTurnMax, mayGoOn {
             switch consumer.poll() {
             case .message(let message):
-                polled += 1
+                pollCount += 1
                 if let message = pauseUnlessDue(message), !deal(message) { mayGoOn = mayPoll }
             case .none: return
             case .partitionEnd(let partition, let offset):
-                polled += 1
+                pollCount += 1
                 noteEnd(of: partition, offset: offset)
             case .error(let error):
-                polled += 1
+                pollCount += 1
                 recover(from: error)
             }
         }
@@ -189,16 +189,16 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private func wakeFetching() {
         guard consumer.stopsFetchingWhenFull else { return }
         let recordsBehind = assignments.recordsBehind(of: Self.commandsTopic)
-        let isDue = fetchTrigger.isDue(
-            queued: consumer.queuedCount,
+        let isDue = fetchTrigger.triggerIfDue(
+            queuedRecords: consumer.queuedCount,
             recordsBehind: recordsBehind,
             nowMilliseconds: loop.nowMilliseconds
         )
         if isDue { consumer.wakeFetching(of: assignments.partitionsBehind(of: Self.commandsTopic)) }
         // A lane that merges commands produces no results whose acknowledgements would wake this thread. So a
         // timer wakes it.
-        if recordsBehind > 0, !isTimerSet {
-            isTimerSet = true
+        if recordsBehind > 0, !isFetchTimerSet {
+            isFetchTimerSet = true
             _ = loop.schedule(
                 afterMilliseconds: FetchTrigger.intervalMilliseconds,
                 handler: self,
@@ -222,25 +222,25 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         let topic = message.topic.index
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition] else { return true }
-        guard AssignmentTable.offsets.contains(offset) else {
+        guard AssignmentTable.validOffsets.contains(offset) else {
             // The thread reports and drops the record. A lane that settled a record with such an offset could
             // commit no offset of the partition.
-            let place = TopicPartition(topic: message.topic, partition: partition)
-            let reason = "\(name(of: place)): the record's offset \(offset) is out of range"
-            report(KafkaError(code: KafkaError.badRecord, reason: reason, partition: place))
+            let topicPartition = TopicPartition(topic: message.topic, partition: partition)
+            let reason = "\(name(of: topicPartition)): the record's offset \(offset) is out of range"
+            report(KafkaError(code: KafkaError.badRecord, reason: reason, partition: topicPartition))
             return true
         }
         let lane = assignment.lane
         let bytes = InboxBytes.bytes(of: message)
         let entry = InboxEntry(
             message: UInt(bitPattern: message.releaseOwnership()),
-            assignment: assignment.number,
-            reading: assignment.reading,
+            assignment: assignment.assignmentNumber,
+            readingNumber: assignment.readingNumber,
             topic: topic,
             partition: partition,
             bytes: UInt32(clamping: bytes)
         )
-        touchedLanes |= 1 << UInt64(lane & 63)
+        lanesToWake |= 1 << UInt64(lane & 63)
         assignments.noteDealt(topic, partition, offset: offset)
         if topic == Self.commandsTopic, assignment.highWatermark < 0 {
             // Send the log's end before the partition's first record. A lane that is far behind must know its
@@ -255,7 +255,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     /// - Returns: false if the lane's inbox is full, in entries or in bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
-        guard inboxes[lane].hasRoom(for: Int(entry.bytes), left: mailboxes[lane].inbox.count),
+        guard inboxes[lane].hasRoom(for: Int(entry.bytes), untakenEntries: mailboxes[lane].inbox.count),
             rings[lane].push(entry)
         else { return false }
         inboxes[lane].append(Int(entry.bytes))
@@ -266,7 +266,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// request to a broker.
     private func reportHighWatermarks() {
         guard loop.nowMilliseconds >= watermarksDueMilliseconds else { return }
-        watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkMilliseconds
+        watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkIntervalMilliseconds
         for partition in assignments.all where partition.topic.index == Self.commandsTopic {
             reportHighWatermark(partition)
         }
@@ -275,7 +275,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// Notes that reading has reached the end of a partition's log. Even if the high watermark is higher, no
     /// record can be read now: only transaction markers or an open transaction may follow.
     private func noteEnd(of partition: TopicPartition, offset: Int64) {
-        assignments.noteEnd(of: partition, offset: offset)
+        assignments.noteLogEnd(of: partition, offset: offset)
         if partition.topic.index == Self.commandsTopic { reportHighWatermark(partition) }
     }
 
@@ -285,7 +285,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         guard let lane = assignments[partition]?.lane,
             mailboxes[lane].orders.count < LaneMailbox.ordersCapacity / 2,
             let high = consumer.watermarks(of: partition)?.high, high >= 0,
-            let assignment = assignments.note(highWatermark: high, of: partition)
+            let assignment = assignments.setHighWatermark(high, of: partition)
         else { return }
         _ = mailboxes[assignment.lane].orders
             .push(
@@ -293,23 +293,23 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                     kind: .highWatermark,
                     topic: partition.topic.index,
                     partition: partition.partition,
-                    assignment: assignment.number,
+                    assignment: assignment.assignmentNumber,
                     offset: assignment.highWatermark
                 )
             )
-        touchedLanes |= 1 << UInt64(assignment.lane & 63)
+        lanesToWake |= 1 << UInt64(assignment.lane & 63)
     }
 
     /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart share
     /// a bit and are woken together.
-    private var touchedLanes: UInt64 = 0
+    private var lanesToWake: UInt64 = 0
 
     func wakeLanes() {
-        guard touchedLanes != 0 else { return }
-        for (lane, mailbox) in mailboxes.enumerated() where touchedLanes & (1 << UInt64(lane & 63)) != 0 {
+        guard lanesToWake != 0 else { return }
+        for (lane, mailbox) in mailboxes.enumerated() where lanesToWake & (1 << UInt64(lane & 63)) != 0 {
             mailbox.wakeup.signal()
         }
-        touchedLanes = 0
+        lanesToWake = 0
     }
 
     /// Whether the partitions of a lane are paused because the lane takes no records.
@@ -320,14 +320,14 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             let inbox = mailboxes[lane].inbox
             while let entry = overflows[lane].entries.first, push(entry, to: lane) {
                 overflows[lane].entries.removeFirst()
-                touchedLanes |= 1 << UInt64(lane & 63)
+                lanesToWake |= 1 << UInt64(lane & 63)
             }
-            if overflows[lane].isDue(nowMilliseconds: loop.nowMilliseconds) {
+            if overflows[lane].isPauseDue(nowMilliseconds: loop.nowMilliseconds) {
                 note(.partitionsPaused, ["lane": "\(lane)"])
                 overflows[lane].isPaused = true
                 consumer.pause(assignments.partitions(of: lane))
             } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2,
-                inboxes[lane].isUpToHalf(left: inbox.count)
+                inboxes[lane].isAtMostHalfFull(untakenEntries: inbox.count)
             {
                 note(.partitionsResumed, ["lane": "\(lane)"])
                 overflows[lane].isPaused = false
@@ -343,11 +343,14 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             while let report = mailbox.laneReports.pop() {
                 let progress = report.progress?.take()
                 if let rereading = report.rereading { readAgain(rereading, report) }
-                guard assignments.note(report, committableOffset: progress?.committableOffset), let progress else {
+                guard assignments.apply(report, committableOffset: progress?.committableOffset), let progress else {
                     continue
                 }
-                let place = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
-                rereading.progress[place] = progress
+                let topicPartition = TopicPartition(
+                    topic: TopicIdentifier(index: report.topic),
+                    partition: report.partition
+                )
+                rereading.progress[topicPartition] = progress
                 let error = consumer.storeOffset(
                     topic: TopicIdentifier(index: report.topic),
                     partition: report.partition,
@@ -366,7 +369,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             let report = DeliveryReport(tag: DeliveryReportTag.production(of: tag), error: error)
             let isTaken = rings[lane].push(report)
             precondition(isTaken, "the ring has room for a report of each record of the lane")
-            touchedLanes |= 1 << UInt64(lane & 63)
+            lanesToWake |= 1 << UInt64(lane & 63)
         }
         wakeLanes()
     }

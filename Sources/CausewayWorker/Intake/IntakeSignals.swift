@@ -6,9 +6,9 @@ import Synchronization
 /// Thread-safe signals between the worker's control tasks and its threads, such as the request to stop.
 final class IntakeSignals: Sendable {
     /// When a stop was first requested, monotonic milliseconds; 0: not yet.
-    private let stopRequested = Atomic<Int64>(0)
-    private let settingsOffered = Atomic<Bool>(false)
-    private let stopAtOnceRequested = Atomic<Bool>(false)
+    private let stopMilliseconds = Atomic<Int64>(0)
+    private let areSettingsOffered = Atomic<Bool>(false)
+    private let isStopAtOnceRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
     private let ending = Mutex<Ending>(.awaited([]))
 
@@ -21,27 +21,27 @@ final class IntakeSignals: Sendable {
 
     /// When a stop was first requested, monotonic milliseconds; nil: not yet.
     var stopRequestedMilliseconds: Int64? {
-        let milliseconds = stopRequested.load(ordering: .acquiring)
+        let milliseconds = stopMilliseconds.load(ordering: .acquiring)
         return milliseconds == 0 ? nil : milliseconds
     }
 
     func requestStop() {
         let now = EventLoop.monotonicMilliseconds
-        _ = stopRequested.compareExchange(expected: 0, desired: max(1, now), ordering: .acquiringAndReleasing)
+        _ = stopMilliseconds.compareExchange(expected: 0, desired: max(1, now), ordering: .acquiringAndReleasing)
     }
 
     /// Says that reloaded settings are in the lanes' mailboxes. The Kafka thread then orders the lanes to
     /// take them, because only this thread gives orders.
-    func offerSettings() { settingsOffered.store(true, ordering: .releasing) }
+    func offerSettings() { areSettingsOffered.store(true, ordering: .releasing) }
 
     func takeSettingsRequest() -> Bool {
-        settingsOffered.load(ordering: .relaxed) && settingsOffered.exchange(false, ordering: .acquiring)
+        areSettingsOffered.load(ordering: .relaxed) && areSettingsOffered.exchange(false, ordering: .acquiring)
     }
 
     /// Whether a second stop signal has come. Then the worker stops without waiting for records in flight.
-    var isStoppingAtOnce: Bool { stopAtOnceRequested.load(ordering: .acquiring) }
+    var isStoppingAtOnce: Bool { isStopAtOnceRequested.load(ordering: .acquiring) }
 
-    func requestStopAtOnce() { stopAtOnceRequested.store(true, ordering: .releasing) }
+    func requestStopAtOnce() { isStopAtOnceRequested.store(true, ordering: .releasing) }
 
     /// Keeps the first failure as the reason why the worker ends, and requests a stop.
     func fail(_ error: any Error) {

@@ -16,14 +16,14 @@ struct LaneOverflow {
 
     var entries: [InboxEntry] = []
     var isPaused = false
-    private var sinceMilliseconds: Int64 = 0
+    private var waitingSinceMilliseconds: Int64 = 0
 
     mutating func append(_ entry: InboxEntry, nowMilliseconds: Int64) {
-        if entries.isEmpty { sinceMilliseconds = nowMilliseconds }
+        if entries.isEmpty { waitingSinceMilliseconds = nowMilliseconds }
         entries.append(entry)
     }
 
-    func isDue(nowMilliseconds: Int64) -> Bool {
-        !isPaused && !entries.isEmpty && nowMilliseconds - sinceMilliseconds >= Self.pauseAfterMilliseconds
+    func isPauseDue(nowMilliseconds: Int64) -> Bool {
+        !isPaused && !entries.isEmpty && nowMilliseconds - waitingSinceMilliseconds >= Self.pauseAfterMilliseconds
     }
 }

@@ -14,18 +14,18 @@ import Kafka
 struct PausedPartitions {
     /// Paused partitions resume at whole multiples of this time. A pause discards fetched records, so each
     /// resume should find all records that come due in one second.
-    static let stepMilliseconds: Int64 = 1_000
+    static let resumeIntervalMilliseconds: Int64 = 1_000
     /// The longest delay that can be configured. No record waits longer.
     static let delayMillisecondsMax: Int64 = 600_000
     /// How far the clock of another worker may be ahead. A timestamp that is further ahead is not trusted.
-    private static let skewMilliseconds: Int64 = 5_000
+    private static let clockSkewMillisecondsMax: Int64 = 5_000
 
     /// When the next record of each partition is due.
-    private var due: [TopicPartition: Int64] = [:]
+    private var dueMilliseconds: [TopicPartition: Int64] = [:]
 
-    var partitions: Set<TopicPartition> { Set(due.keys) }
+    var partitions: Set<TopicPartition> { Set(dueMilliseconds.keys) }
 
-    func contains(_ partition: TopicPartition) -> Bool { due[partition] != nil }
+    func contains(_ partition: TopicPartition) -> Bool { dueMilliseconds[partition] != nil }
 
     /// Returns the monotonic time at which a record must be read.
     ///
@@ -34,28 +34,29 @@ struct PausedPartitions {
     /// for longer than ``delayMillisecondsMax``.
     ///
     /// - Parameters:
-    ///   - wallMilliseconds: when the record is due, from its header.
+    ///   - wallDueMilliseconds: when the record is due, from its header.
     ///   - writtenMilliseconds: the timestamp of the record.
-    static func due(atWallMilliseconds wallMilliseconds: Int64?, writtenMilliseconds: Int64, now: Moment) -> Int64 {
-        guard let wallMilliseconds, writtenMilliseconds <= now.wallMilliseconds + skewMilliseconds else {
+    static func monotonicDueMilliseconds(wallDueMilliseconds: Int64?, writtenMilliseconds: Int64, now: Moment) -> Int64
+    {
+        guard let wallDueMilliseconds, writtenMilliseconds <= now.wallMilliseconds + clockSkewMillisecondsMax else {
             return now.monotonicMilliseconds
         }
-        let due = min(wallMilliseconds, writtenMilliseconds + delayMillisecondsMax)
+        let due = min(wallDueMilliseconds, writtenMilliseconds + delayMillisecondsMax)
         return now.monotonicMilliseconds + max(due, now.wallMilliseconds) - now.wallMilliseconds
     }
 
-    mutating func wait(_ partition: TopicPartition, untilMilliseconds: Int64) {
-        due[partition] = Self.step(untilMilliseconds)
+    mutating func add(_ partition: TopicPartition, untilMilliseconds: Int64) {
+        dueMilliseconds[partition] = Self.resumeMilliseconds(atOrAfter: untilMilliseconds)
     }
 
-    /// Returns the first multiple of ``stepMilliseconds`` at or after the due time.
-    static func step(_ dueMilliseconds: Int64) -> Int64 {
-        (dueMilliseconds + stepMilliseconds - 1) / stepMilliseconds * stepMilliseconds
+    /// Returns the first multiple of ``resumeIntervalMilliseconds`` at or after the due time.
+    static func resumeMilliseconds(atOrAfter dueMilliseconds: Int64) -> Int64 {
+        (dueMilliseconds + resumeIntervalMilliseconds - 1) / resumeIntervalMilliseconds * resumeIntervalMilliseconds
     }
 
     /// Removes and returns the partitions that are due.
     mutating func takeDue(nowMilliseconds: Int64) -> [TopicPartition] {
-        due.isEmpty ? [] : removeEntries { $1 <= nowMilliseconds }
+        dueMilliseconds.isEmpty ? [] : removeEntries { $1 <= nowMilliseconds }
     }
 
     /// Removes and returns the waiting partitions that match, even if they are not due.
@@ -64,11 +65,11 @@ struct PausedPartitions {
     }
 
     private mutating func removeEntries(where isRemoved: (TopicPartition, Int64) -> Bool) -> [TopicPartition] {
-        let taken = due.filter { isRemoved($0.key, $0.value) }.map(\.key)
-        for partition in taken { due[partition] = nil }
-        return taken
+        let removedPartitions = dueMilliseconds.filter { isRemoved($0.key, $0.value) }.map(\.key)
+        for partition in removedPartitions { dueMilliseconds[partition] = nil }
+        return removedPartitions
     }
 
     /// Forgets a partition that was revoked.
-    mutating func remove(_ partition: TopicPartition) { due[partition] = nil }
+    mutating func remove(_ partition: TopicPartition) { dueMilliseconds[partition] = nil }
 }

@@ -9,7 +9,7 @@ struct StopSchedule: Equatable {
     static let closingMillisecondsMax: Int64 = 5_000
     /// The least time of each closing step. It applies if earlier steps have used up the time, or after a
     /// second signal. A signal during a step does not shorten that step.
-    static let stepMilliseconds: Int64 = 500
+    static let stepMillisecondsMin: Int64 = 500
 
     /// Deadlines in ascending order, monotonic milliseconds. Until the first one, the worker waits for the
     /// records in flight.
@@ -19,15 +19,17 @@ struct StopSchedule: Equatable {
     let endMilliseconds: Int64
 
     init(requestedMilliseconds: Int64, drainMilliseconds: Int64) {
-        let closing = min(Self.closingMillisecondsMax, drainMilliseconds / 4)
+        let closingMilliseconds = min(Self.closingMillisecondsMax, drainMilliseconds / 4)
         endMilliseconds = requestedMilliseconds + drainMilliseconds
-        drainEndMilliseconds = endMilliseconds - closing
-        flushEndMilliseconds = endMilliseconds - min(Self.stepMilliseconds, closing / 4)
-        consumerEndMilliseconds = endMilliseconds - min(2 * Self.stepMilliseconds, closing / 2)
+        drainEndMilliseconds = endMilliseconds - closingMilliseconds
+        flushEndMilliseconds = endMilliseconds - min(Self.stepMillisecondsMin, closingMilliseconds / 4)
+        consumerEndMilliseconds = endMilliseconds - min(2 * Self.stepMillisecondsMin, closingMilliseconds / 2)
     }
 
     /// Returns how long a closing step that begins now may take.
-    static func wait(until endMilliseconds: Int64, nowMilliseconds: Int64, isStoppingAtOnce: Bool) -> Int64 {
-        isStoppingAtOnce ? stepMilliseconds : max(stepMilliseconds, endMilliseconds - nowMilliseconds)
+    static func remainingMilliseconds(until endMilliseconds: Int64, nowMilliseconds: Int64, isStoppingAtOnce: Bool)
+        -> Int64
+    {
+        isStoppingAtOnce ? stepMillisecondsMin : max(stepMillisecondsMin, endMilliseconds - nowMilliseconds)
     }
 }

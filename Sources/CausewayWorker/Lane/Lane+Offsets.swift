@@ -30,7 +30,7 @@ extension Lane {
     }
 
     /// Asks the Kafka thread to read partitions of the fan-out topic again. Records that were dealt before
-    /// this request carry an older `reading` number, so the lane drops them.
+    /// this request carry an older `readingNumber`, so the lane drops them.
     func askForRereadings() {
         var hasNews = false
         for position in partitions.entries.indices where partitions[position].isFanout {
@@ -48,7 +48,7 @@ extension Lane {
             )
             guard isTaken else { break }
             audiences.rereadingBegan(entry.coreIndex, from: rereading.offset, now: now)
-            partitions[position].reading &+= 1
+            partitions[position].readingNumber &+= 1
             hasNews = true
         }
         if hasNews { kafkaWakeup.signal() }

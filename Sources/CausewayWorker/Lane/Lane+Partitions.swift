@@ -9,7 +9,7 @@ import Reactor
 /// fan-out topic. The core for single activities gets all others.
 extension Lane {
     func assign(_ order: LaneOrder) {
-        let committed = order.committed?.take()
+        let committedOffset = order.committedOffset?.take()
         let assigned =
             order.topic == Intake.fanoutTopic
             ? audiences.assign(number: order.partition)
@@ -19,12 +19,12 @@ extension Lane {
             // settling them, so no offset of the partition is committed.
             return note(.partitionsTooMany, ["partition": "\(order.partition)"])
         }
-        if let committed, order.isReadAgain {
-            committed.metadata.withUnsafeBytes {
-                delivery.readAgain(coreIndex, below: committed.offset, metadata: $0)
+        if let committedOffset, order.isReadAgain {
+            committedOffset.metadata.withUnsafeBytes {
+                delivery.readAgain(coreIndex, below: committedOffset.offset, metadata: $0)
             }
-        } else if let committed {
-            resume(coreIndex, at: committed, order)
+        } else if let committedOffset {
+            resume(coreIndex, at: committedOffset, order)
         }
         insert(order, coreIndex: coreIndex)
     }
@@ -50,20 +50,20 @@ extension Lane {
     }
 
     /// Lets the core skip the records that earlier owners have settled above the committed offset.
-    private func resume(_ coreIndex: UInt32, at committed: CommittedOffset, _ order: LaneOrder) {
-        guard !committed.metadata.isEmpty else { return }
-        let skipped = committed.logEnd.flatMap { logEnd in
-            committed.metadata.withUnsafeBytes {
+    private func resume(_ coreIndex: UInt32, at committedOffset: CommittedOffset, _ order: LaneOrder) {
+        guard !committedOffset.metadata.isEmpty else { return }
+        let skipped = committedOffset.logEnd.flatMap { logEnd in
+            committedOffset.metadata.withUnsafeBytes {
                 order.topic == Intake.fanoutTopic
-                    ? audiences.resume(coreIndex, at: committed.offset, metadata: $0, logEnd: logEnd)
-                    : delivery.resume(coreIndex, at: committed.offset, metadata: $0, logEnd: logEnd)
+                    ? audiences.resume(coreIndex, at: committedOffset.offset, metadata: $0, logEnd: logEnd)
+                    : delivery.resume(coreIndex, at: committedOffset.offset, metadata: $0, logEnd: logEnd)
             }
         }
         if skipped == nil {
-            let cause = committed.logEnd == nil ? "the log's end is not known" : "no Causeway worker wrote it"
+            let cause = committedOffset.logEnd == nil ? "the log's end is not known" : "no Causeway worker wrote it"
             note(
                 .settledOffsetsRefused,
-                ["partition": "\(order.partition)", "offset": "\(committed.offset)", "cause": "\(cause)"]
+                ["partition": "\(order.partition)", "offset": "\(committedOffset.offset)", "cause": "\(cause)"]
             )
         }
     }

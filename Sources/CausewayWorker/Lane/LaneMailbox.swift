@@ -17,12 +17,12 @@ struct InboxEntry: BitwiseCopyable {
     private var topicIndex: Int16
     /// How often the partition had been read again in this assignment when the record was dealt. The lane
     /// drops records with an older number, because they are read again.
-    var reading: UInt16
+    var readingNumber: UInt16
 
-    init(message: UInt, assignment: UInt32, reading: UInt16, topic: Int32, partition: Int32, bytes: UInt32) {
+    init(message: UInt, assignment: UInt32, readingNumber: UInt16, topic: Int32, partition: Int32, bytes: UInt32) {
         self.message = message
         self.assignment = assignment
-        self.reading = reading
+        self.readingNumber = readingNumber
         topicIndex = Int16(truncatingIfNeeded: topic)
         self.partition = partition
         self.bytes = bytes
@@ -65,7 +65,7 @@ struct LaneOrder: BitwiseCopyable {
     var isReadAgain = false
     /// For `assign`: the offset and metadata that the group has committed. The thread that pops the order
     /// takes ownership.
-    var committed: Unmanaged<RingBox<CommittedOffset>>?
+    var committedOffset: Unmanaged<RingBox<CommittedOffset>>?
 }
 
 /// A lane's report about a partition, for the Kafka thread.
@@ -145,7 +145,7 @@ final class LaneMailbox: Sendable {
 
     /// When `StoreWatch` last found that audiences may continue, because Redis has all members or audiences
     /// have waited long enough. Monotonic milliseconds; `.min`: audiences must wait for members.
-    private let membersCompleteAt = Atomic<Int64>(.min)
+    private let membersCompleteAtMilliseconds = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
         var capacity = 1
@@ -164,14 +164,14 @@ final class LaneMailbox: Sendable {
 
     /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic
     ///   milliseconds; nil if they must wait for members.
-    func noteMembers(completeAtMilliseconds: Int64?) {
-        let former = membersCompleteAt.exchange(completeAtMilliseconds ?? .min, ordering: .relaxed)
+    func setMembersComplete(atMilliseconds completeAtMilliseconds: Int64?) {
+        let former = membersCompleteAtMilliseconds.exchange(completeAtMilliseconds ?? .min, ordering: .relaxed)
         if former == .min, completeAtMilliseconds != nil { wakeup.signal() }
     }
 
     /// When `StoreWatch` last found that audiences may continue. Monotonic milliseconds; `.min`: audiences
     /// must wait for members.
-    var membersLastCompleteMilliseconds: Int64 { membersCompleteAt.load(ordering: .relaxed) }
+    var membersLastCompleteMilliseconds: Int64 { membersCompleteAtMilliseconds.load(ordering: .relaxed) }
 
     func offer(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }
 

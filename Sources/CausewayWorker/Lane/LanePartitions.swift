@@ -22,11 +22,13 @@ struct LanePartitions {
         var isRevoking = false
         var isReportedDrained = false
         /// How often the lane has asked to read records again.
-        var reading: UInt16 = 0
+        var readingNumber: UInt16 = 0
 
         /// Whether the record belongs to this assignment, and was dealt after the lane's last request to read
         /// records again.
-        func expects(_ entry: InboxEntry) -> Bool { assignment == entry.assignment && reading == entry.reading }
+        func expects(_ entry: InboxEntry) -> Bool {
+            assignment == entry.assignment && readingNumber == entry.readingNumber
+        }
 
         var isFanout: Bool { topic == Intake.fanoutTopic }
     }

@@ -24,18 +24,20 @@ struct MemberCompleteness {
     /// - Parameters:
     ///   - primaries: for each primary its run id, and the marks of all partitions of the registrations
     ///     topic.
-    ///   - now: when the poll began. Monotonic milliseconds.
-    mutating func evaluate(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], now: Int64) -> Verdict {
+    ///   - nowMilliseconds: when the poll began. Monotonic milliseconds.
+    mutating func evaluate(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], nowMilliseconds: Int64)
+        -> Verdict
+    {
         let areComplete = primaries.allSatisfy { primary in
-            primary.marks.allSatisfy { $0?.isWhole(on: primary.runIdentifier) ?? false }
+            primary.marks.allSatisfy { $0?.isComplete(on: primary.runIdentifier) ?? false }
         }
         guard !areComplete else {
             (missingSinceMilliseconds, isWaitOver) = (nil, false)
             return .complete
         }
-        let since = missingSinceMilliseconds ?? now
+        let since = missingSinceMilliseconds ?? nowMilliseconds
         missingSinceMilliseconds = since
-        guard now - since >= Self.waitMillisecondsMax else { return .missing }
+        guard nowMilliseconds - since >= Self.waitMillisecondsMax else { return .missing }
         defer { isWaitOver = true }
         return .waitIsOver(isNew: !isWaitOver)
     }
@@ -44,5 +46,5 @@ struct MemberCompleteness {
 extension PartitionMark {
     /// Whether the mark shows that the primary with this run id has everything that the partition's records
     /// wrote, and that no worker is reading the partition again.
-    fileprivate func isWhole(on runIdentifier: String) -> Bool { isOf(runIdentifier) && reader == nil }
+    fileprivate func isComplete(on runIdentifier: String) -> Bool { isFromRun(runIdentifier) && rereadingNumber == nil }
 }

@@ -5,7 +5,7 @@
 /// together with that data. A mark is written only after Redis has answered the records' calls. So a replica,
 /// a snapshot or an append-only file that has the mark also has what those records wrote.
 ///
-/// The text form is the run id, the offset and the reader's number, with `-` for a missing one.
+/// The text form is the run id, the offset and the rereading's number, with `-` for a missing one.
 struct PartitionMark: Equatable {
     /// The primary's run id when the mark was written; empty if the primary does not report one.
     var runIdentifier: String
@@ -13,12 +13,12 @@ struct PartitionMark: Equatable {
     var storedBelow: Int64?
     /// The number of the rereading that reads the records from `storedBelow` on again; nil: nothing is
     /// missing.
-    var reader: UInt64?
+    var rereadingNumber: UInt64?
 
-    init(runIdentifier: String, storedBelow: Int64?, reader: UInt64? = nil) {
+    init(runIdentifier: String, storedBelow: Int64?, rereadingNumber: UInt64? = nil) {
         self.runIdentifier = runIdentifier
         self.storedBelow = storedBelow
-        self.reader = reader
+        self.rereadingNumber = rereadingNumber
     }
 
     /// Reads a mark. Returns nil for a text of another form, so that the mark is treated as missing.
@@ -27,20 +27,21 @@ struct PartitionMark: Equatable {
         guard words.count == 3 else { return nil }
         runIdentifier = words[0] == "-" ? "" : String(words[0])
         storedBelow = Int64(words[1])
-        reader = UInt64(words[2], radix: 16)
-        guard storedBelow != nil || words[1] == "-", reader != nil || words[2] == "-", storedBelow ?? 0 >= 0 else {
+        rereadingNumber = UInt64(words[2], radix: 16)
+        guard storedBelow != nil || words[1] == "-", rereadingNumber != nil || words[2] == "-", storedBelow ?? 0 >= 0
+        else {
             return nil
         }
     }
 
     /// Whether the mark was written in the run of the Redis server with this run id. If a server reports no
     /// run id, a worker notices only the loss of all data.
-    func isOf(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
+    func isFromRun(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
 
     var text: String {
         let run = runIdentifier.isEmpty ? "-" : runIdentifier
-        let reader = reader.map { String($0, radix: 16) } ?? "-"
-        return "\(run) \(storedBelow.map { String($0) } ?? "-") \(reader)"
+        let rereadingNumber = rereadingNumber.map { String($0, radix: 16) } ?? "-"
+        return "\(run) \(storedBelow.map { String($0) } ?? "-") \(rereadingNumber)"
     }
 }
 
@@ -52,17 +53,17 @@ struct PartitionStatus: Equatable, Sendable {
     /// The number of the assignment, which differs for each assignment of the process.
     var assignment: UInt32
     /// The offset where reading began in this assignment; nil: not known yet.
-    var beganAt: Int64?
+    var startOffset: Int64?
     /// All records below this offset are settled. During a rereading this is at least the offset where the
     /// rereading ends, because those records were settled before.
     var settledBelow: Int64
     /// The last rereading that began, and whether it is complete.
-    var rereading: (reader: UInt64, isComplete: Bool)?
+    var rereading: (number: UInt64, isComplete: Bool)?
 
     static func == (left: PartitionStatus, right: PartitionStatus) -> Bool {
         left.topic == right.topic && left.partition == right.partition && left.assignment == right.assignment
-            && left.beganAt == right.beganAt && left.settledBelow == right.settledBelow
-            && left.rereading?.reader == right.rereading?.reader
+            && left.startOffset == right.startOffset && left.settledBelow == right.settledBelow
+            && left.rereading?.number == right.rereading?.number
             && left.rereading?.isComplete == right.rereading?.isComplete
     }
 }
@@ -73,7 +74,7 @@ enum MarkStep: Equatable {
     /// Do nothing: no record is missing, or the missing records are being read.
     case keep
     /// Write newer marks to these primaries, because more of the partition's records are settled.
-    case note([Int])
+    case advance([Int])
     /// Write the first marks to these primaries, because no record of the partition was written to them
     /// before.
     case writeFirst([Int])
@@ -91,28 +92,35 @@ enum MarkStep: Equatable {
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
         isFirstCheck: Bool
     ) -> MarkStep {
-        let own = status.rereading?.reader
-        let missing = primaries.indices.filter { isMissing(primaries[$0], own) }
-        if !missing.isEmpty {
+        let ownRereading = status.rereading?.number
+        let lackingPrimaries = primaries.indices.filter { lacksRecords(primaries[$0], ownRereading) }
+        if !lackingPrimaries.isEmpty {
             // A new group begins at a partition's first record, so there is nothing to read again. A loss in
             // the first tenths of a second of a new group, before these first marks, goes unnoticed.
-            if isFirstCheck, status.rereading == nil, status.beganAt == 0,
-                missing.allSatisfy({ primaries[$0].mark == nil })
+            if isFirstCheck, status.rereading == nil, status.startOffset == 0,
+                lackingPrimaries.allSatisfy({ primaries[$0].mark == nil })
             {
-                return .writeFirst(missing)
+                return .writeFirst(lackingPrimaries)
             }
-            let offsets = missing.map { primaries[$0].mark?.storedBelow }
+            let offsets = lackingPrimaries.map { primaries[$0].mark?.storedBelow }
             let from = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
-            return .reread(missing, from: from, isEmptied: missing.contains { primaries[$0].mark == nil })
+            return .reread(
+                lackingPrimaries,
+                from: from,
+                isEmptied: lackingPrimaries.contains { primaries[$0].mark == nil }
+            )
         }
-        let reading = primaries.indices.filter { primaries[$0].mark?.reader != nil }
-        if !reading.isEmpty { return status.rereading?.isComplete == true ? .complete(reading) : .keep }
-        let behind = primaries.indices.filter { primaries[$0].mark?.storedBelow ?? 0 < status.settledBelow }
-        return behind.isEmpty ? .keep : .note(behind)
+        let rereadPrimaries = primaries.indices.filter { primaries[$0].mark?.rereadingNumber != nil }
+        if !rereadPrimaries.isEmpty { return status.rereading?.isComplete == true ? .complete(rereadPrimaries) : .keep }
+        let outdatedPrimaries = primaries.indices.filter { primaries[$0].mark?.storedBelow ?? 0 < status.settledBelow }
+        return outdatedPrimaries.isEmpty ? .keep : .advance(outdatedPrimaries)
     }
 
-    private static func isMissing(_ primary: (runIdentifier: String, mark: PartitionMark?), _ own: UInt64?) -> Bool {
+    private static func lacksRecords(_ primary: (runIdentifier: String, mark: PartitionMark?), _ ownRereading: UInt64?)
+        -> Bool
+    {
         guard let mark = primary.mark else { return true }
-        return !mark.isOf(primary.runIdentifier) || mark.reader != nil && mark.reader != own
+        return !mark.isFromRun(primary.runIdentifier)
+            || mark.rereadingNumber != nil && mark.rereadingNumber != ownRereading
     }
 }

@@ -6,10 +6,10 @@ struct RereadingRequest: Sendable {
     var partition: Int32
     var assignment: UInt32
     /// The first offset whose writes are missing; nil: all may be missing.
-    var from: Int64?
+    var firstMissingOffset: Int64?
     /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
     /// data again during the rereading, the number is missing from the marks, so the second loss is noticed.
-    var reader: UInt64
+    var rereadingNumber: UInt64
     /// Whether Redis had lost all data of the partition, not only its newest writes.
     var isEmptied: Bool
 }

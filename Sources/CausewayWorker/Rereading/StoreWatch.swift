@@ -14,10 +14,10 @@ import Redis
 /// incomplete mark.
 actor StoreWatch {
     /// The time between two polls of Redis.
-    static let interval = Duration.seconds(1)
+    static let pollInterval = Duration.seconds(1)
     /// The time between two checks of the worker's assignments. It is short, so that a new partition gets its
     /// marks at once.
-    static let shortInterval = Duration.milliseconds(100)
+    static let assignmentCheckInterval = Duration.milliseconds(100)
     /// Each mark has copies in several hash slots, so that a slot that moves to another primary takes a copy
     /// along. Every poll may renew the first copy on a primary. One in this many polls renews all copies.
     private static let pollsPerRenewal = 30
@@ -31,23 +31,23 @@ actor StoreWatch {
     private let log: SharedKindLog
     /// Wakes the Kafka thread, so that the thread reads the exchange.
     private let wakeup: Wakeup
-    private let refuse: @Sendable (ConfigurationFault) -> Void
+    private let reportFault: @Sendable (ConfigurationFault) -> Void
     /// Called after each poll that Redis answered. The argument is the start of the poll if audiences may
     /// continue, because Redis has all members or the longest wait is over. It is nil if audiences must wait.
-    private let noteMembers: @Sendable (Int64?) -> Void
-    private var members = MemberCompleteness()
+    private let reportMembers: @Sendable (Int64?) -> Void
+    private var memberCompleteness = MemberCompleteness()
     /// Assignments whose marks have been checked.
     private var checkedAssignments: Set<UInt32> = []
     /// For each assignment: the number of a rereading that was requested and may not have begun yet.
-    private var requestedReaders: [UInt32: UInt64] = [:]
+    private var requestedRereadings: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
-    private var polls = 0
+    private var pollCount = 0
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     /// - Parameters:
     ///   - topics: the names of the topics, by their indices in the consumer's list.
-    ///   - refuse: called if Redis contradicts the configuration.
+    ///   - reportFault: called if Redis contradicts the configuration.
     init(
         redis: RedisConfiguration,
         group: String,
@@ -55,8 +55,8 @@ actor StoreWatch {
         exchange: RereadingExchange,
         log: SharedKindLog,
         wakeup: Wakeup,
-        refuse: @escaping @Sendable (ConfigurationFault) -> Void,
-        noteMembers: @escaping @Sendable (Int64?) -> Void
+        reportFault: @escaping @Sendable (ConfigurationFault) -> Void,
+        reportMembers: @escaping @Sendable (Int64?) -> Void
     ) throws(RedisError) {
         marks = try PrimaryMarks(configuration: redis, group: group)
         self.topics = topics
@@ -64,23 +64,24 @@ actor StoreWatch {
         self.exchange = exchange
         self.log = log
         self.wakeup = wakeup
-        self.refuse = refuse
-        self.noteMembers = noteMembers
+        self.reportFault = reportFault
+        self.reportMembers = reportMembers
         if case .cluster = redis.topology { expectsCluster = true } else { expectsCluster = false }
     }
 
     /// Polls until the task is cancelled.
     func run() async {
-        var (due, isAnswered) = (ContinuousClock.now, true)
+        var (pollDue, hasRedisAnswered) = (ContinuousClock.now, true)
         while !Task.isCancelled {
-            let hasNew = isAnswered && exchange.statuses.contains { !checkedAssignments.contains($0.assignment) }
-            if hasNew || ContinuousClock.now >= due {
-                isAnswered = poll()
-                due = ContinuousClock.now + Self.interval
+            let hasNewAssignment =
+                hasRedisAnswered && exchange.statuses.contains { !checkedAssignments.contains($0.assignment) }
+            if hasNewAssignment || ContinuousClock.now >= pollDue {
+                hasRedisAnswered = poll()
+                pollDue = ContinuousClock.now + Self.pollInterval
             }
             // Poll by the clock, because Redis sends no event when it loses data. Reading the assignments
             // costs only a memory access, so no signal announces new assignments.
-            try? await Task.sleep(for: Self.shortInterval)
+            try? await Task.sleep(for: Self.assignmentCheckInterval)
         }
     }
 
@@ -90,56 +91,63 @@ actor StoreWatch {
     ///
     /// - Returns: false if no primary answered.
     func poll() -> Bool {
-        let began = EventLoop.monotonicMilliseconds
+        let beganMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = exchange.statuses
-        let names = statuses.map { Self.name(topics[Int($0.topic)], $0.partition) }
-        let registrations = (0..<(exchange.registrationPartitions ?? 0))
-            .map { Self.name(registrationsTopic, Int32($0)) }
-        guard let primaries = try? marks.read(names + registrations), !primaries.isEmpty else { return false }
-        if exchange.registrationPartitions != nil { checkMembers(primaries, after: names.count, began: began) }
+        let markNames = statuses.map { Self.markName(topics[Int($0.topic)], $0.partition) }
+        let registrationMarkNames = (0..<(exchange.registrationPartitions ?? 0))
+            .map { Self.markName(registrationsTopic, Int32($0)) }
+        guard let primaries = try? marks.read(markNames + registrationMarkNames), !primaries.isEmpty else {
+            return false
+        }
+        if exchange.registrationPartitions != nil {
+            checkMembers(primaries, after: markNames.count, beganMilliseconds: beganMilliseconds)
+        }
         if !hasReachedRedis { checkRedisMode(primaries) }
-        polls += 1
+        pollCount += 1
         checkedAssignments.formIntersection(statuses.map(\.assignment))
-        requestedReaders = requestedReaders.filter { checkedAssignments.contains($0.key) }
-        var writings: [Write] = []
+        requestedRereadings = requestedRereadings.filter { checkedAssignments.contains($0.key) }
+        var writes: [Write] = []
         var requests: [RereadingRequest] = []
         for (index, published) in statuses.enumerated() {
             var status = published
-            if let reader = requestedReaders[status.assignment], status.rereading?.reader != reader {
-                status.rereading = (reader, isComplete: false)
+            if let rereadingNumber = requestedRereadings[status.assignment], status.rereading?.number != rereadingNumber
+            {
+                status.rereading = (rereadingNumber, isComplete: false)
             }
-            let seen = primaries.map { ($0.server.runIdentifier ?? "", $0.texts[index].flatMap { PartitionMark($0) }) }
+            let marksByPrimary = primaries.map {
+                ($0.server.runIdentifier ?? "", $0.texts[index].flatMap { PartitionMark($0) })
+            }
             let step = MarkStep.next(
                 status,
-                primaries: seen,
+                primaries: marksByPrimary,
                 isFirstCheck: !checkedAssignments.contains(status.assignment)
             )
-            collectWrites(step, of: status, index, seen, &writings, &requests)
+            collectWrites(step, of: status, index, marksByPrimary, &writes, &requests)
         }
-        let unwritten = perform(writings, names, primaries)
-        begin(requests.filter { !unwritten.contains($0.assignment) }, writings, primaries)
+        let failedAssignments = perform(writes, markNames, primaries)
+        beginRereadings(requests.filter { !failedAssignments.contains($0.assignment) }, writes, primaries)
         // A mark that could not be written is still missing at the next poll. That poll is then the first
         // check of the assignment.
-        for assignment in unwritten { requestedReaders[assignment] = nil }
-        checkedAssignments.formUnion(statuses.map(\.assignment).filter { !unwritten.contains($0) })
+        for assignment in failedAssignments { requestedRereadings[assignment] = nil }
+        checkedAssignments.formUnion(statuses.map(\.assignment).filter { !failedAssignments.contains($0) })
         return true
     }
 
-    private static func name(_ topic: String, _ partition: Int32) -> String { "\(topic)/\(partition)" }
+    private static func markName(_ topic: String, _ partition: Int32) -> String { "\(topic)/\(partition)" }
 
     /// Tells the lanes whether Redis has all members of audiences.
     ///
     /// - Parameter count: in `primaries`, the number of marks before the marks of the registrations topic.
-    private func checkMembers(_ primaries: [PrimaryMarks.Primary], after count: Int, began: Int64) {
-        let seen = primaries.map { primary in
+    private func checkMembers(_ primaries: [PrimaryMarks.Primary], after count: Int, beganMilliseconds: Int64) {
+        let marksByPrimary = primaries.map { primary in
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
         }
-        switch members.evaluate(seen, now: began) {
-        case .complete: noteMembers(began)
-        case .missing: noteMembers(nil)
+        switch memberCompleteness.evaluate(marksByPrimary, nowMilliseconds: beganMilliseconds) {
+        case .complete: reportMembers(beganMilliseconds)
+        case .missing: reportMembers(nil)
         case .waitIsOver(let isNew):
             if isNew { log(.membersMissing, [:]) }
-            noteMembers(began)
+            reportMembers(beganMilliseconds)
         }
     }
 
@@ -149,7 +157,7 @@ actor StoreWatch {
         hasReachedRedis = true
         guard !expectsCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
         let message = "the server belongs to a cluster; set redis.mode to cluster"
-        refuse(ConfigurationFault(place: "Redis at \(server.location)", key: "redis.mode", message: message))
+        reportFault(ConfigurationFault(place: "Redis at \(server.location)", key: "redis.mode", message: message))
     }
 
     // MARK: - Marks to write
@@ -157,59 +165,63 @@ actor StoreWatch {
     /// One mark to write to one primary. A renewal writes only over an existing mark (`SET … XX`). If Redis
     /// lost the mark after the poll, a new mark would hide the loss.
     private struct Write {
-        var primary: Int
-        var partition: Int
+        var primaryIndex: Int
+        var partitionIndex: Int
         var assignment: UInt32
         var mark: PartitionMark
-        var writing: PrimaryMarks.Writing
+        var mode: PrimaryMarks.Writing
     }
 
     private func collectWrites(
         _ step: MarkStep,
         of status: PartitionStatus,
         _ index: Int,
-        _ seen: [(runIdentifier: String, mark: PartitionMark?)],
-        _ writings: inout [Write],
+        _ marksByPrimary: [(runIdentifier: String, mark: PartitionMark?)],
+        _ writes: inout [Write],
         _ requests: inout [RereadingRequest]
     ) {
         func write(
             _ primaries: [Int],
-            _ writing: PrimaryMarks.Writing,
+            _ mode: PrimaryMarks.Writing,
             _ storedBelow: (Int) -> Int64?,
-            _ reader: UInt64? = nil
+            _ rereadingNumber: UInt64? = nil
         ) {
             for primary in primaries {
-                let run = seen[primary].runIdentifier
-                let mark = PartitionMark(runIdentifier: run, storedBelow: storedBelow(primary), reader: reader)
-                writings.append(
+                let run = marksByPrimary[primary].runIdentifier
+                let mark = PartitionMark(
+                    runIdentifier: run,
+                    storedBelow: storedBelow(primary),
+                    rereadingNumber: rereadingNumber
+                )
+                writes.append(
                     Write(
-                        primary: primary,
-                        partition: index,
+                        primaryIndex: primary,
+                        partitionIndex: index,
                         assignment: status.assignment,
                         mark: mark,
-                        writing: writing
+                        mode: mode
                     )
                 )
             }
         }
         switch step {
         case .keep: break
-        case .note(let primaries):
-            let isRenewal = polls.isMultiple(of: Self.pollsPerRenewal)
+        case .advance(let primaries):
+            let isRenewal = pollCount.isMultiple(of: Self.pollsPerRenewal)
             write(primaries, isRenewal ? .replaceAll : .replaceFirst, { _ in status.settledBelow })
         case .writeFirst(let primaries): write(primaries, .writeAll, { _ in status.settledBelow })
         case .complete(let primaries): write(primaries, .replaceAll, { _ in status.settledBelow })
         case .reread(let primaries, let from, let isEmptied):
-            let reader = UInt64.random(in: 1 ... .max)
-            requestedReaders[status.assignment] = reader
-            write(primaries, .writeAll, { seen[$0].mark?.storedBelow }, reader)
+            let rereadingNumber = UInt64.random(in: 1 ... .max)
+            requestedRereadings[status.assignment] = rereadingNumber
+            write(primaries, .writeAll, { marksByPrimary[$0].mark?.storedBelow }, rereadingNumber)
             requests.append(
                 RereadingRequest(
                     topic: status.topic,
                     partition: status.partition,
                     assignment: status.assignment,
-                    from: from,
-                    reader: reader,
+                    firstMissingOffset: from,
+                    rereadingNumber: rereadingNumber,
                     isEmptied: isEmptied
                 )
             )
@@ -217,26 +229,34 @@ actor StoreWatch {
     }
 
     /// - Returns: the assignments with a new mark that could not be written to all its primaries.
-    private func perform(_ writings: [Write], _ names: [String], _ primaries: [PrimaryMarks.Primary]) -> Set<UInt32> {
-        var unwritten: Set<UInt32> = []
+    private func perform(_ writes: [Write], _ markNames: [String], _ primaries: [PrimaryMarks.Primary]) -> Set<UInt32> {
+        var failedAssignments: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {
-            for writing in [PrimaryMarks.Writing.writeAll, .replaceAll, .replaceFirst] {
-                let own = writings.filter { $0.primary == position && $0.writing == writing }
-                guard !own.isEmpty else { continue }
-                let isWritten = marks.write(own.map { (names[$0.partition], $0.mark.text) }, to: primary, writing)
-                for (write, isDone) in zip(own, isWritten) where !isDone && writing == .writeAll {
-                    unwritten.insert(write.assignment)
+            for mode in [PrimaryMarks.Writing.writeAll, .replaceAll, .replaceFirst] {
+                let modeWrites = writes.filter { $0.primaryIndex == position && $0.mode == mode }
+                guard !modeWrites.isEmpty else { continue }
+                let writeResults = marks.write(
+                    modeWrites.map { (markNames[$0.partitionIndex], $0.mark.text) },
+                    to: primary,
+                    mode
+                )
+                for (write, isDone) in zip(modeWrites, writeResults) where !isDone && mode == .writeAll {
+                    failedAssignments.insert(write.assignment)
                 }
             }
         }
-        return unwritten
+        return failedAssignments
     }
 
-    private func begin(_ requests: [RereadingRequest], _ writings: [Write], _ primaries: [PrimaryMarks.Primary]) {
+    private func beginRereadings(_ requests: [RereadingRequest], _ writes: [Write], _ primaries: [PrimaryMarks.Primary])
+    {
         guard !requests.isEmpty else { return }
-        let readers = Set(requests.map(\.reader))
-        let places = Set(writings.filter { $0.mark.reader.map(readers.contains) ?? false }.map(\.primary)).sorted()
-        let servers = places.map { "\(primaries[$0].location)" }.joined(separator: ", ")
+        let rereadingNumbers = Set(requests.map(\.rereadingNumber))
+        let primaryIndices = Set(
+            writes.filter { $0.mark.rereadingNumber.map(rereadingNumbers.contains) ?? false }.map(\.primaryIndex)
+        )
+        .sorted()
+        let servers = primaryIndices.map { "\(primaries[$0].location)" }.joined(separator: ", ")
         for isEmptied in [true, false] {
             let count = requests.count { $0.isEmptied == isEmptied }
             if count > 0 {
